@@ -516,23 +516,25 @@ FINE = [
 
 
 @pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
-def test_the_program_keeps_the_rule(rule: Callable[[Source], Iterator[str]]) -> None:
+def test_program_follows_the_rule(rule: Callable[[Source], Iterator[str]]) -> None:
     complaints = [complaint for source in program() for complaint in rule(source)]
     assert not complaints, "\n".join(complaints)
 
 
 @pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
-def test_the_rule_can_fail(rule: Callable[[Source], Iterator[str]]) -> None:
+def test_rule_detects_a_violation(rule: Callable[[Source], Iterator[str]]) -> None:
     assert list(rule(Source(*BROKEN[rule])))
 
 
 @pytest.mark.parametrize(("rule", "name", "text"), MORE_BREACHES)
-def test_each_breach_is_seen(rule: Callable[[Source], Iterator[str]], name: str, text: str) -> None:
+def test_each_violation_is_detected(
+    rule: Callable[[Source], Iterator[str]], name: str, text: str
+) -> None:
     assert list(rule(Source(name, text)))
 
 
 @pytest.mark.parametrize(("rule", "name", "text"), FINE)
-def test_what_is_allowed_is_not_complained_about(
+def test_allowed_code_is_accepted(
     rule: Callable[[Source], Iterator[str]], name: str, text: str
 ) -> None:
     assert not list(rule(Source(name, text)))
@@ -569,7 +571,7 @@ def circles(sources: list[Source]) -> list[list[str]]:
     return [sorted(left)] if left else []
 
 
-def test_no_circle_of_imports() -> None:
+def test_no_import_cycles() -> None:
     assert circles([one for one in program() if one.place != "run"]) == []
 
 
@@ -598,11 +600,11 @@ def folders(sources: list[Source]) -> list[Source]:
     return [Source(name, "\n".join(lines)) for name, lines in texts.items()]
 
 
-def test_no_circle_of_folders() -> None:
+def test_no_folder_cycles() -> None:
     assert circles(folders(program())) == []
 
 
-def test_a_circle_of_folders_is_seen() -> None:
+def test_folder_cycle_is_detected() -> None:
     pairs = (
         ("plan.a", "guard.x"),
         ("guard.y", "plan.b"),
@@ -620,15 +622,15 @@ def names_used_twice(names: list[str]) -> list[str]:
     return sorted({name for name in last if last.count(name) > 1} - shared)
 
 
-def test_a_module_has_a_name_of_its_own() -> None:
+def test_module_names_are_unique() -> None:
     assert names_used_twice([source.name for source in program()]) == []
 
 
-def test_a_name_that_stands_twice_is_seen() -> None:
+def test_duplicate_module_name_is_detected() -> None:
     assert names_used_twice(["plan.base", "run.base", "plan.policy", "guard.policy"]) == ["policy"]
 
 
-def test_a_circle_is_seen() -> None:
+def test_import_cycle_is_detected() -> None:
     types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ciguard.{} import x"
     ring = [Source(a, types.format(b)) for a, b in (("a.x", "a.y"), ("a.y", "b"), ("b", "a.x"))]
     more = Source("c", "from ciguard.a.x import y"), Source("d", "")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         ),
     ],
 )
-def test_result_files_that_cannot_be_are_refused(tmp_path: Path, suite: str, output: str) -> None:
+def test_invalid_results_option_is_rejected(tmp_path: Path, suite: str, output: str) -> None:
     (tmp_path / "ciguard.toml").write_text(f"[suite.a]\n{suite}\n")
     with pytest.raises(CiguardError) as caught:
         load(tmp_path, {})
@@ -34,7 +34,7 @@ def test_result_files_that_cannot_be_are_refused(tmp_path: Path, suite: str, out
     assert ("'../r'" in str(caught.value)) == ("../r" in suite), "all mistakes at once"
 
 
-def test_guard_policy_is_read_and_its_mistakes_are_told() -> None:
+def test_guard_policy_is_read_and_its_mistakes_are_reported() -> None:
     law = b"[guard]\nmax_drop = 0.05\nmin_units = 7700\nignore_base_failures = true\n"
     guard = parse({"ciguard.toml": law, "pyproject.toml": b"["}, {}).guard
     assert (guard.max_drop, guard.min_units, guard.ignore_base_failures) == (0.05, 7700, True)

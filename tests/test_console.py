@@ -19,7 +19,9 @@ OBEYED = [
 
 
 @pytest.mark.parametrize(("text", "message"), OBEYED)
-def test_no_line_is_a_command(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_output_line_is_a_workflow_command(
+    text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     console.out(text)
     console.err(text)
     assert capsys.readouterr() == (f"{message}\n", f"{message}\n")
@@ -33,6 +35,6 @@ def test_json_stays_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed) == value
 
 
-def test_our_own_commands_are_for_the_runner(capsys: pytest.CaptureFixture[str]) -> None:
+def test_workflow_commands_go_to_stderr_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     console.workflow_command("::error::x")
     assert capsys.readouterr().err == "::error::x\n"

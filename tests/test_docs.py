@@ -137,7 +137,7 @@ def _section(title: str, section: type[BaseModel]) -> list[str]:
     return [*rows, ""]
 
 
-def test_configuration_page_is_what_the_code_reads(golden: Golden) -> None:
+def test_configuration_page_matches_the_code(golden: Golden) -> None:
     sections: dict[str, type[BaseModel]] = {
         "[suite.NAME]": SuiteConfig,
         "[suite.NAME.variant.NAME]": VariantConfig,
@@ -181,7 +181,7 @@ def _help(*words: str) -> str:
     return command.get_help(context)
 
 
-def test_command_line_page_is_what_help_prints(
+def test_command_line_page_matches_the_help(
     golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
@@ -212,7 +212,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_resolve() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             path, _, anchor = link.partition("#")

@@ -94,7 +94,7 @@ def in_order(results: Iterable[Result]) -> Sequence[Result]:
 
 
 @given(records())
-def test_guard(record: Record) -> None:
+def test_guard_agrees_with_resolved_attempts(record: Record) -> None:
     verdict, units = prove(PLAN, [record]), units_of(record)
     bad = [one for one in finals(record) if classify_result(one) == "bad"]
     assert in_order(one.result for one in verdict.failures) == in_order(bad)
@@ -107,7 +107,7 @@ def test_guard(record: Record) -> None:
     assert {one.key for one in verdict.missing} == wanted - done
 
 
-def test_guard_of_a_retried_crash() -> None:
+def test_guard_resolves_a_retried_crash() -> None:
     verdict = prove(PLAN, [crash_and_retry()])
     assert (verdict.failures, verdict.counts) == ((), {"passed": 3})
     assert [one.key.unit for one in verdict.flaky] == ["a"]
@@ -143,7 +143,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_rows_of_a_retried_crash(read: Callable[[Record], Run]) -> None:
+def test_run_columns_resolve_a_retried_crash(read: Callable[[Record], Run]) -> None:
     run = read(crash_and_retry())
     assert [(key.case, wall_s) for key, _, _, wall_s in rows_of(run)] == [
         ("c1", 1.0),
@@ -162,7 +162,7 @@ def evaluate_rows(read: Callable[[Record], Run], record: Record) -> None:
 
 
 @given(records())
-def test_history_of_units(record: Record) -> None:
+def test_history_agrees_with_resolved_attempts(record: Record) -> None:
     history = history_of([record])
     values, units = by_unit(history), units_of(record)
     assert values.units == tuple(sorted(units))
@@ -175,7 +175,7 @@ def test_history_of_units(record: Record) -> None:
     assert {key: count for key, count in tries.items() if count} == failed_attempts(record)
 
 
-def test_history_of_a_retried_crash() -> None:
+def test_history_resolves_a_retried_crash() -> None:
     history = history_of([crash_and_retry()])
     values = by_unit(history)
     assert (values.wall_s.tolist(), values.censored.tolist()) == ([2.0, 1.0], [False, False])
@@ -184,7 +184,7 @@ def test_history_of_a_retried_crash() -> None:
 
 
 @given(records(), records())
-def test_of_two_legs_the_worst_result_counts(one: Record, two: Record) -> None:
+def test_worst_result_of_two_legs_counts(one: Record, two: Record) -> None:
     other = replace(two, source="s", header=replace(HEADER, shard="02", job="t (02)"))
     (run,) = runs_from_records([one, other], "run")
     found = from_history(history_of([one, other]), 0)
@@ -218,7 +218,7 @@ def agrees(found: LegVerdict, units: Mapping[UnitKey, UnitResult]) -> None:
 
 
 @given(records())
-def test_leg(record: Record) -> None:
+def test_leg_verdict_agrees_with_resolved_attempts(record: Record) -> None:
     tally = Tally()
     for start in record.starts:
         tally.start(start)
@@ -227,7 +227,7 @@ def test_leg(record: Record) -> None:
     agrees(verdict_of(tally), units_of(record))
 
 
-def test_leg_of_a_retried_crash() -> None:
+def test_leg_verdict_resolves_a_retried_crash() -> None:
     tally = Tally()
     for result in crash_and_retry().results:
         tally.add(result)
@@ -237,7 +237,7 @@ def test_leg_of_a_retried_crash() -> None:
 
 
 @given(records(), st.integers(0, 8))
-def test_a_leg_that_goes_on_knows_the_results_before_it(record: Record, cut: int) -> None:
+def test_resumed_leg_includes_earlier_results(record: Record, cut: int) -> None:
     written = sorted(record.results, key=lambda one: (one.process or 0, one.wall_s))
     before, after = written[:cut], written[cut:]
     earlier = merge_legs([PriorLeg(HEADER, {"process-001.jsonl": before})])
@@ -256,7 +256,7 @@ def test_a_leg_that_goes_on_knows_the_results_before_it(record: Record, cut: int
 
 
 @given(records())
-def test_a_leg_that_goes_on_repeats_what_is_unfinished(record: Record) -> None:
+def test_resumed_leg_reruns_unfinished_units(record: Record) -> None:
     """Each process has ended, so that no further case can follow."""
     ends = [ProcessEndLine(process, "completed") for process in range(1, 5)]
     units = units_of(record)

@@ -98,7 +98,7 @@ def test_configuration_in_a_guide_is_accepted(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_resolve(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text("utf-8")):
         name, _, anchor = target.partition("#")
         file = (page.parent / name).resolve() if name else page

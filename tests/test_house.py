@@ -24,17 +24,17 @@ def modules_loaded_by(statement: str) -> set[str]:
     return set(answer.stdout.split())
 
 
-def test_the_command_line_starts_without_the_heavy_libraries() -> None:
+def test_command_line_imports_no_heavy_library() -> None:
     loaded = modules_loaded_by("import ciguard.cli")
     assert "click" in loaded
     assert not loaded & set(HEAVY)
 
 
-def test_guard_starts_without_numpy() -> None:
+def test_guard_imports_no_numpy() -> None:
     assert "numpy" not in modules_loaded_by("import ciguard.guard.command")
 
 
-def test_a_heavy_library_would_be_seen() -> None:
+def test_heavy_library_import_is_detected() -> None:
     assert "yaml" in modules_loaded_by("import ciguard.cli, yaml")
 
 
@@ -49,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
     return zipfile.Path(path)
 
 
-def test_the_wheel_holds_the_package_and_the_templates_and_nothing_else(
+def test_wheel_contains_only_package_and_templates(
     wheel: zipfile.Path,
 ) -> None:
     names = set(wheel.root.namelist())
@@ -64,7 +64,7 @@ def test_the_wheel_holds_the_package_and_the_templates_and_nothing_else(
     assert not [name for name in names if "__pycache__" in name or name.endswith(".keep")]
 
 
-def test_the_wheel_is_called_ciguard_shards_and_licensed(wheel: zipfile.Path) -> None:
+def test_wheel_has_name_and_license(wheel: zipfile.Path) -> None:
     (information,) = [item for item in wheel.iterdir() if item.name.endswith(".dist-info")]
     metadata = (information / "METADATA").read_text(encoding="utf-8")
     assert re.search(r"(?m)^Name: ciguard-shards$", metadata)
@@ -85,7 +85,7 @@ def test_an_installed_wheel_renders_its_own_templates(wheel: zipfile.Path, tmp_p
     assert Path(answer.stdout.strip()) == tmp_path / "ciguard/templates"
 
 
-def test_the_pins_name_versions_and_no_place() -> None:
+def test_constraints_pin_versions_without_urls() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     invalid = [
         line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9A-Za-z.!+]+", line)
@@ -118,7 +118,7 @@ def sleeps(text: str) -> list[int]:
     ]
 
 
-def test_no_test_waits_for_a_fixed_time() -> None:
+def test_no_test_uses_a_fixed_sleep() -> None:
     waits = {
         path.relative_to(ROOT).as_posix(): lines
         for path in own_tests()
@@ -127,7 +127,7 @@ def test_no_test_waits_for_a_fixed_time() -> None:
     assert waits == {}
 
 
-def test_a_fixed_wait_would_be_seen() -> None:
+def test_fixed_sleep_is_detected() -> None:
     assert sleeps("import time\ntime.sleep(1)") == [2]
     assert sleeps("while not ready():\n    time.sleep(0.01)") == []
 
@@ -138,7 +138,7 @@ LEG_CHECK = ("-q", "--no-tips", "--violations", "-t=3.8-")
 @pytest.mark.parametrize(
     ("text", "verdict"), [("'ab'.removeprefix('a')\n", 1), ("'ab'.strip('a')\n", 0)]
 )
-def test_what_python_3_8_lacks_is_seen_by_the_check_of_the_leg(
+def test_vermin_check_detects_code_newer_than_python_3_8(
     text: str, verdict: int, tmp_path: Path
 ) -> None:
     (tmp_path / "leg.py").write_text(text, "utf-8")
@@ -149,7 +149,7 @@ def test_what_python_3_8_lacks_is_seen_by_the_check_of_the_leg(
     assert answer.returncode == verdict
 
 
-def test_make_checks_every_file_of_the_leg_so() -> None:
+def test_makefile_checks_every_leg_file_with_vermin() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert f"vermin {' '.join(LEG_CHECK)} $(LEG)" in makefile
     for name in ("errors.py", "model", "run", "codec/record/lines.py", "codec/plan_file.py"):

@@ -17,7 +17,7 @@ from ciguard.text import count_of, last_error_line, last_line
         (2, "process", "2 processes"),
     ],
 )
-def test_one_or_many(number: int, word: str, expected: str) -> None:
+def test_count_of_uses_singular_or_plural(number: int, word: str, expected: str) -> None:
     assert count_of(number, word) == expected
 
 
@@ -32,6 +32,6 @@ def test_one_or_many(number: int, word: str, expected: str) -> None:
         ("a\nE   ValueError: no", "ValueError: no", "ValueError: no"),
     ],
 )
-def test_the_end_of_an_output(text: str, last: str, words: str) -> None:
+def test_last_line_and_last_error_line(text: str, last: str, words: str) -> None:
     assert last_line(text) == last
     assert last_error_line(text) == words

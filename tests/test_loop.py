@@ -115,7 +115,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Loop:
     return loop
 
 
-def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> None:
+def test_command_suite_runs_end_to_end(tables: Loop) -> None:
     plan = tables.plan("plan", "--shards", "2", "--history", str(tables.history))
     planned = [(unit["variant"], unit["unit"]) for s in plan["shards"] for unit in s["units"]]
     assert sorted(planned) == sorted({(variant, table) for variant, table, _ in EXPECTED})
@@ -153,7 +153,7 @@ def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> Non
     assert "3 of 6 tests failed" in reported.stdout.partition("\n")[0]
 
 
-def test_two_suites_in_two_variants_each_have_one_verdict(tables: Loop) -> None:
+def test_two_suites_with_two_variants_give_one_verdict(tables: Loop) -> None:
     more = ["[suite.unit]", 'args = ["test_unit.py"]', "[suite.unit.variant.plain]"]
     more += ["[suite.unit.variant.strict]", 'args = ["-W", "error"]', ""]
     with (tables.folder / "ciguard.toml").open("a") as configuration:
@@ -175,9 +175,7 @@ def test_two_suites_in_two_variants_each_have_one_verdict(tables: Loop) -> None:
     assert done.stdout.startswith("INCOMPLETE: shard 01 of 2 has no record; ")
 
 
-def test_expected_units_and_outcomes_are_what_the_framework_says_alone(
-    shop: Loop, tmp_path: Path
-) -> None:
+def test_units_and_outcomes_match_plain_pytest(shop: Loop, tmp_path: Path) -> None:
     """Not circular: the truth is pytest's own listing and report, made without ciguard."""
     xml = tmp_path / "alone.xml"
     listed, _ = (
@@ -212,7 +210,7 @@ def test_expected_units_and_outcomes_are_what_the_framework_says_alone(
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
-def test_a_damaged_run_is_never_green(shop: Loop, tmp_path: Path, damage: str) -> None:
+def test_damaged_run_never_passes(shop: Loop, tmp_path: Path, damage: str) -> None:
     records = tmp_path / "records"
     shutil.copytree(shop.folder / "records", records)
     for path in (records / "02").glob("*.jsonl"):
@@ -229,7 +227,7 @@ def test_a_damaged_run_is_never_green(shop: Loop, tmp_path: Path, damage: str) -
         assert "shard 02" in first_line
 
 
-def test_a_full_disk_behind_stdout_is_an_error_one_can_read(shop: Loop) -> None:
+def test_full_disk_on_stdout_is_a_readable_error(shop: Loop) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "ciguard", "guard", "--plan", "plan", "--records", "none"],
@@ -246,9 +244,7 @@ def test_a_full_disk_behind_stdout_is_an_error_one_can_read(shop: Loop) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_every_leg_says_how_many_there_are_so_the_last_is_missed(
-    shop: Loop, tmp_path: Path
-) -> None:
+def test_missing_last_leg_is_detected_by_the_shard_count(shop: Loop, tmp_path: Path) -> None:
     base, head = shop.folder / "records", tmp_path / "head"
     shutil.copytree(base, head)
     shutil.rmtree(head / "03")
@@ -257,9 +253,7 @@ def test_every_leg_says_how_many_there_are_so_the_last_is_missed(
     assert "INCOMPLETE: no record of shard 03" in done.stdout
 
 
-def test_a_unit_named_like_a_workflow_command_is_not_obeyed(
-    tmp_path: Path, ciguard: Ciguard
-) -> None:
+def test_unit_named_like_a_workflow_command_is_escaped(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "units.txt").write_text("::add-mask::x\n::error::y\n")
     words = ("--inventory", "units.txt", "--shards", "1", "--artifact", "plan")
     ciguard("plan", *words, cwd=tmp_path)

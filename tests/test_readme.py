@@ -44,7 +44,7 @@ def form(line: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def test_a_beginner_finds_first_what_a_beginner_needs() -> None:
+def test_readme_is_short_and_starts_with_the_basics() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 200
     assert re.findall(r"(?m)^## (.*)$", readme) == [

@@ -68,12 +68,12 @@ def test_counts() -> None:
     ]
 
 
-def test_one_line_spells_out_what_cannot_be_seen() -> None:
+def test_one_line_escapes_invisible_characters() -> None:
     assert one_line("a\nb\u2028c\ud800\x1b[31m\u202e") == "a\\nb\\u2028c\\ud800\\x1b[31m\\u202e"
     assert one_line("é😀") == "é😀"
 
 
-def test_lines_of_different_texts_differ() -> None:
+def test_shortened_texts_stay_distinct() -> None:
     name = "integration-tests-of-the-shop-on-net{}-with-a-database"
     keys = [name.format(n) for n in (8, 9, 471)]
     assert len({one_line(key, 12) for key in keys}) == 1
@@ -83,21 +83,21 @@ def test_lines_of_different_texts_differ() -> None:
 
 
 @given(st.lists(st.text(alphabet="ab\n\u2028", min_size=10), max_size=20), st.integers(12, 40))
-def test_distinct_lines_are_no_longer_and_differ(texts: list[str], width: int) -> None:
+def test_distinct_lines_fit_the_width_and_differ(texts: list[str], width: int) -> None:
     shown = distinct_lines(texts, width)
     assert all(len(line) <= width and line.isprintable() for line in shown)
     assert len(set(zip(texts, shown, strict=True))) == len(set(texts)) == len(set(shown))
 
 
 @given(st.text(), st.integers(20, 200))
-def test_one_line_is_one_and_no_longer(text: str, width: int) -> None:
+def test_one_line_fits_the_width(text: str, width: int) -> None:
     shown = one_line(text, width)
     assert len(shown) <= width
     assert shown.isprintable()
     assert one_line(text * 100, width)[:6] == one_line(text * 100, width * 2)[:6] or len(text) < 6
 
 
-def test_names_say_where_they_belong() -> None:
+def test_names_include_suite_and_variant() -> None:
     assert unit_name(UnitKey("", "", "a.py::t")) == "a.py::t"
     assert unit_name(UnitKey("unit", "3.12", "a.py::t")) == "[unit/3.12] a.py::t"
     assert case_name(CaseKey("", "", "a.py::t", "a.py::t[1]")) == "a.py::t[1]"
@@ -112,17 +112,17 @@ MARKS = ["a|b", "`x`", "**x**", "[x](y)", "<b>", "@x", "#1", "~~x~~", "&amp;", "
 
 
 @pytest.mark.parametrize("text", MARKS)
-def test_an_escaped_text_shows_as_it_is(text: str) -> None:
+def test_escaped_text_renders_verbatim(text: str) -> None:
     shown = rendered(f"x {escaped(text)}")
     assert html.unescape(shown).replace("\u200b", "") == f"<p>x {text}</p>\n"
 
 
 @pytest.mark.parametrize("text", MARKS)
-def test_code_shows_as_it_is_and_can_be_copied(text: str) -> None:
+def test_code_renders_verbatim(text: str) -> None:
     assert html.unescape(rendered(f"x {code(text)}")) == f"<p>x <code>{text}</code></p>\n"
 
 
-def test_only_a_plain_address_becomes_a_link() -> None:
+def test_only_http_urls_become_links() -> None:
     url = "https://github.com/o/r/actions/runs/7/job/1"
     assert linked("x", url) == f"[x]({url})"
     for text in ("", "javascript:x()", "https://a.b/c)d", "https://a.b c", "https://a.b\nc"):
@@ -130,7 +130,7 @@ def test_only_a_plain_address_becomes_a_link() -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("@#ab1w./:<>|`*_[]()\n\u202e&;"), min_size=1))
-def test_no_text_mentions_links_or_leaves_its_cell(text: str) -> None:
+def test_no_text_adds_mentions_links_or_cells(text: str) -> None:
     page = f"| a | b |\n|---|---|\n| x {escaped(text)} | {code(text)} |\n"
     shown = rendered(page)
     assert shown.count("<td>") == 2

@@ -63,7 +63,7 @@ def set_up_repository(github: GitHub) -> None:
             assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_a_suspect_is_run_again_and_told_as_confirmed(github: GitHub) -> None:
+def test_suspect_is_rerun_and_reported_as_confirmed(github: GitHub) -> None:
     set_up_repository(github)
     base = github.git("rev-parse", "main")
     github.git("switch", "--quiet", "--create", "crash")

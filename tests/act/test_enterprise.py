@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.soak
-def test_a_run_with_artifacts_of_generation_3(github: GitHub, tmp_path: Path) -> None:
+def test_workflow_passes_with_artifact_actions_v3(github: GitHub, tmp_path: Path) -> None:
     own = replace(github, folder=tmp_path)
     for words in (["--bare", str(tmp_path / "origin.git")], [str(own.checkout)]):
         subprocess.run(["git", "init", "-q", "-b", "main", *words], check=True)

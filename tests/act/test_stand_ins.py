@@ -69,7 +69,9 @@ CASES = {
     [(number, *case) for number, case in enumerate(CASES.values(), 900)],
     ids=CASES,
 )
-def test_the_stand_in(github: GitHub, number: int, steps: list[str], green: bool) -> None:
+def test_artifact_action_stubs_behave_like_the_real_actions(
+    github: GitHub, number: int, steps: list[str], green: bool
+) -> None:
     job = "name: tests\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps:\n"
     listed = "\n".join(f"- {step}" for step in steps)
     file = github.checkout.parent / f"{number}.yml"

@@ -165,7 +165,7 @@ def test_the_first_run_needs_no_history_and_is_green(github: GitHub, first: Run)
     assert github.git("ls-remote", "origin", HISTORY)
 
 
-def test_each_leg_left_a_record_named_after_plan_shard_and_attempt(
+def test_each_leg_uploads_record_named_by_plan_shard_and_attempt(
     github: GitHub, first: Run
 ) -> None:
     names = sorted(item.name for item in (github.artifacts / "101").iterdir())
@@ -186,7 +186,7 @@ def test_the_base_branch_writes_history_and_a_pull_request_does_not(story: Story
 
 
 @pytest.mark.soak
-def test_a_run_that_is_run_again_counts_once_and_a_pull_request_s_never(story: Story) -> None:
+def test_history_counts_a_rerun_once_and_pull_requests_never(story: Story) -> None:
     assert story.second_attempt.green, story.second_attempt.talk
     found = sorted((one["run_id"], one["run_attempt"], one["unit"]) for one in story.final_comments)
     units = sorted(unit["unit"] for unit in units_of_plan(101, story.github.artifacts))
@@ -196,7 +196,7 @@ def test_a_run_that_is_run_again_counts_once_and_a_pull_request_s_never(story: S
 
 
 @pytest.mark.soak
-def test_the_second_run_is_planned_on_the_first(story: Story) -> None:
+def test_second_plan_uses_history_of_first_run(story: Story) -> None:
     assert story.second.green, story.second.talk
     artifacts = story.github.artifacts
     assert {unit["has_history"] for unit in units_of_plan(101, artifacts)} == {False}
@@ -205,7 +205,7 @@ def test_the_second_run_is_planned_on_the_first(story: Story) -> None:
 
 
 @pytest.mark.soak
-def test_a_crash_is_red_with_the_victim_named_and_the_rest_run(story: Story) -> None:
+def test_crash_fails_the_run_names_the_test_and_runs_the_rest(story: Story) -> None:
     assert not story.crashed.green
     # Not the legs' results: act gives a leg the result of its job, whichever leg it was.
     assert sorted(leg.failed_steps for leg in story.crashed.legs()) == [(), ("Run the shard",)]
@@ -221,7 +221,7 @@ def test_a_crash_is_red_with_the_victim_named_and_the_rest_run(story: Story) -> 
 
 
 @pytest.mark.soak
-def test_a_leg_that_is_killed_is_incomplete_and_its_unit_is_named(story: Story) -> None:
+def test_killed_leg_is_incomplete_and_its_running_unit_is_named(story: Story) -> None:
     assert not story.killed.green
     assert sorted(leg.failed_steps for leg in story.killed.legs()) == [(), ("Run the shard",)]
     assert story.killed.job("ciguard").failed_steps == ("Report",)
@@ -236,7 +236,7 @@ def test_a_leg_that_is_killed_is_incomplete_and_its_unit_is_named(story: Story) 
 
 
 @pytest.mark.soak
-def test_each_run_of_a_pull_request_leaves_its_values_for_the_next(story: Story) -> None:
+def test_each_pull_request_run_uploads_values_for_the_next_run(story: Story) -> None:
     """Also one that is red; all by one name, by which the next one looks for them."""
     names = set()
     for run_id in (103, 104, 105):
@@ -249,7 +249,7 @@ def test_each_run_of_a_pull_request_leaves_its_values_for_the_next(story: Story)
 
 
 @pytest.mark.soak
-def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
+def test_comment_is_updated_not_duplicated(story: Story) -> None:
     assert story.fixed.green, story.fixed.talk
     (before,), (after,) = story.comments_after_crash, story.comments_after_fix
     assert before["id"] == after["id"]

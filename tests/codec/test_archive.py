@@ -21,7 +21,7 @@ def read(content: bytes, limits: Limits | None = None) -> list[tuple[str, bytes]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_an_honest_archive_is_read_in_its_order(method: int) -> None:
+def test_valid_archive_is_read_in_order(method: int) -> None:
     entries = [
         ("supervisor.jsonl", LINE * 1000),
         ("01/process-001.jsonl", b""),
@@ -32,7 +32,7 @@ def test_an_honest_archive_is_read_in_its_order(method: int) -> None:
     assert read(made(*entries, method=method)) == entries
 
 
-def test_no_flipped_bit_costs_a_member() -> None:
+def test_flipped_bit_in_the_directory_loses_no_member_silently() -> None:
     """In the list of contents and its end record; elsewhere each member has a checksum."""
     content = made(*((f"record/process-{number:03d}.jsonl", LINE) for number in range(6)))
     begin = content.index(b"PK\x01\x02")
@@ -45,14 +45,14 @@ def test_no_flipped_bit_costs_a_member() -> None:
     assert counts == {6}
 
 
-def test_folders_are_passed_over_and_so_is_what_nobody_wants() -> None:
+def test_folders_and_unwanted_members_are_skipped() -> None:
     content = made(("a/", b""), ("a/b.jsonl", LINE), ("a/core.dump", b"x"))
     wanted = members(io.BytesIO(content), "r", is_wanted=lambda name: name.endswith(".jsonl"))
     assert list(wanted) == [("a/b.jsonl", LINE)]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_archive_is_refused_whole(name: str) -> None:
+def test_hostile_archive_is_rejected_as_a_whole(name: str) -> None:
     content, output = HOSTILE[name]
     with pytest.raises(InputError) as reported:
         read(content)
@@ -69,7 +69,7 @@ def test_a_hostile_archive_is_refused_whole(name: str) -> None:
         (Limits(bytes=700), "more than 0 MiB unpacked"),
     ],
 )
-def test_each_limit_holds(limits: Limits, output: str) -> None:
+def test_each_archive_limit_is_enforced(limits: Limits, output: str) -> None:
     line = b"x" * 300
     content = made(("a", line), ("b", line * 2), ("c", line))
     assert len(read(content)) == 3
@@ -77,7 +77,7 @@ def test_each_limit_holds(limits: Limits, output: str) -> None:
         read(content, limits)
 
 
-def test_what_is_packed_tightly_and_small_is_honest() -> None:
+def test_small_file_with_high_compression_ratio_is_accepted() -> None:
     assert read(made(("a.jsonl", bytes(1 << 20)))) == [("a.jsonl", bytes(1 << 20))]
 
 
@@ -103,7 +103,9 @@ VALID = made(("supervisor.jsonl", LINE * 50), ("results/process-001/a.xml", b"<t
     ),
     cut=st.integers(0, len(VALID)),
 )
-def test_damage_is_refused_or_makes_no_difference(changes: list[tuple[int, int]], cut: int) -> None:
+def test_damaged_archive_is_rejected_or_reads_the_same(
+    changes: list[tuple[int, int]], cut: int
+) -> None:
     content = bytearray(VALID)
     for place, value in changes:
         content[place] = value

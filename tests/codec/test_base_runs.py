@@ -47,7 +47,7 @@ def run(number: int, *legs: HistoryLeg, branch: str | None = "main") -> HistoryR
     return HistoryRun(number, branch=branch, event="push", workflow="tests.yml", legs=legs or (UP,))
 
 
-def test_which_runs_are_the_base_s() -> None:
+def test_base_runs_match_branch_workflow_and_event() -> None:
     runs = (
         run(1),
         replace(run(2), event="pull_request"),
@@ -64,7 +64,7 @@ def test_which_runs_are_the_base_s() -> None:
     assert everything == [120, 99, 6, 4, 3, 1], "nothing is known of who asks"
 
 
-def test_the_count_is_that_of_the_newest_run_that_knows_it() -> None:
+def test_unit_count_comes_from_the_newest_run_that_has_one() -> None:
     imported = run(3, HistoryLeg("", complete=True))
     found = history({}, (run(1), run(2, UP, DOWN), imported))
     counted = units_planned(found, ME)
@@ -73,12 +73,12 @@ def test_the_count_is_that_of_the_newest_run_that_knows_it() -> None:
     assert units_planned(history({}, (imported,)), ME) is None
 
 
-def test_cases_of_a_run() -> None:
+def test_cases_of_run_lists_the_cases_with_a_result() -> None:
     found = history({"a": "PF", "b": ".P", "c": "S."}, (run(1), run(2)))
     assert [key.case for key in cases_of_run(found, 1)] == ["a", "b"]
 
 
-def test_failures_of_the_newest_complete_run_and_since_when() -> None:
+def test_known_failures_come_from_newest_complete_run_with_start() -> None:
     runs = (run(1), run(2), run(3), run(4), run(5, UP, DOWN))
     letters = {
         "always": "FFFFF",
@@ -101,11 +101,11 @@ def test_failures_of_the_newest_complete_run_and_since_when() -> None:
     assert known[key] == KnownFailure("failed", since_run=1, run=4, branch="main")
 
 
-def test_runs_of_others_neither_begin_nor_break_a_row_of_failures() -> None:
+def test_failure_streak_ignores_runs_of_other_branches() -> None:
     runs = (run(1), replace(run(2), event="pull_request"), run(3))
     known, _ = known_failures(history({"a": "FPF", "b": "PFF"}, runs), ME)
     assert {key.unit: one.since_run for key, one in known.items()} == {"a": 1, "b": 3}
 
 
-def test_without_a_complete_run_nothing_is_known() -> None:
+def test_no_complete_run_means_no_known_failures() -> None:
     assert known_failures(history({"a": "F"}, (run(1, DOWN),)), ME) == ({}, None)

@@ -74,7 +74,7 @@ def opened(content: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(head), body
 
 
-def test_everything_comes_back() -> None:
+def test_history_survives_encode_and_decode() -> None:
     history = small(wall_s=[0.41, np.nan], peak_delta_bytes=[np.nan, 4096.0])
     read = decode(encode(history), "x")
     assert read.runs == (RUN,)
@@ -87,12 +87,12 @@ def test_everything_comes_back() -> None:
     assert np.isnan(read.values.wall_s[1])
 
 
-def test_the_empty_history_comes_back() -> None:
+def test_empty_history_survives_encode_and_decode() -> None:
     read = decode(encode(empty()), "x")
     assert (read.runs, read.keys, len(read.values)) == ((), (), 0)
 
 
-def test_what_was_never_measured_takes_no_memory() -> None:
+def test_unmeasured_columns_take_no_memory() -> None:
     values = decode(encode(small()), "x").values
     assert all(np.isnan(getattr(values, name)).all() for name in MEASURES)
     assert all(getattr(values, name).strides == (0,) for name in MEASURES)
@@ -103,7 +103,7 @@ def test_what_was_never_measured_takes_no_memory() -> None:
     st.lists(st.none() | st.integers(-LARGEST, LARGEST), min_size=2, max_size=2),
 )
 @settings(max_examples=200, deadline=None)
-def test_decimals_and_whole_numbers_are_kept_exactly(
+def test_decimals_and_integers_survive_exactly(
     micros: list[int | None], sizes: list[int | None]
 ) -> None:
     wall = [np.nan if item is None else item / 1e6 for item in micros]
@@ -133,7 +133,7 @@ def test_a_flipped_byte_is_an_input_error(place: int, flip: int) -> None:
 
 @given(st.integers(0, 10_000), st.binary(min_size=1, max_size=8))
 @settings(max_examples=500, deadline=None)
-def test_a_file_changed_with_a_right_checksum_is_read_or_refused(place: int, put: bytes) -> None:
+def test_changed_file_with_valid_checksum_is_read_or_rejected(place: int, put: bytes) -> None:
     rest = bytearray(CONTENT.partition(b"\n")[2])
     place %= len(rest)
     rest[place : place + len(put)] = put
@@ -150,7 +150,7 @@ def test_any_bytes_are_an_input_error(content: bytes) -> None:
         decode(content, "x")
 
 
-def test_a_newer_schema_is_named() -> None:
+def test_newer_schema_is_an_error_with_a_fix() -> None:
     with pytest.raises(InputError, match="schema 2 is not 1") as caught:
         decode(CONTENT.replace(b"ciguard-history 1", b"ciguard-history 2", 1), "h.ciguard")
     assert caught.value.where == "h.ciguard"
@@ -174,7 +174,7 @@ def test_a_hostile_head_is_refused(change: dict[str, Any], states: str) -> None:
         decode(signed({**head, **change}, body), "x")
 
 
-def test_an_unknown_word_that_no_value_has_is_accepted() -> None:
+def test_unknown_enum_value_without_data_is_accepted() -> None:
     head, body = opened(CONTENT)
     suite_keys = head["words"]["measured_by"]
     assert suite_keys[:2] == ["mark", "mark_untrimmed"]
@@ -210,7 +210,7 @@ def test_a_hostile_section_is_refused(name: str, change: dict[str, Any], states:
         decode(signed(head, body), "x")
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
+def test_compression_bomb_is_rejected_before_decompression() -> None:
     bomb = zlib.compress(bytes(50_000_000), 9)
     entry = {"name": "b", "raw": 50_000_000 * 40, "bytes": len(bomb)}
     with pytest.raises(CorruptData, match="raw"):
@@ -227,7 +227,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     st.booleans(),
 )
 @settings(deadline=None)
-def test_integers_come_back_as_series_or_not(
+def test_integers_survive_encoding_with_or_without_series(
     series: list[list[int]], factor: int, joined: bool
 ) -> None:
     flat = np.array([item * factor for one in series for item in one], np.int64)
@@ -242,7 +242,7 @@ def test_integers_come_back_as_series_or_not(
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_a_column_of_several_blocks_comes_back(joined: bool) -> None:
+def test_column_of_several_blocks_survives_encoding(joined: bool) -> None:
     """Series of 1 to 20 values, so that no block ends where it would without them."""
     random = np.random.default_rng(3)
     lengths = random.integers(1, 21, 2 * BLOCK // 10)
@@ -255,7 +255,7 @@ def test_a_column_of_several_blocks_comes_back(joined: bool) -> None:
     np.testing.assert_array_equal(reader.integers("c", len(flat), heads), flat)
 
 
-def test_a_divisor_guessed_from_the_first_values_is_mended_by_the_last() -> None:
+def test_divisor_estimated_from_first_values_is_corrected_by_last() -> None:
     for last, divisor in ((6, 2), (4096, 4096), (7, 1)):
         writer = Writer()
         flat = np.array([*[0] * 50, *[4096, 8192] * 50, last], np.int64)
@@ -282,7 +282,7 @@ def test_a_hostile_column_is_refused(entry: dict[str, Any], states: str) -> None
         Reader({"c": (entry, zlib.compress(b"abc"))}).integers("c", 3)
 
 
-def test_what_is_no_text_no_json_and_no_zlib_is_damage() -> None:
+def test_invalid_text_json_or_zlib_is_damage() -> None:
     def section(raw: bytes) -> tuple[dict[str, int], bytes]:
         return {"raw": len(raw)}, zlib.compress(raw)
 
@@ -309,7 +309,7 @@ def test_what_is_no_text_no_json_and_no_zlib_is_damage() -> None:
 
 @given(st.lists(st.text(st.characters(), max_size=20) | st.none(), max_size=20))
 @settings(deadline=None)
-def test_texts_come_back(texts: list[str | None]) -> None:
+def test_optional_texts_survive_encoding(texts: list[str | None]) -> None:
     writer = Writer()
     writer.optional_texts("t", texts)
     bodies = iter(writer.body)
@@ -319,7 +319,7 @@ def test_texts_come_back(texts: list[str | None]) -> None:
     assert Reader(sections).optional_texts("t", len(texts)) == texts
 
 
-def test_seconds_are_rounded_to_microseconds_and_stay_so() -> None:
+def test_seconds_are_rounded_to_microseconds_once() -> None:
     once = encode(small(**{name: [1 / 3, 2e-7] for name in SECONDS}))
     read = decode(once, "x")
     assert read.values.wall_s.tolist() == [0.333333, 0.0]
@@ -386,7 +386,7 @@ def test_hostile_suites_and_variants_are_refused(suite_keys: Any, states: str) -
         decode(with_section("suite_keys", suite_keys), "x")
 
 
-def test_a_missing_section_and_bytes_of_none_are_named() -> None:
+def test_missing_section_and_extra_bytes_are_errors() -> None:
     head, body = opened(CONTENT)
     fewer = [section for section in head["sections"] if section["name"] != "leg"]
     with pytest.raises(InputError, match="no section leg"):
@@ -399,7 +399,7 @@ def test_a_missing_section_and_bytes_of_none_are_named() -> None:
         decode(signed([], b""), "x")  # type: ignore[arg-type]
 
 
-def test_runs_of_a_key_must_rise() -> None:
+def test_runs_of_a_key_must_be_ascending() -> None:
     two = tuple(HistoryRun(number, legs=RUN.legs) for number in (1, 2))
     history = small()
     twice = of_columns(

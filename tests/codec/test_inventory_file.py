@@ -36,7 +36,7 @@ def test_samples(case: Path, golden: Golden) -> None:
     golden("\n".join(lines) + "\n", case / "expected.json")
 
 
-def test_one_a_line() -> None:
+def test_one_unit_per_line() -> None:
     text = '\ufeffa.py::t[x y]\r\n\n  \nb.py::"q"\N{LINE SEPARATOR}\U0001f600\n' + "x" * 5000
     assert [unit.unit for unit in read(text).units] == [
         "a.py::t[x y]",
@@ -45,7 +45,7 @@ def test_one_a_line() -> None:
     ]
 
 
-def test_json_as_a_list_and_as_lines_packed_or_not() -> None:
+def test_json_list_and_json_lines_plain_or_gzipped() -> None:
     entries = [
         {"unit": "a\nb", "suite": "s", "variant": "v", "file": "f.py", "categories": ["slow"]},
         {"unit": "\udc80", "more": 1},
@@ -59,12 +59,12 @@ def test_json_as_a_list_and_as_lines_packed_or_not() -> None:
     assert read('["a", "b"]').units == (InventoryUnit("a"), InventoryUnit("b"))
 
 
-def test_an_empty_inventory_is_an_answer() -> None:
+def test_empty_inventory_is_valid() -> None:
     for text in ("", "\n\n", "[]", " [ ] "):
         assert read(text).units == ()
 
 
-def test_a_unit_twice_is_one_unit_and_is_told() -> None:
+def test_repeated_unit_counts_once_and_is_reported() -> None:
     found = read('a\nb\na\n{"unit": "a", "suite": "s"}\na')
     assert [unit.key for unit in found.units] == [
         UnitKey("", "", "a"),
@@ -87,7 +87,7 @@ def test_a_unit_twice_is_one_unit_and_is_told() -> None:
         (b"\xff\xfea", "inv", "no UTF-8"),
     ],
 )
-def test_what_is_no_inventory_is_refused_with_its_place(
+def test_invalid_inventory_is_an_error_with_its_position(
     text: str | bytes, where: str, states: str
 ) -> None:
     with pytest.raises(InputError, match=states) as caught:
@@ -105,7 +105,7 @@ def test_any_bytes_give_an_inventory_or_an_input_error(content: bytes) -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_lists_by_shard() -> None:
+def test_units_listed_by_shard() -> None:
     found = read('{"A-I": ["a", {"unit": "b", "suite": "s"}], "J-Z": ["a"], "none": []}')
     assert found.units == (
         InventoryUnit("a", shard="A-I"),
@@ -122,7 +122,7 @@ def test_lists_by_shard() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\nb", "x" * 101])
-def test_a_shard_has_a_name_that_can_be_shown(name: str) -> None:
+def test_invalid_shard_name_is_rejected(name: str) -> None:
     for text in (json.dumps({name: ["a"]}), json.dumps([{"unit": "a", "shard": name}])):
         with pytest.raises(InputError, match="no name of a shard"):
             read(text)

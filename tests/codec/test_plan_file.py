@@ -106,7 +106,7 @@ def content_of(made: Plan) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("made", [plan, large], ids=["objects", "columns"])
-def test_what_is_written_is_read_back(made: Any) -> None:
+def test_plan_survives_encode_and_decode(made: Any) -> None:
     content = encode(made())
     found = decode(content, "x")
     assert replace(found, id="") == made()
@@ -114,12 +114,12 @@ def test_what_is_written_is_read_back(made: Any) -> None:
     assert json.loads(sealed(json.loads(content)))["id"] == found.id
 
 
-def test_only_a_large_plan_has_columns() -> None:
+def test_only_a_large_plan_uses_columns() -> None:
     assert isinstance(content_of(plan())["shards"][0]["units"], list)
     assert isinstance(content_of(large())["shards"][0]["units"], dict)
 
 
-def test_both_forms_mean_the_same() -> None:
+def test_rows_and_columns_decode_to_the_same_plan() -> None:
     content = content_of(plan())
     rows = content["shards"][0]["units"]
     columns = {key: [row[key] for row in rows] for key in rows[0]}
@@ -128,7 +128,7 @@ def test_both_forms_mean_the_same() -> None:
 
 
 @given(st.data())
-def test_any_columns_mean_what_their_rows_do(data: st.DataObject) -> None:
+def test_any_columns_decode_like_their_rows(data: st.DataObject) -> None:
     odd = st.none() | st.booleans() | st.integers(-2, 1 << 63) | st.floats() | st.text(max_size=2)
     right: dict[str, st.SearchStrategy[Any]] = {
         "unit": st.text(max_size=2),
@@ -159,7 +159,7 @@ def test_any_columns_mean_what_their_rows_do(data: st.DataObject) -> None:
     assert said(columns) == said(as_rows)
 
 
-def test_an_older_plan_may_lack_what_has_a_default() -> None:
+def test_missing_keys_of_an_older_plan_take_their_defaults() -> None:
     content = content_of(plan())
     del content["floor"], content["warnings"], content["shards"][0]["units"][0]["variant"]
     found = decode(sealed(content), "x")
@@ -237,27 +237,27 @@ def test_a_key_that_is_missing_or_wrong_is_named(path: list[Any], damage: str) -
         (lambda content: content["shards"][0]["units"][0].update(has_history=1), "true or false"),
     ],
 )
-def test_what_cannot_be_meant_is_said(change: Any, output: str) -> None:
+def test_contradictory_plan_is_an_error(change: Any, output: str) -> None:
     content = content_of(plan())
     change(content)
     with pytest.raises(InputError, match=output):
         decode(sealed(content), "plan.json")
 
 
-def test_a_plan_that_was_changed_is_refused() -> None:
+def test_modified_plan_is_rejected() -> None:
     changed = encode(plan()).replace(b'"timeout_minutes":45', b'"timeout_minutes":99')
     with pytest.raises(InputError, match="is not the hash of the rest: the file was changed"):
         decode(changed, "plan.json")
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b"null", b'{"id":NaN}'])
-def test_what_is_no_plan_is_said(raw: bytes) -> None:
+def test_invalid_plan_file_is_an_input_error(raw: bytes) -> None:
     with pytest.raises(InputError):
         decode(raw, "plan.json")
 
 
 @given(st.data())
-def test_a_reader_raises_nothing_but_our_errors(data: st.DataObject) -> None:
+def test_any_changed_value_gives_at_most_an_input_error(data: st.DataObject) -> None:
     """Any value of JSON in any place of a good plan, under a good id."""
     content = copy.deepcopy(content_of(plan()))
     inner: Any = content
@@ -311,18 +311,18 @@ def schema() -> dict[str, Any]:
     }
 
 
-def test_the_published_schema_is_that_of_the_model(golden: Golden) -> None:
+def test_published_schema_matches_the_model(golden: Golden) -> None:
     golden(json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n", SCHEMA)
 
 
 @pytest.mark.parametrize("made", [plan, large], ids=["objects", "columns"])
-def test_real_plans_keep_the_published_schema(made: Any) -> None:
+def test_plans_conform_to_the_published_schema(made: Any) -> None:
     published = json.loads(SCHEMA.read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(published)
     jsonschema.validate(content_of(made()), published)
 
 
-def test_a_plan_that_breaks_the_published_schema_is_seen() -> None:
+def test_nonconforming_plan_fails_schema_validation() -> None:
     published = json.loads(SCHEMA.read_text("utf-8"))
     for change in ({"key": 1}, {"units": {"unit": "a"}}, {"timeout_minutes": "x"}):
         content = content_of(plan())

@@ -27,7 +27,7 @@ def entry(**changes: str | None) -> bytes:
     return "\n".join(["[[quarantine]]", *lines, ""]).encode()
 
 
-def test_an_entry_that_holds() -> None:
+def test_valid_entry_is_read() -> None:
     found = decode(entry(suite='"unit"'), TODAY)
     (one,) = found.entries
     assert one == Entry(
@@ -45,12 +45,12 @@ def test_an_entry_that_holds() -> None:
 @pytest.mark.parametrize(
     "until", ["2026-11-21", "2026-12-21", '"2026-12-21"'], ids=["last day", "latest", "text"]
 )
-def test_it_holds_on_its_last_day_and_at_most_thirty_days(until: str) -> None:
+def test_entry_is_valid_on_its_last_day_and_at_most_30_days(until: str) -> None:
     assert decode(entry(until=until), TODAY).problems == ()
 
 
 @pytest.mark.parametrize("issue", ["4711", '"#4711"', '"https://example.org/o/r/issues/4711"'])
-def test_an_issue_is_a_number_or_an_address(issue: str) -> None:
+def test_issue_may_be_a_number_or_a_url(issue: str) -> None:
     assert decode(entry(issue=issue), TODAY).problems == ()
 
 
@@ -72,7 +72,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("changes", "output"), PROBLEMS)
-def test_an_entry_with_a_mistake_holds_nothing_and_is_named(
+def test_invalid_entry_is_reported_and_has_no_effect(
     changes: dict[str, str | None], output: str
 ) -> None:
     found = decode(entry(**changes) + entry(unit='"other"'), TODAY)
@@ -82,7 +82,7 @@ def test_an_entry_with_a_mistake_holds_nothing_and_is_named(
     assert output in problem
 
 
-def test_all_mistakes_of_an_entry_are_told() -> None:
+def test_all_mistakes_of_an_entry_are_reported() -> None:
     found = decode(b"[[quarantine]]\n", TODAY)
     prefix = "quarantine.toml: an entry without a unit: "
     assert [one.removeprefix(prefix) for one in found.problems] == [
@@ -100,7 +100,7 @@ def test_all_mistakes_of_an_entry_are_told() -> None:
         (b"[[quarantined]]", "unknown key 'quarantined'"),
     ],
 )
-def test_what_is_no_quarantine_file(content: bytes, output: str) -> None:
+def test_invalid_quarantine_file_is_an_input_error(content: bytes, output: str) -> None:
     with pytest.raises(InputError) as raised:
         decode(content, TODAY)
     assert raised.value.where == "quarantine.toml"
@@ -114,7 +114,7 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         decode(content, TODAY)
 
 
-def test_the_order_of_entries_means_nothing() -> None:
+def test_order_of_entries_is_irrelevant() -> None:
     one, two = entry(), entry(unit='"other"')
     ahead = decode(one + two, TODAY).entries
     assert not is_changed(ahead, decode(two + one, TODAY).entries)

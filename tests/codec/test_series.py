@@ -60,7 +60,7 @@ THREE = history(
 )
 
 
-def test_the_cases_of_a_unit_are_joined_run_by_run() -> None:
+def test_cases_of_a_unit_are_summed_per_run() -> None:
     found = by_unit(THREE)
     assert found.units == (UnitKey("", "", "a"), UnitKey("s", "", "a"))
     assert found.unit.tolist() == [0, 0, 1]
@@ -74,20 +74,20 @@ def test_the_cases_of_a_unit_are_joined_run_by_run() -> None:
     assert in_complete_leg(THREE, found).tolist() == [True, True, False]
 
 
-def test_legs_in_one_row() -> None:
+def test_legs_of_all_runs_are_numbered_in_sequence() -> None:
     assert [leg.shard for leg in legs(THREE)] == ["01", "02", "01"]
     assert leg_of(THREE, THREE.values).tolist() == [0, 2, 2, 1]
     assert in_complete_leg(THREE, THREE.values).tolist() == [True, True, True, False]
     assert is_censored(THREE.values).tolist() == [False, False, True, False]
 
 
-def test_an_outcome_that_nobody_told_is_not_censored() -> None:
+def test_unknown_outcome_is_not_censored() -> None:
     durations = history([A], [(0, 0, 0)], outcome=[0], ending=[0])
     assert is_censored(durations.values).tolist() == [False]
 
 
 @pytest.mark.parametrize("runs", [(), RUNS])
-def test_the_empty_history(runs: Any) -> None:
+def test_empty_history_gives_empty_series(runs: Any) -> None:
     nothing = History(empty().values, runs)
     assert len(by_unit(nothing)) == 0
     assert units(nothing)[0] == ()
@@ -98,7 +98,7 @@ def test_the_empty_history(runs: Any) -> None:
 
 @given(st.lists(st.lists(st.floats(0, 9), max_size=6), max_size=8), st.integers(1, 7))
 @settings(deadline=None)
-def test_latest_is_the_end_of_each_series(series: list[list[float]], depth: int) -> None:
+def test_newest_values_are_the_end_of_each_series(series: list[list[float]], depth: int) -> None:
     group = np.array([at for at, one in enumerate(series) for _ in one], np.int32)
     column = np.array([item for one in series for item in one])
     table = newest_values(column, group, len(series), depth)
@@ -110,7 +110,7 @@ def test_latest_is_the_end_of_each_series(series: list[list[float]], depth: int)
     assert [column[a:b].tolist() for a, b in pairwise(edges)] == series
 
 
-def test_parts_are_all_groups_and_all_rows_in_order() -> None:
+def test_parts_cover_all_groups_and_rows_in_order() -> None:
     lengths = np.arange(2 * PART + 7) % 3  # every third group is empty
     group = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     found = list(parts(group, len(lengths)))
@@ -131,7 +131,7 @@ def test_parts_are_all_groups_and_all_rows_in_order() -> None:
     )
 )
 @settings(deadline=None)
-def test_sums_over_units_are_those_of_a_plain_loop(
+def test_sums_per_unit_match_a_plain_loop(
     cells: dict[tuple[str, str, int], int | None],
 ) -> None:
     keys = sorted({CaseKey("", "", unit, case) for unit, case, _ in cells})
@@ -153,7 +153,7 @@ def test_sums_over_units_are_those_of_a_plain_loop(
         assert ours[place] == sum(items) if items else np.isnan(ours[place])
 
 
-def test_a_slow_leg_is_told_from_slow_tests() -> None:
+def test_slow_leg_is_distinguished_from_slow_tests() -> None:
     keys = [CaseKey("", "", f"{number:02d}", "") for number in range(30)]
     runs = tuple(HistoryRun(number, legs=(HistoryLeg("01"),)) for number in range(5))
     rows = [(key, run, 0) for key in range(30) for run in range(5)]

@@ -88,9 +88,7 @@ BASES: list[tuple[dict[str, Any], str | None]] = [
 
 
 @pytest.mark.parametrize(("facts", "commit"), BASES)
-def test_the_commit_whose_ancestors_are_the_baseline(
-    facts: dict[str, Any], commit: str | None
-) -> None:
+def test_base_commit_of_the_candidate(facts: dict[str, Any], commit: str | None) -> None:
     assert base_commit(candidate(**facts)) == commit
 
 
@@ -110,7 +108,9 @@ OBJECTIONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("facts", "of", "reason"), OBJECTIONS)
-def test_why_a_run_is_no_baseline(facts: dict[str, Any], of: dict[str, Any], reason: str) -> None:
+def test_excluded_baseline_run_has_a_reason(
+    facts: dict[str, Any], of: dict[str, Any], reason: str
+) -> None:
     known = history(past(1), past(7, **facts))
     found = select_baseline(known, candidate(**of), "main")
     number = facts.get("run_id", 7)
@@ -118,7 +118,7 @@ def test_why_a_run_is_no_baseline(facts: dict[str, Any], of: dict[str, Any], rea
     assert used(found, known) == ([1] if reason else [1, 7])
 
 
-def test_a_push_to_the_pull_requests_branch_is_its_own_where_the_base_is_not_known() -> None:
+def test_push_to_pull_request_branch_is_excluded_without_known_base() -> None:
     known = history(past(1), past(2, branch="topic"))
     found = select_baseline(known, candidate())
     assert reasons(found) == {2: "own_push"}
@@ -141,7 +141,7 @@ def test_a_push_to_the_pull_requests_branch_is_its_own_where_the_base_is_not_kno
         (None, (None,), None),
     ],
 )
-def test_runs_of_one_event_are_pooled_and_no_others(
+def test_baseline_pools_only_runs_of_one_event(
     event: str | None, there: tuple[str | None, ...], wanted: str | None
 ) -> None:
     known = history(*(past(n, event=one) for n, one in enumerate(there, 1)))
@@ -150,7 +150,7 @@ def test_runs_of_one_event_are_pooled_and_no_others(
     assert len(found.used) + len(found.excluded) == len(there)
 
 
-def test_ancestors_are_told_from_other_commits() -> None:
+def test_baseline_runs_are_ancestors_of_the_base_commit() -> None:
     known = history(*(past(n) for n in range(1, 6)))
     lineage = Ancestry(sha(3), frozenset({sha(1), sha(2), sha(3)}), frozenset({sha(5)}), "git")
     found = select_baseline(known, candidate(), "main", lineage)
@@ -164,7 +164,7 @@ def test_ancestors_are_told_from_other_commits() -> None:
     assert excluded_text(baseline) == "1 run: of a commit that is no ancestor"
 
 
-def test_the_runs_own_parents_tell_as_far_as_they_reach() -> None:
+def test_recorded_parents_extend_the_known_ancestry() -> None:
     runs = [past(n, parents=(sha(n - 1),)) for n in (1, 2, 4, 5)]
     lineage = with_parents(Ancestry(), runs, sha(5))
     assert {number for number in range(8) if lineage.is_ancestor(sha(number))} == {5, 4, 3}
@@ -174,14 +174,14 @@ def test_the_runs_own_parents_tell_as_far_as_they_reach() -> None:
     assert Ancestry().is_ancestor(None) is None
 
 
-def test_at_most_twenty_and_the_newest() -> None:
+def test_baseline_is_the_newest_twenty_runs() -> None:
     known = history(*(past(n) for n in range(1, 25)))
     found = select_baseline(known, candidate(), "main")
     assert used(found, known) == list(range(5, 25))
     assert reasons(found) == dict.fromkeys(range(1, 5), "too_old")
 
 
-def test_which_values_were_used_and_why_others_were_not() -> None:
+def test_used_and_excluded_values_are_counted_by_reason() -> None:
     good = [case("a", 1.0, 100), case("b", 1.0, 100), case("c", 1.0, 100, measured_by="sample")]
     bases = [
         run_of({"01": good, "02": [case("d")]}, run_id=1),
@@ -199,7 +199,7 @@ def test_which_values_were_used_and_why_others_were_not() -> None:
     }
 
 
-def test_a_pull_requests_earlier_run_is_no_baseline_beside_a_history() -> None:
+def test_earlier_pull_request_run_is_no_baseline_given_a_history() -> None:
     known = history(*(past(n) for n in range(1, 4)))
     earlier = run_of({"01": [case("a")]}, run_id=50, event="pull_request", branch="topic")
     found = compare_run(candidate(), known, [earlier], context=Context(branch="main"))

@@ -28,12 +28,12 @@ def at_least(rate: float, trials: int) -> int:
     return math.floor(trials * rate - 3.09 * math.sqrt(trials * rate * (1 - rate)))
 
 
-def test_the_limits_themselves() -> None:
+def test_binomial_limits() -> None:
     assert at_most(0.2, 10) == 8
     assert at_least(0.5, 100) == 34
 
 
-def test_a_few_pull_requests_without_and_with_a_change() -> None:
+def test_few_pull_requests_meet_false_alarm_and_power_limits() -> None:
     same = score(pulls=6, tests=600, runs=20, growth=0.0)
     assert same.false_durations <= at_most(0.2, same.pulls)
     assert same.false_memory <= at_most(0.05, same.pulls)
@@ -44,7 +44,7 @@ def test_a_few_pull_requests_without_and_with_a_change() -> None:
     assert hurt.found_memory >= at_least(0.95, hurt.changed)
 
 
-def test_a_suite_of_few_tests_is_judged_too() -> None:
+def test_small_suite_is_judged() -> None:
     same = score_few(pulls=10, tests=12, runs=10, growth=0.0, legs=2)
     assert same.false_durations == 0
     hurt = score_few(pulls=10, tests=12, runs=10, growth=1.0, legs=2)
@@ -54,7 +54,7 @@ def test_a_suite_of_few_tests_is_judged_too() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize(("tests", "legs"), [(5, 1), (12, 2), (18, 4)])
 @pytest.mark.parametrize("runs", [10, 20])
-def test_suites_of_few_tests(tests: int, legs: int, runs: int) -> None:
+def test_small_suites_meet_false_alarm_and_power_limits(tests: int, legs: int, runs: int) -> None:
     same = score_few(400, tests, runs, 0.0, legs=legs)
     print(f"{tests} tests, {legs} legs, n={runs}: {same}")
     assert same.false_durations <= at_most(0.02, same.pulls)
@@ -65,7 +65,7 @@ def test_suites_of_few_tests(tests: int, legs: int, runs: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("runs", [10, 20])
-def test_false_alarms(runs: int) -> None:
+def test_false_alarm_rate(runs: int) -> None:
     found = score(pulls=400, tests=2000, runs=runs, growth=0.0, seed=1000)
     print(f"n={runs}: {found}")
     assert found.false_durations <= at_most(0.2, found.pulls)
@@ -84,7 +84,7 @@ def test_power() -> None:
 
 
 @pytest.mark.soak
-def test_a_suite_that_became_a_tenth_slower() -> None:
+def test_suite_ten_percent_slower_is_detected() -> None:
     found = score(pulls=100, tests=2000, runs=20, growth=0.0, seed=9000, pace=0.10)
     print(found)
     assert found.slower >= at_least(0.9, found.pulls)

@@ -40,7 +40,7 @@ def place(tmp_path: Path, ciguard: Ciguard) -> Path:
     return tmp_path
 
 
-def test_two_folders(ciguard: Ciguard, place: Path) -> None:
+def test_compare_two_folders(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", cwd=place)
     assert done.stdout.startswith(
         "INCOMPLETE: no record of shard 03; 2 tests of the base without a "
@@ -49,7 +49,7 @@ def test_two_folders(ciguard: Ciguard, place: Path) -> None:
     assert not done.stderr
 
 
-def test_a_record_that_is_there_twice_is_named(ciguard: Ciguard, place: Path) -> None:
+def test_duplicate_record_is_a_warning(ciguard: Ciguard, place: Path) -> None:
     write(place, "both/one", {"01": [case("a", 1.0)]}, started_at="2026-11-20T10:00:00Z")
     write(place, "both/two", {"01": [case("a", 2.0)]}, started_at="2026-11-20T11:00:00Z")
     done = ciguard("compare", "base", "both", cwd=place)
@@ -81,7 +81,7 @@ def test_a_quarantined_failure_is_excused_and_shown(ciguard: Ciguard, tmp_path: 
 JUNIT = '<testsuite><testcase classname="m" name="{}" time="1"/>'
 
 
-def test_result_files_that_are_cut_or_none(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_truncated_or_invalid_result_files_are_incomplete(ciguard: Ciguard, tmp_path: Path) -> None:
     complete = JUNIT.format("a") + JUNIT.format("b").partition(">")[2] + "</testsuite>"
     (tmp_path / "base.xml").write_text(complete)
     (tmp_path / "cut.xml").write_text(JUNIT.format("a"))
@@ -101,13 +101,13 @@ def test_result_files_that_are_cut_or_none(ciguard: Ciguard, tmp_path: Path) -> 
         assert "fix: name a folder of records, or files in JUnit XML or TRX" in done.stderr
 
 
-def test_one_file_is_a_record(ciguard: Ciguard, place: Path) -> None:
+def test_single_file_is_accepted_as_a_record(ciguard: Ciguard, place: Path) -> None:
     file = next((place / "head").rglob("*.jsonl"))
     done = ciguard("compare", "base", file, "--format", "json", cwd=place)
     assert json.loads(done.stdout)["state"] == "incomplete"
 
 
-def test_output_to_a_file(ciguard: Ciguard, place: Path) -> None:
+def test_output_option_writes_a_file(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", "--format", "json", "-o", "x/out.json", cwd=place)
     found = json.loads((place / "x" / "out.json").read_bytes())
     assert found["state"] == "incomplete"
@@ -116,7 +116,7 @@ def test_output_to_a_file(ciguard: Ciguard, place: Path) -> None:
     assert json.loads(done.stdout) == found
 
 
-def test_a_folder_against_the_history(ciguard: Ciguard, place: Path) -> None:
+def test_compare_folder_with_history(ciguard: Ciguard, place: Path) -> None:
     legs = {"01": [case("a", 1.0, 160)]}
     write(place, "now", legs, run_id=20, started_at="2026-11-20T10:00:00Z", branch="topic")
     done = ciguard("compare", "12", "now", "--history", "history", cwd=place)
@@ -129,7 +129,7 @@ def test_a_folder_against_the_history(ciguard: Ciguard, place: Path) -> None:
     assert "confirmed  100 MiB  160 MiB" in done.stdout
 
 
-def test_base_and_branch_are_looked_up_in_the_history(ciguard: Ciguard, place: Path) -> None:
+def test_base_and_branch_names_select_history_runs(ciguard: Ciguard, place: Path) -> None:
     (place / "base").rename(place / "old")  # a folder of this name would be what is meant
     legs = {"01": [case("a", 1.0, 160)]}
     write(place, "now", legs, run_id=20, started_at="2026-11-20T10:00:00Z", branch="topic")
@@ -145,7 +145,7 @@ def test_base_and_branch_are_looked_up_in_the_history(ciguard: Ciguard, place: P
     assert "fix: it has runs of main" in missing.stderr
 
 
-def test_runs_that_are_not_used_are_told_with_why(ciguard: Ciguard, place: Path) -> None:
+def test_unused_runs_are_listed_with_a_reason(ciguard: Ciguard, place: Path) -> None:
     (place / "base").rename(place / "old")
     early = {"01": [case("a", 1.0, 160)]}
     write(place, "now", early, run_id=20, started_at="2026-11-10T11:00:00Z", branch="topic")
@@ -154,7 +154,7 @@ def test_runs_that_are_not_used_are_told_with_why(ciguard: Ciguard, place: Path)
     assert "not used   2 runs: not before the candidate\n" in output
 
 
-def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
+def test_compare_two_history_runs(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "3", "12/1", "--history", "history", cwd=place)
     assert done.stdout.startswith("NO SIGNIFICANT DIFFERENCE: ")
     assert "candidate  run 12 of the history, main, 1 test" in done.stdout
@@ -189,7 +189,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("text", "why"), UNUSABLE)
-def test_a_configured_history_that_cannot_be_had_is_a_note(
+def test_unavailable_configured_history_is_a_note(
     ciguard: Ciguard, place: Path, text: str, why: str
 ) -> None:
     alone = ciguard("compare", "base", "head", cwd=place).stdout
@@ -201,9 +201,7 @@ def test_a_configured_history_that_cannot_be_had_is_a_note(
     assert done.stdout.splitlines()[0] == alone.splitlines()[0]
 
 
-def test_a_folder_that_is_in_the_history_is_not_counted_twice(
-    ciguard: Ciguard, tmp_path: Path
-) -> None:
+def test_folder_already_in_the_history_is_counted_once(ciguard: Ciguard, tmp_path: Path) -> None:
     """Legs run by hand have no run id: only `history add` was told one."""
     by_hand: dict[str, Any] = {"run_id": None, "run_attempt": None, "branch": None}
     for n in (1, 2, 3):
@@ -223,13 +221,13 @@ def test_a_folder_that_is_in_the_history_is_not_counted_twice(
     assert "baseline   1 run: before the candidate, by date\n" in itself
 
 
-def test_a_history_that_is_not_there_is_no_baseline(ciguard: Ciguard, place: Path) -> None:
+def test_missing_history_is_a_warning_and_no_baseline(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", "--history", "nosuch", cwd=place)
     assert done.stderr == "warning: nosuch: there is no history yet\n"
     assert "baseline   1 run: given as the base\n" in done.stdout
 
 
-def test_numbers_of_a_leg_without_an_end_are_not_called_unmeasured(
+def test_values_of_an_unfinished_leg_are_not_called_unmeasured(
     ciguard: Ciguard, place: Path
 ) -> None:
     legs = {"01": [case("a", 1.0, 100), case("b", 2.0)]}
@@ -243,7 +241,7 @@ def test_numbers_of_a_leg_without_an_end_are_not_called_unmeasured(
     assert "3.00 s (2 tests that passed in both) -> 3.00 s" in output
 
 
-def test_one_run_of_the_history_is_named_as_one(ciguard: Ciguard, place: Path) -> None:
+def test_unknown_run_error_lists_available_runs(ciguard: Ciguard, place: Path) -> None:
     for count, fix in (
         (1, "fix: there is run 1\n"),
         (2, "fix: there are runs 1 and 2\n"),
@@ -269,7 +267,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("words", "code", "output"), ERRORS)
-def test_mistakes(
+def test_usage_errors(
     ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int, output: str
 ) -> None:
     (place / "empty").mkdir()
@@ -296,7 +294,7 @@ def test_exit_codes(ciguard: Ciguard, place: Path, words: tuple[str, ...], code:
     ciguard("compare", "base", "head", *words, cwd=place, expect=code)
 
 
-def test_a_run_against_itself(ciguard: Ciguard, place: Path) -> None:
+def test_comparing_a_run_with_itself_is_inconclusive(ciguard: Ciguard, place: Path) -> None:
     done = ciguard(
         *("compare", "base", "base", "--fail-on", "new-failure,timeout,oom,memory,duration"),
         cwd=place,

@@ -102,14 +102,14 @@ def test_an_incomplete_run_is_never_better() -> None:
         assert [one.key.unit for one in found.of_kind("fixed")] == ["a"]
 
 
-def test_what_vanished_without_a_word_is_no_gain() -> None:
+def test_vanished_failures_are_no_improvement() -> None:
     base = run_of({"01": [case("a", outcome="failed"), case("b", outcome="failed")]})
     found = compare_run(run_of({"01": [case("a")]}, run_id=2), None, [base])
     assert found.state == "inconclusive"
     assert "1 no longer run; 1 fixed" in headline(found).text
 
 
-def test_a_missing_shard_is_seen_by_its_number() -> None:
+def test_missing_shard_is_found_by_its_number() -> None:
     base = run_of({key: [case(key)] for key in ("01", "02", "03", "04")})
     head = run_of({key: [case(key)] for key in ("01", "03", "04")}, run_id=2)
     found = compare_run(head, None, [base])
@@ -118,7 +118,7 @@ def test_a_missing_shard_is_seen_by_its_number() -> None:
     assert (leg.before, leg.after) == ("completed", None)
 
 
-def test_survivors_are_compared_only_with_themselves() -> None:
+def test_totals_include_only_tests_present_in_both_runs() -> None:
     base = run_of({"01": [case("a", 1.0)], "02": [case("b", 100.0)]})
     head = run_of({"01": [case("a", 1.0)]}, run_id=2, ending="deadline")
     found = compare_run(head, None, [base])
@@ -137,12 +137,12 @@ STATES: list[tuple[list[Any], list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "state"), STATES)
-def test_the_state_of_transitions(before: list[Any], after: list[Any], state: str) -> None:
+def test_state_follows_from_transitions(before: list[Any], after: list[Any], state: str) -> None:
     found = compare_run(run_of({"01": after}, run_id=2), None, [run_of({"01": before})])
     assert found.state == state
 
 
-def test_null_results_are_said() -> None:
+def test_no_significant_difference_is_reported() -> None:
     past = Past(12)
     found = compare_run(past.bases[5], None, past.bases[:5] + past.bases[6:])
     assert found.memory.verdict == "no significant difference"
@@ -152,7 +152,7 @@ def test_null_results_are_said() -> None:
     )
 
 
-def test_a_skipped_test_is_no_null_result() -> None:
+def test_newly_skipped_test_is_inconclusive() -> None:
     past = Past(12)
     head = past.bases[5]
     skipped = np.array(head.outcome)
@@ -166,7 +166,7 @@ def test_a_skipped_test_is_no_null_result() -> None:
     )
 
 
-def test_without_a_base_there_are_no_transitions() -> None:
+def test_no_base_run_means_no_transitions() -> None:
     found = compare_run(run_of({"01": [case("a")]}))
     assert found.base is None
     assert found.state == "inconclusive"
@@ -190,7 +190,7 @@ def head(mib: float = 160.0, day: int = 25, **facts: Any) -> Run:
     return run_of({"01": [case("a", 1.0, mib)]}, "head", **{**values, **facts})
 
 
-def test_a_run_against_the_history() -> None:
+def test_run_compared_with_history() -> None:
     found = compare_run(head(), history_runs(12))
     assert names(found.memory.losses) == ["suspect a"]
     assert found.memory.losses[0].n == 12
@@ -209,7 +209,7 @@ def left_out(found: Comparison) -> dict[int, str]:
     return {one.run_id: one.reason for one in found.baseline.excluded_runs}
 
 
-def test_runs_that_are_no_baseline_and_why() -> None:
+def test_excluded_history_runs_have_a_reason() -> None:
     history = history_runs(3)
     assert left_out(compare_run(head(run_id=2), history)) == {2: "candidate"}
     early = compare_run(head(day=2), history)
@@ -225,7 +225,7 @@ def test_runs_that_are_no_baseline_and_why() -> None:
     assert [run.run_id for run in found.baseline.runs] == [50]
 
 
-def test_a_base_that_the_history_has_is_counted_once() -> None:
+def test_base_run_in_the_history_is_counted_once() -> None:
     history = history_runs(5)
     base = run_of({"01": [case("a", 1.0, 100)]}, run_id=5, started_at="2026-11-05T10:00:00Z")
     found = compare_run(head(), history, [base])
@@ -237,7 +237,7 @@ def test_a_base_that_the_history_has_is_counted_once() -> None:
     assert found.base.run_id == 6
 
 
-def test_a_run_without_a_date_takes_all_of_the_history() -> None:
+def test_undated_run_uses_the_whole_history() -> None:
     undated = head(started_at=None)
     assert undated.at is None
     assert len(compare_run(undated, history_runs(4)).baseline.runs) == 4

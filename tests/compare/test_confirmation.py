@@ -59,7 +59,9 @@ def confirmed(content: bytes) -> tuple[Comparison, list[str]]:
         ("too short", None, "suspect", "suspect"),
     ],
 )
-def test_a_suspect_and_what_came_of_it(verdict: str, p: float, tier: str, state: str) -> None:
+def test_confirmation_result_sets_tier_and_state(
+    verdict: str, p: float, tier: str, state: str
+) -> None:
     now, tiers = confirmed(answer((verdict, p)))
     assert (tiers, now.state) == ([tier], state)
     evaluated = p is not None
@@ -70,7 +72,7 @@ def test_a_suspect_and_what_came_of_it(verdict: str, p: float, tier: str, state:
     )
 
 
-def test_the_number_of_baseline_values_is_that_of_a_typical_test() -> None:
+def test_baseline_size_is_that_of_a_typical_test() -> None:
     """The suspect has 4 values, the other tests have 12."""
     past = [
         run_of(
@@ -85,7 +87,7 @@ def test_the_number_of_baseline_values_is_that_of_a_typical_test() -> None:
     assert "(3 tests judged, n=12)" in measure_text(now.memory)
 
 
-def test_what_was_no_suspect_becomes_none() -> None:
+def test_confirmation_of_a_non_suspect_adds_no_finding() -> None:
     other = {"key": {**KEY, "unit": "b", "case": "b"}, "measure": "wall_s", "p": 0.01}
     now, tiers = confirmed(answer(rows=[{**other, "verdict": "slower"}]))
     assert (tiers, now.durations) == (["suspect"], suspected().durations)
@@ -102,7 +104,7 @@ def test_what_was_no_suspect_becomes_none() -> None:
         ),
     ],
 )
-def test_what_proves_nothing_changes_nothing_and_is_said(
+def test_inapplicable_confirmation_changes_nothing_and_adds_a_note(
     changes: dict[str, Any], output: str
 ) -> None:
     now, tiers = confirmed(answer(("more memory", 0.001), **changes))
@@ -123,7 +125,7 @@ def test_what_proves_nothing_changes_nothing_and_is_said(
         (b" " * (MAX_BYTES + 1), "at most"),
     ],
 )
-def test_what_is_no_confirmation_is_refused(content: bytes, output: str) -> None:
+def test_invalid_confirmation_is_rejected(content: bytes, output: str) -> None:
     with pytest.raises(InputError, match=output):
         read_confirmation(content, "x")
 
@@ -131,6 +133,6 @@ def test_what_is_no_confirmation_is_refused(content: bytes, output: str) -> None
 @given(st.binary(max_size=200) | st.builds(lambda d: json.dumps(d).encode(), st.dictionaries(
     st.sampled_from(["schema", "rows", "pairs", "complete"]), st.integers() | st.text() | st.none(),
 )))  # fmt: skip
-def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+def test_random_bytes_are_rejected(content: bytes) -> None:
     with pytest.raises(InputError):
         read_confirmation(content, "x")

@@ -18,7 +18,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.text import duration
 
 
-def test_a_duration_in_one_run_is_a_suspect_and_is_not_named() -> None:
+def test_slowdown_in_one_run_is_a_suspect_and_not_listed() -> None:
     past = Past(12)
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases)
     assert "suspect t00050" in names(found.durations.losses)
@@ -29,7 +29,7 @@ def test_a_duration_in_one_run_is_a_suspect_and_is_not_named() -> None:
     assert "duration: nothing confirmed, " in headline(found).text
 
 
-def test_a_duration_in_two_runs_is_confirmed() -> None:
+def test_slowdown_in_two_runs_is_confirmed() -> None:
     past = Past(12)
     first = past.run(98, wall=factor(50, 1.5))
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases, previous=first)
@@ -39,7 +39,7 @@ def test_a_duration_in_two_runs_is_confirmed() -> None:
     assert not found.durations.listed
 
 
-def test_nine_runs_confirm_nothing() -> None:
+def test_nine_baseline_runs_confirm_no_duration() -> None:
     past = Past(9)
     first = past.run(98, wall=factor(50, 1.5))
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases, previous=first)
@@ -47,7 +47,7 @@ def test_nine_runs_confirm_nothing() -> None:
     assert not found.durations.listed
 
 
-def test_two_runs_give_numbers_and_no_verdict() -> None:
+def test_two_baseline_runs_give_numbers_without_a_verdict() -> None:
     past = Past(2)
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases)
     assert found.durations.verdict == "not enough data"
@@ -96,7 +96,7 @@ def test_a_test_under_50_ms_that_becomes_long_is_confirmed_by_a_second_run() -> 
 
 @pytest.mark.parametrize(("before_s", "after_s"), [(0.02, 3.0), (0.1, 1.5), (2.0, 7.0)])
 @pytest.mark.parametrize("runs", [1, 2, 3, 11])
-def test_a_large_loss_in_one_run_is_named(runs: int, before_s: float, after_s: float) -> None:
+def test_large_slowdown_in_one_run_is_listed(runs: int, before_s: float, after_s: float) -> None:
     past = Past(runs)
     past.wall[50] = before_s
     past.bases = [past.run(n + 1) for n in range(runs)]
@@ -107,7 +107,7 @@ def test_a_large_loss_in_one_run_is_named(runs: int, before_s: float, after_s: f
 
 
 @pytest.mark.parametrize(("before_s", "after_s"), [(0.02, 0.9), (1.0, 2.5)])
-def test_a_loss_that_is_not_large_is_not_named(before_s: float, after_s: float) -> None:
+def test_small_slowdown_in_one_run_is_not_listed(before_s: float, after_s: float) -> None:
     past = Past(11)
     past.wall[50] = before_s
     past.bases = [past.run(n + 1) for n in range(11)]
@@ -116,7 +116,7 @@ def test_a_loss_that_is_not_large_is_not_named(before_s: float, after_s: float) 
     assert not found.durations.listed
 
 
-def test_a_large_loss_is_named_in_a_run_too_noisy() -> None:
+def test_large_slowdown_in_a_noisy_run_is_listed() -> None:
     past = Past(12)
     loud = np.exp(np.random.default_rng(1).normal(0, 0.3, TESTS))
     found = compare_run(past.run(99, wall=loud * factor(50, 8.0)), None, past.bases)
@@ -125,7 +125,7 @@ def test_a_large_loss_is_named_in_a_run_too_noisy() -> None:
     assert "1 test took at least 3 times as long" in headline(found).text
 
 
-def test_a_large_loss_of_a_test_that_varies_is_named() -> None:
+def test_large_slowdown_of_a_variable_test_is_listed() -> None:
     past = Past(11)
     for run in past.bases:
         run.wall_s[50] = 1.0 if (run.run_id or 0) % 2 else 3.0
@@ -135,7 +135,7 @@ def test_a_large_loss_of_a_test_that_varies_is_named() -> None:
 
 
 @pytest.mark.parametrize("tests", [TESTS, 10, 4])
-def test_a_whole_leg_three_times_as_long_is_no_slow_runner(tests: int) -> None:
+def test_leg_three_times_as_long_is_no_slow_runner(tests: int) -> None:
     bases = [column_run(np.full(tests, 0.6), run_id=n) for n in range(1, 12)]
     found = compare_run(column_run(np.full(tests, 2.4), run_id=99), None, bases)
     assert len(found.durations.listed) == tests
@@ -143,7 +143,7 @@ def test_a_whole_leg_three_times_as_long_is_no_slow_runner(tests: int) -> None:
     assert found.state == "suspect"
 
 
-def test_large_losses_are_named_beside_forty_larger_ones() -> None:
+def test_large_slowdown_ratio_is_listed_among_larger_absolute_ones() -> None:
     wall = np.concatenate([np.full(60, 100.0), np.full(200, 1.0), [0.5]])
     bases = [column_run(wall, run_id=n) for n in range(1, 12)]
     worse = np.concatenate([np.full(60, 150.0), np.full(200, 1.0), [2.5]])
@@ -151,7 +151,7 @@ def test_large_losses_are_named_beside_forty_larger_ones() -> None:
     assert names(found.durations.listed) == ["suspect t00260"]
 
 
-def test_a_test_of_no_measurable_time_that_becomes_long_is_named() -> None:
+def test_slowdown_from_zero_time_is_listed() -> None:
     past = Past(11)
     for run in past.bases:
         run.wall_s[50] = 0.0  # JUnit XML rounds to milliseconds
@@ -160,7 +160,7 @@ def test_a_test_of_no_measurable_time_that_becomes_long_is_named() -> None:
     assert names(compare_run(head, None, past.bases).durations.listed) == ["suspect t00050"]
 
 
-def test_no_headline_says_no_difference_above_a_sum_that_doubled() -> None:
+def test_doubled_total_duration_is_a_suspect() -> None:
     bases = [column_run([0.02, 0.1, *[0.5] * 6], run_id=n) for n in range(1, 12)]
     found = compare_run(column_run([0.02, 0.1, 4.0, *[0.5] * 5], run_id=99), None, bases)
     assert found.state == "suspect"
@@ -169,7 +169,7 @@ def test_no_headline_says_no_difference_above_a_sum_that_doubled() -> None:
     assert compare_run(slow, None, bases).state == "suspect"
 
 
-def test_no_headline_says_no_difference_above_legs_that_took_twice_as_long() -> None:
+def test_doubled_shard_time_is_a_suspect() -> None:
     past = Past(11)
     head = past.run(99)
     head = replace(head, legs=tuple(replace(leg, wall_s=250.0) for leg in head.legs))
@@ -178,7 +178,7 @@ def test_no_headline_says_no_difference_above_legs_that_took_twice_as_long() -> 
     assert "the shards took 4 min 10 s in sum, 1 min 40 s in the baseline" in headline(found).text
 
 
-def test_a_sum_that_doubled_over_two_baseline_runs_has_no_verdict() -> None:
+def test_doubled_total_with_two_baseline_runs_is_inconclusive() -> None:
     bases = [column_run(np.full(30, 0.5), run_id=n) for n in (1, 2)]
     found = compare_run(column_run(np.full(30, 1.2), run_id=99), None, bases)
     assert found.state == "inconclusive"
@@ -192,7 +192,7 @@ def test_a_slower_runner_is_no_regression() -> None:
     assert found.legs[0].speed == pytest.approx(1.4, rel=0.02)
 
 
-def test_a_run_too_noisy_is_not_judged() -> None:
+def test_noisy_run_is_not_judged() -> None:
     past = Past(12)
     loud = np.exp(np.random.default_rng(1).normal(0, 0.3, TESTS))
     found = compare_run(past.run(99, wall=loud), None, past.bases)
@@ -203,7 +203,7 @@ def test_a_run_too_noisy_is_not_judged() -> None:
     assert found.memory.verdict == "no significant difference"
 
 
-def test_a_run_too_noisy_confirms_nothing() -> None:
+def test_noisy_run_confirms_nothing() -> None:
     past = Past(12)
     loud = np.exp(np.random.default_rng(1).normal(0, 0.3, TESTS)) * factor(50, 2.0)
     found = compare_run(
@@ -213,7 +213,7 @@ def test_a_run_too_noisy_confirms_nothing() -> None:
     assert not found.durations.listed
 
 
-def test_of_many_suspects_the_forty_largest_are_kept_and_all_are_counted() -> None:
+def test_suspects_are_all_counted_and_the_forty_largest_listed() -> None:
     past = Past(12, noise=0.002)
     worse = np.where(np.arange(TESTS) >= 10, 1.0, 1.0)
     worse[5:55:1] = np.where(np.arange(50) % 2, 1.3, 1.0)
@@ -238,7 +238,7 @@ def test_missing_is_never_zero() -> None:
     assert {one.name: one.n for one in found.totals}["tests_s"] == TESTS - 1
 
 
-def test_what_did_not_pass_is_not_measured() -> None:
+def test_failed_test_is_not_compared() -> None:
     base = [run_of({"01": [case("a", 1.0, 100)]}, run_id=n) for n in range(1, 4)]
     head = run_of({"01": [case("a", 5.0, 500, outcome="failed")]}, run_id=9)
     found = compare_run(head, None, base)
@@ -246,7 +246,7 @@ def test_what_did_not_pass_is_not_measured() -> None:
     assert Note("not_passed", 1) in found.notes
 
 
-def test_values_of_a_leg_that_died_are_no_baseline() -> None:
+def test_values_of_a_dead_leg_are_excluded_from_the_baseline() -> None:
     bases = [
         run_of({"01": [case("a", 1.0, 100)]}, run_id=n, ending="deadline" if n < 3 else "completed")
         for n in range(1, 5)

@@ -56,7 +56,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("comparison", "word", "code"), FOUND)
-def test_each_word_has_its_code_and_is_silent_without_it(
+def test_each_fail_condition_has_an_exit_code_and_is_off_by_default(
     comparison: Comparison, word: str, code: int
 ) -> None:
     assert triggered(comparison, ALL) == (word,)
@@ -65,7 +65,7 @@ def test_each_word_has_its_code_and_is_silent_without_it(
     assert exit_code(comparison, ()) == 0
 
 
-def test_a_leg_that_timed_out_counts_too() -> None:
+def test_leg_timeout_and_oom_trigger_their_conditions() -> None:
     assert triggered(outcome(case("a"), ending="deadline"), {"timeout"}) == ("timeout",)
     assert triggered(outcome(case("a"), ending="out_of_memory"), {"oom"}) == ("oom",)
 
@@ -78,18 +78,18 @@ def test_incomplete_outranks_failed_outranks_regressed_outranks_inconclusive() -
     assert exit_code(confirmed("peak"), ALL, strict=True) == 11
 
 
-def test_strict_is_content_where_all_was_judged() -> None:
+def test_strict_passes_if_everything_was_judged() -> None:
     past = Past(12)
     assert exit_code(compare_run(past.run(99), None, past.bases), ALL, strict=True) == 0
 
 
-def test_a_leak_or_a_slower_suite_of_one_run_fails_nothing() -> None:
+def test_leak_or_slower_suite_in_one_run_triggers_no_condition() -> None:
     bases = [growing(0.01, n) for n in range(1, 13)]
     assert not triggered(compare_run(growing(2.0, 20), None, bases), ALL)
     assert not triggered(compare_run(paced(20, 1.15, 1.0, 20), None, BASES), ALL)
 
 
-def test_a_suspect_fails_nothing() -> None:
+def test_suspect_triggers_no_condition() -> None:
     past = Past(12)
     found = compare_run(past.run(99, peak=factor(50, 1.6)), None, past.bases)
     assert found.memory.losses

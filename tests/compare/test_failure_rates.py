@@ -54,7 +54,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("now", "past", "counts", "words"), CASES)
-def test_how_often_it_was_so_before(
+def test_transition_reports_its_baseline_failure_rate(
     now: Result, past: list[Result | None], counts: tuple[int | None, int | None], words: str
 ) -> None:
     found = compared(now, past)
@@ -65,7 +65,7 @@ def test_how_often_it_was_so_before(
         assert FORMATS[shape](found).count("failed in ") == bool(words), shape
 
 
-def test_of_what_goes_right_nobody_counts() -> None:
+def test_fixed_test_has_no_failure_rate() -> None:
     found = compared(GOOD, [BAD, BAD, BAD])
     (one,) = found.transitions
     assert (one.kind, one.baseline_failures, failure_rate_text(one)) == ("fixed", None, "")

@@ -46,7 +46,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("name", "shape"), SHOWN)
-def test_format(golden: Golden, name: str, shape: str) -> None:
+def test_comparison_in_each_format(golden: Golden, name: str, shape: str) -> None:
     text = FORMATS[shape](COMPARISONS[name]())
     if shape == "html":  # what all pages have in common is in none of the samples
         text = STYLE.sub("", text)
@@ -55,7 +55,7 @@ def test_format(golden: Golden, name: str, shape: str) -> None:
 
 @pytest.mark.parametrize("shape", ["text", "markdown", "html"])
 @pytest.mark.parametrize("name", COMPARISONS)
-def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
+def test_no_sentence_is_repeated(name: str, shape: str) -> None:
     found = COMPARISONS[name]()
     text = FORMATS[shape](found).partition("</title>")[2 * (shape == "html")]
     text = " ".join(text.split())  # a terminal breaks lines
@@ -64,7 +64,7 @@ def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
         assert text.count(sentence) <= 1, sentence
 
 
-def test_legs_with_long_keys_are_told_apart() -> None:
+def test_long_leg_names_are_shortened_uniquely() -> None:
     keys = [f"integration-tests-of-the-shop-on-net{n}-with-a-database" for n in (8, 9, 471)]
     run = run_of({key: [case(f"{key}::t")] for key in keys})
     lines = FORMATS["text"](compare_run(run, None, [run])).splitlines()
@@ -78,7 +78,7 @@ def test_text_fits_a_terminal(name: str) -> None:
     assert max(map(len, text.splitlines())) <= COLUMNS
 
 
-def test_numbers_come_with_unit_count_and_interval() -> None:
+def test_numbers_have_unit_sample_size_and_interval() -> None:
     text = FORMATS["text"](confirmed())
     assert "confirmed  513 MiB  641 MiB  +25 % (n=12, 95 % CI +" in text
 
@@ -101,7 +101,7 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
         assert "t03" in output[shape]
 
 
-def test_without_a_verdict_no_duration_is_an_unconfirmed_change() -> None:
+def test_duration_without_a_verdict_is_no_unconfirmed_change() -> None:
     found = hurt()
     both = (*found.durations.losses, *found.durations.gains)
     assert [one.tier for one in both] == ["unjudged"] * 2  # the numbers are there, in JSON and HTML
@@ -110,7 +110,7 @@ def test_without_a_verdict_no_duration_is_an_unconfirmed_change() -> None:
     assert "no verdict" in FORMATS["html"](found)
 
 
-def test_totals_of_a_run_without_a_leg_of_the_base_are_not_shown() -> None:
+def test_totals_of_an_incomplete_run_are_not_shown() -> None:
     legs = {"01": [case("a")], "02": [case("b")]}
     base, head = run_of(legs), run_of({"01": legs["01"]}, run_id=2)
     output = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
@@ -127,7 +127,7 @@ def test_totals_of_a_run_without_a_leg_of_the_base_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("planned", [True, False])
-def test_a_removed_test_leaves_a_whole_run_with_a_plan_and_without(*, planned: bool) -> None:
+def test_removed_test_leaves_the_run_complete(*, planned: bool) -> None:
     base, head = (
         run_of({"01": [case(name) for name in names]}, run_id=n)
         for n, names in enumerate((("a", "b"), ("a",)), 1)
@@ -140,7 +140,7 @@ def test_a_removed_test_leaves_a_whole_run_with_a_plan_and_without(*, planned: b
     assert "10 s -> 10 s" in FORMATS["text"](found)
 
 
-def test_why_nothing_is_judged_yet_is_said_once() -> None:
+def test_reason_for_no_verdict_is_given_once() -> None:
     sentence = "he comparison of numbers begins with 3 baseline runs, there is 1"
     base = run_of({"01": [case("a", 1.0, 100)]})
     for mib, outcome in ((100, "passed"), (160, "passed"), (100, "failed")):
@@ -156,7 +156,7 @@ def test_why_nothing_is_judged_yet_is_said_once() -> None:
     assert quiet.startswith(f"### INCONCLUSIVE: t{sentence}\n")
 
 
-def test_hostile_names_are_harmless() -> None:
+def test_hostile_names_are_escaped() -> None:
     found = hurt()
     html, markdown = FORMATS["html"](found), FORMATS["markdown"](found)
     for text in (html, markdown):
@@ -170,7 +170,7 @@ def test_hostile_names_are_harmless() -> None:
     assert all(line.count("|") == 7 for line in rows)
 
 
-def test_the_markdown_is_what_it_looks_like() -> None:
+def test_markdown_renders_as_intended() -> None:
     html = (
         MarkdownIt("commonmark", {"html": True}).enable("table").render(FORMATS["markdown"](hurt()))
     )
@@ -180,7 +180,7 @@ def test_the_markdown_is_what_it_looks_like() -> None:
     assert "\n|" not in html
 
 
-def test_the_html_stands_alone() -> None:
+def test_html_is_self_contained() -> None:
     html = FORMATS["html"](hurt())
     assert html.startswith("<!doctype html>")
     assert not any(word in html for word in ("http://", "https://", "src="))
@@ -189,7 +189,7 @@ def test_the_html_stands_alone() -> None:
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in html
 
 
-def test_json_is_plain_and_versioned() -> None:
+def test_json_is_versioned_and_has_no_nan() -> None:
     found = as_json(hurt())
     assert found["schema"] == 1
     assert json.loads(json.dumps(found, allow_nan=False)) == found

@@ -60,7 +60,7 @@ def history() -> History:
     return decode(encode(merge(*found)), "history")
 
 
-def test_a_run_by_hand_is_known_by_what_it_measured(history: History) -> None:
+def test_run_without_id_is_matched_by_its_measurements(history: History) -> None:
     known = match_in_history(by_hand(2), history)
     assert (known.run_id, known.branch, known.in_history, known.name) == (2, "main", True, "run2")
     assert known.is_same_as(match_in_history(by_hand(2), history))
@@ -68,7 +68,7 @@ def test_a_run_by_hand_is_known_by_what_it_measured(history: History) -> None:
 
 
 @pytest.mark.parametrize("changed", ["wall", "value", "shard"])
-def test_another_run_is_not_taken_for_it(history: History, changed: str) -> None:
+def test_run_with_different_measurements_is_not_matched(history: History, changed: str) -> None:
     run = by_hand(2)
     wall_s = run.wall_s.copy()
     if changed == "value":
@@ -84,13 +84,13 @@ def test_another_run_is_not_taken_for_it(history: History, changed: str) -> None
     assert match_in_history(replace(run, wall_s=wall_s, legs=rest), history).run_id is None
 
 
-def test_a_run_that_says_its_id_is_believed(history: History) -> None:
+def test_run_id_takes_precedence_over_measurements(history: History) -> None:
     assert match_in_history(replace(by_hand(2), run_id=7), history).run_id == 7
     assert not match_in_history(replace(by_hand(2), run_id=7), history).in_history
     assert match_in_history(replace(by_hand(3), run_id=1), history).in_history
 
 
-def test_the_base_is_counted_once_and_gives_no_verdict_that_its_id_would_not(
+def test_base_without_id_counts_once_in_the_baseline(
     history: History,
 ) -> None:
     found = compare_run(by_hand(3), history, [by_hand(2)])
@@ -111,7 +111,7 @@ def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:
     assert alone.base.run_id == 1
 
 
-def test_a_run_by_hand_against_its_id_is_a_run_against_itself(history: History) -> None:
+def test_run_without_id_compared_with_its_history_entry_is_same_run(history: History) -> None:
     found = compare_run(by_hand(2), history, [match_in_history(by_hand(2), history)])
     assert headline(found).text == (
         "INCONCLUSIVE: both are the same run, so there is nothing to compare"

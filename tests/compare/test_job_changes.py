@@ -44,7 +44,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("before", "after", "words"), WORDS)
-def test_conclusions(before: str | None, after: str | None, words: str) -> None:
+def test_job_conclusion_changes(before: str | None, after: str | None, words: str) -> None:
     run = run_of({"01": [case("a")]})
     old = [job("lint", "success"), *([job("tests (01)", before)] if before else [])]
     new = [job("lint", "success"), *([job("tests (01)", after)] if after else [])]
@@ -52,7 +52,7 @@ def test_conclusions(before: str | None, after: str | None, words: str) -> None:
     assert [job_text(one) for one in found] == ([words] if words else [])
 
 
-def test_of_a_job_that_ran_again_the_last_attempt_counts() -> None:
+def test_last_attempt_of_a_rerun_job_counts() -> None:
     run = run_of({"01": [case("a")]})
     rerun = [job("t", "success", attempt=2), job("t", "cancelled", attempt=1)]
     assert not job_changes(run, run, [job("t", "success")], rerun)
@@ -67,7 +67,9 @@ def test_of_a_job_that_ran_again_the_last_attempt_counts() -> None:
         ("cancelled", "failure", "cancelled -> failure (unblocked)"),
     ],
 )
-def test_a_job_of_tests_is_red_or_green_by_its_tests(before: str, after: str, words: str) -> None:
+def test_success_or_failure_of_a_leg_job_is_no_job_change(
+    before: str, after: str, words: str
+) -> None:
     run = run_of({"01": [case("a")]}, job="tests (01)")
     old, new = (
         [job("tests (01)", how), job("lint", word)]
@@ -78,7 +80,7 @@ def test_a_job_of_tests_is_red_or_green_by_its_tests(before: str, after: str, wo
     assert [job_text(one) for one in found] == [lint, *([words] if words else [])]
 
 
-def test_a_cancelled_job_that_succeeds_is_a_gain_and_the_reverse_proves_nothing() -> None:
+def test_unblocked_job_is_better_and_newly_cancelled_is_inconclusive() -> None:
     base, head = run_of({"01": [case("a")]}), run_of({"01": [case("a")]}, run_id=2)
     words = "cancelled", "success"
     jobs = [(job("lint", word),) for word in words]
@@ -94,13 +96,13 @@ def test_a_cancelled_job_that_succeeds_is_a_gain_and_the_reverse_proves_nothing(
     assert "1 job newly cancelled" in headline(found).text
 
 
-def test_without_github_s_word_of_both_runs_no_jobs_are_compared() -> None:
+def test_jobs_are_compared_only_if_github_lists_both_runs() -> None:
     run = run_of({"01": [case("a")]})
     jobs = [job("lint", "failure")]
     assert job_changes(run, run, jobs, []) == job_changes(run, run, [], jobs) == ()
 
 
-def test_minutes_are_rounded_up_a_job_and_priced_by_pool() -> None:
+def test_job_minutes_are_rounded_up_and_priced_per_pool() -> None:
     run = run_of({"01": [case("a")], "02": [case("b")]}, wall_s=61.0)
     reported = cost(run, (), {"default": 0.006})
     assert reported is not None
@@ -130,7 +132,7 @@ def test_all_attempts_of_a_job_are_billed() -> None:
     )
 
 
-def test_what_is_billed_is_told_of_whole_runs_only_and_to_the_mill() -> None:
+def test_cost_is_shown_to_0_001_usd_and_for_complete_runs_only() -> None:
     four = {"01": [case("a")], "02": [case("b")], "03": [case("c")], "04": [case("d")]}
     base, three = run_of(four), {name: four[name] for name in ("01", "02", "03")}
     context = Context(prices={"default": 0.006})
@@ -149,13 +151,13 @@ def test_what_is_billed_is_told_of_whole_runs_only_and_to_the_mill() -> None:
     assert "4 minutes (0.024 USD) -> 3 minutes (0.018 USD)" in FORMATS["text"](same)
 
 
-def test_a_leg_without_a_time_has_no_price() -> None:
+def test_leg_without_a_duration_has_no_cost() -> None:
     assert cost(column_run([]), (), {}) is not None
     assert cost(Run("x", (), *[np.zeros(0)] * 6), (), {}) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("wall_s", "minutes"), [(0.0, 1), (0.4, 1), (60.0, 1), (60.1, 2)])
-def test_a_leg_is_billed_a_minute_at_least(wall_s: float, minutes: int) -> None:
+def test_leg_is_billed_at_least_one_minute(wall_s: float, minutes: int) -> None:
     paid = cost(run_of({"01": [case("a")]}, wall_s=wall_s), (), {})
     assert paid is not None
     assert paid.minutes == minutes

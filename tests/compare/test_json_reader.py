@@ -32,7 +32,7 @@ def from_nothing() -> Comparison:
 
 
 @pytest.mark.parametrize("make", [hurt, same, confirmed, from_nothing])
-def test_what_was_written_is_what_is_read(make: object) -> None:
+def test_comparison_survives_write_and_read(make: object) -> None:
     assert callable(make)
     comparison = make()
     assert read_comparison(written(comparison), "x") == comparison
@@ -51,7 +51,7 @@ def test_what_was_written_is_what_is_read(make: object) -> None:
         (b'{"schema":1}', "state: "),
     ],
 )
-def test_what_is_none_is_refused(content: bytes, expected: str) -> None:
+def test_invalid_comparison_is_rejected(content: bytes, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
         read_comparison(content, "x.json")
 
@@ -61,7 +61,7 @@ HURT = written(hurt())
 
 @settings(deadline=None)
 @given(st.data())
-def test_any_damage_is_an_error_of_the_input(data: st.DataObject) -> None:
+def test_any_damage_gives_at_most_an_input_error(data: st.DataObject) -> None:
     content = bytearray(HURT)
     place = data.draw(st.integers(0, len(content) - 1))
     content[place : place + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=5))

@@ -24,7 +24,7 @@ def growing(stored: float, run_id: int, tests: int = 60, first: float = 0.0, **m
     return run_of({"01": results}, run_id=run_id)
 
 
-def test_a_leak_is_a_finding_of_its_own() -> None:
+def test_retained_memory_growth_is_a_suspected_leak() -> None:
     bases = [growing(0.01, n) for n in range(1, 13)]
     found = compare_run(growing(2.0, 20), None, bases)
     (leak,) = found.leaks
@@ -41,7 +41,7 @@ def test_a_leak_is_a_finding_of_its_own() -> None:
     assert [one.tier for one in once.leaks] == ["suspect"]
 
 
-def test_growth_that_was_always_there_confirms_no_leak() -> None:
+def test_growth_already_in_the_baseline_confirms_no_leak() -> None:
     bases = [growing(2.0, n) for n in range(1, 13)]
     (leak,) = compare_run(growing(4.0, 20), None, bases, previous=growing(2.0, 19)).leaks
     assert leak.tier == "suspect"
@@ -49,7 +49,7 @@ def test_growth_that_was_always_there_confirms_no_leak() -> None:
     assert leak.tier == "confirmed"
 
 
-def test_an_earlier_run_of_other_tests_confirms_no_leak() -> None:
+def test_previous_run_of_other_tests_confirms_no_leak() -> None:
     bases = [growing(0.01, n) for n in range(1, 13)]
     other = run_of({"01": [case(f"o{n:02}", retained_bytes=2 * MIB) for n in range(60)]}, run_id=19)
     (leak,) = compare_run(growing(2.0, 20), None, bases, previous=other).leaks
@@ -65,11 +65,11 @@ NO_LEAK = [
 
 
 @pytest.mark.parametrize("head", NO_LEAK)
-def test_what_is_no_leak(head: Run) -> None:
+def test_growth_that_is_no_leak(head: Run) -> None:
     assert not compare_run(head, None, [growing(0.01, n) for n in range(1, 13)]).leaks
 
 
-def test_what_leaked_before_is_no_new_leak_and_without_a_baseline_there_is_no_verdict() -> None:
+def test_old_leak_is_not_reported_and_no_baseline_gives_no_verdict() -> None:
     assert not compare_run(growing(2.0, 20), None, [growing(1.9, n) for n in range(1, 13)]).leaks
     (leak,) = compare_run(growing(2.0, 20), None, [growing(0.01, 1)]).leaks
     assert leak.tier == "unjudged"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
 
 
-def test_legs_of_other_work_are_called_that() -> None:
+def test_legs_with_reassigned_cases_get_a_note() -> None:
     names = [f"t{n}" for n in range(40)]
     base = run_of({"01": [*map(case, names[:20])], "02": [*map(case, names[20:])]})
     text = "wall time and peak memory of a shard are those of other tests"
@@ -34,7 +34,7 @@ def lasting(run_id: int, wall_s: float, **facts: Any) -> Run:
     return run_of({"01": [case("a")], "02": [case("b")]}, run_id=run_id, wall_s=wall_s, **facts)
 
 
-def test_whole_runs_are_shown_beside_the_median_of_the_baseline() -> None:
+def test_run_totals_are_compared_with_the_baseline_median() -> None:
     runs = [lasting(n, wall) for n, wall in enumerate((21.58, 23.64, 34.04, 34.48), 1)]
     slowest, total = compare_run(lasting(20, 28.0), None, runs).totals[:2]
     assert slowest.before == pytest.approx(28.84)
@@ -47,7 +47,7 @@ def test_whole_runs_are_shown_beside_the_median_of_the_baseline() -> None:
     assert (total.name, round(total.before), total.after, total.n) == ("sum_s", 58, 56, 4)
 
 
-def test_only_complete_runs_have_a_trend() -> None:
+def test_totals_use_complete_runs_only() -> None:
     runs = [lasting(1, 100.0), lasting(2, 50.0, ending="deadline"), lasting(3, 102.0)]
     (found, *_) = compare_run(lasting(20, 101.0), None, runs).totals
     assert found.n == 2
@@ -55,7 +55,7 @@ def test_only_complete_runs_have_a_trend() -> None:
     assert [one.name for one in cut if one.after is not None] == ["tests_s"]
 
 
-def test_a_gain_of_a_run_that_is_not_whole_is_none() -> None:
+def test_incomplete_run_shows_no_improvement() -> None:
     legs = {"01": [case("a", 1.0, 100)], "02": [case("b", 1.0, 100)]}
     small = {"01": [case("a", 1.0, 40)], "02": [case("b", 1.0, 100)]}
     bases = [run_of(legs, run_id=n) for n in range(1, 13)]

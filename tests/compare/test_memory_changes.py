@@ -14,7 +14,7 @@ from ciguard.compare.run_columns import CODE
 from ciguard.text import percent
 
 
-def test_memory_of_one_base_run_is_told_without_a_verdict() -> None:
+def test_memory_with_one_base_run_is_shown_without_a_verdict() -> None:
     past = Past(1)
     found = compare_run(past.run(9, peak=factor(50, 1.6)), None, past.bases)
     (change,) = found.memory.losses
@@ -33,7 +33,7 @@ def test_memory_of_few_base_runs_gives_a_suspect(runs: int) -> None:
     assert found.state == "suspect"
 
 
-def test_memory_in_one_run_is_a_suspect_and_in_two_confirmed() -> None:
+def test_memory_increase_is_suspect_in_one_run_confirmed_in_two() -> None:
     past = Past(10)
     once = compare_run(past.run(98, peak=factor(50, 1.25)), None, past.bases)
     assert names(once.memory.losses) == ["suspect t00050"]
@@ -52,7 +52,7 @@ def test_memory_in_one_run_is_a_suspect_and_in_two_confirmed() -> None:
     assert names(other.memory.losses) == ["suspect t00050"]
 
 
-def test_memory_measured_in_another_way_confirms_nothing() -> None:
+def test_memory_measured_differently_confirms_nothing() -> None:
     past = Past(10)
     head, first = (past.run(n, peak=factor(50, 1.25)) for n in (98, 97))
     other = np.full(TESTS, CODE["measured_by"]["sample"], np.uint8)
@@ -64,7 +64,7 @@ def test_memory_measured_in_another_way_confirms_nothing() -> None:
     ("test", "growth"),
     [(50, 1.02), (0, 4.0)],  # under 3 %; 1 MiB -> 4 MiB is under 4 MiB
 )
-def test_memory_under_the_floors_is_nothing(test: int, growth: float) -> None:
+def test_memory_increase_below_the_floors_is_ignored(test: int, growth: float) -> None:
     past = Past(12)
     found = compare_run(past.run(99, peak=factor(test, growth)), None, past.bases)
     assert not found.memory.losses
@@ -78,7 +78,7 @@ def test_the_other_mode_of_a_bimodal_test_is_no_loss() -> None:
     assert not found.memory.losses
 
 
-def test_less_memory_is_a_gain() -> None:
+def test_memory_decrease_is_an_improvement() -> None:
     past = Past(12)
     less = factor(50, 0.5)
     found = compare_run(past.run(99, peak=less), None, past.bases, previous=past.run(98, peak=less))
@@ -86,7 +86,7 @@ def test_less_memory_is_a_gain() -> None:
     assert (found.memory.verdict, found.state) == ("improved", "better")
 
 
-def test_memory_measured_in_another_way_is_not_compared() -> None:
+def test_memory_measured_differently_is_not_compared() -> None:
     past = Past(12)
     candidate = past.run(99, peak=factor(50, 1.6))
     found = compare_run(replace(candidate, measured_by=candidate.measured_by + 1), None, past.bases)
@@ -94,7 +94,7 @@ def test_memory_measured_in_another_way_is_not_compared() -> None:
     assert "60 tests not judged: their baseline was measured in another way" in headline(found).text
 
 
-def test_the_headline_says_how_many_tests_memory_was_not_judged_of() -> None:
+def test_headline_counts_tests_whose_memory_was_not_judged() -> None:
     past = Past(12)
     candidate = past.run(99)
     other = candidate.measured_by.copy()

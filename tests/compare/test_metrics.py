@@ -41,7 +41,7 @@ def rows(found: Comparison) -> list[tuple[str, float, float]]:
     return [(metric_title(one), one.before, one.after) for one in found.metrics.changes]
 
 
-def test_the_same_name_unit_and_conditions_are_one_row() -> None:
+def test_metrics_are_grouped_by_name_unit_and_conditions() -> None:
     before = [
         metric("heap", 100 * MIB, "bytes", ordinal="0"),
         metric("heap", 200 * MIB, "bytes", ordinal="1"),
@@ -67,7 +67,7 @@ def test_the_same_name_unit_and_conditions_are_one_row() -> None:
     )
 
 
-def test_of_several_values_the_median_stands_for_the_run() -> None:
+def test_median_represents_several_values_of_a_run() -> None:
     before = [metric("step", value, "s") for value in (1.0, 9.0, 1.1)]
     found = compared(before, [metric("step", 1.21, "s")])
     (one,) = found.metrics.changes
@@ -84,17 +84,17 @@ def test_of_several_values_the_median_stands_for_the_run() -> None:
         (0.0, 0.0, "0 -> 0"),
     ],
 )
-def test_from_nothing_there_is_no_ratio(before: float, after: float, words: str) -> None:
+def test_metric_change_from_zero_has_no_ratio(before: float, after: float, words: str) -> None:
     found = compared([metric("m", before)], [metric("m", after)])
     assert [metric_text(one) for one in found.metrics.changes] == [words]
 
 
-def test_a_run_without_any_has_nothing_to_tell() -> None:
+def test_metrics_text_is_empty_without_metrics() -> None:
     assert metrics_text(compared([], [metric("m", 1)]).metrics) == ""
     assert metrics_text(compared([metric("m", 1)], []).metrics) == ""
 
 
-def test_every_format_shows_them_and_hostile_names_are_text() -> None:
+def test_every_format_shows_metrics_and_escapes_names() -> None:
     key = {"a|b": "<script>@everyone"}
     found = compared([metric(HOSTILE, 1, **key)], [metric(HOSTILE, 2, **key)])
     for name, render in FORMATS.items():

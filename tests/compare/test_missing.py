@@ -52,7 +52,7 @@ def incomplete_texts(found: Comparison) -> list[str]:
     return list(map(incomplete_text, found.incomplete_reasons))
 
 
-def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
+def test_units_of_a_lost_leg_are_one_line_without_transitions() -> None:
     found = compared(head(**{"02": []}))
     (lost,) = found.lost_units
     assert lost_text(lost) == "29 tests lost with shard 02"
@@ -68,7 +68,7 @@ def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
         assert "m28" in FORMATS[shape](found)
 
 
-def test_without_a_plan_nobody_knows_what_was_lost_and_what_removed() -> None:
+def test_lost_and_removed_units_are_one_group_without_a_plan() -> None:
     found = compared(head(**{"02": []}), planned=False)
     (lost,) = found.lost_units
     words = "30 tests of the base without a result: lost with shard 02, or removed"
@@ -78,7 +78,7 @@ def test_without_a_plan_nobody_knows_what_was_lost_and_what_removed() -> None:
         assert words in FORMATS[shape](found)
 
 
-def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() -> None:
+def test_stopped_leg_loses_started_and_unstarted_units() -> None:
     legs = head(**{"02": [case("m00"), died("m01", "deadline"), died("m02", "timeout")]})
     found = compared({"02": legs["02"]}, ending="deadline")
     losses = {lost.shards: len(lost.units) for lost in found.lost_units}
@@ -93,7 +93,7 @@ def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() ->
     ]
 
 
-def test_legs_that_ended_in_one_way_are_one_reason() -> None:
+def test_legs_with_the_same_ending_share_one_reason() -> None:
     legs = {f"{n:02}": [case(f"t{n}")] for n in range(1, 111)}
     found = compare_run(run_of(legs, run_id=2, ending="cancelled"), None, [run_of(legs)])
     assert incomplete_texts(found) == ["shards 01, 02, 03 and 107 more: cancelled"]
@@ -103,14 +103,14 @@ def test_legs_that_ended_in_one_way_are_one_reason() -> None:
     assert incomplete_texts(cut) == ["shard 01: results truncated"]
 
 
-def test_a_whole_leg_that_says_nothing_of_a_unit_is_told_by_name_and_by_its_own_shard() -> None:
+def test_unit_without_result_in_a_complete_leg_is_listed_by_name() -> None:
     found = compared(head(**{"01": [case("a")]}))
     assert found.lost_units == ()
     assert lost_texts(found) == ["no_longer_run b 01", "removed gone"]
     assert incomplete_texts(found) == ["1 planned test of complete shards without a result"]
 
 
-def test_the_table_of_legs_fits_a_terminal_with_a_lost_leg() -> None:
+def test_leg_table_with_a_lost_leg_fits_a_terminal() -> None:
     text = FORMATS["text"](compared(head(**{"02": []}), planned=False))
     assert max(map(len, text.splitlines())) <= COLUMNS
     wide = compared({"a-job-with-a-long-name": [case("a")]}, planned=False, ending="memory_guard")
@@ -120,7 +120,7 @@ def test_the_table_of_legs_fits_a_terminal_with_a_lost_leg() -> None:
     assert text.count("completed -> no record") == 3
 
 
-def test_the_table_of_legs_fits_a_terminal_with_long_names_times_and_sizes() -> None:
+def test_leg_table_with_long_values_fits_a_terminal() -> None:
     legs = {f"linux 3.11 ({n:02})": [case(f"t{n}")] for n in (1, 2)}
     facts: dict[str, Any] = {"wall_s": 725.0, "peak_mib": 2500}
     base = run_of(legs, **facts)
@@ -131,7 +131,7 @@ def test_the_table_of_legs_fits_a_terminal_with_long_names_times_and_sizes() -> 
     assert [line.partition("  ")[0] for line in text.splitlines() if both in line] == list(legs)
 
 
-def test_a_long_message_has_lines_of_its_own_and_keeps_its_middle() -> None:
+def test_long_message_is_wrapped_and_complete() -> None:
     words = [f"word{n}" for n in range(22)]
     legs = head(**{"01": [case("a"), case("b", outcome="failed", message=" ".join(words))]})
     text = FORMATS["text"](compared(legs))
@@ -139,7 +139,7 @@ def test_a_long_message_has_lines_of_its_own_and_keeps_its_middle() -> None:
     assert max(map(len, text.splitlines())) <= COLUMNS
 
 
-def test_an_incomplete_base_is_not_taken_for_what_was_there() -> None:
+def test_incomplete_base_gets_a_note() -> None:
     candidate = run_of({"01": [case("a")], "02": [case("b")]}, "head", run_id=2)
     complete = compare_run(candidate, None, [run_of({"01": [case("a")]})])
     cut = compare_run(candidate, None, [run_of({"01": [case("a")]}, shards=2)])
@@ -147,7 +147,7 @@ def test_an_incomplete_base_is_not_taken_for_what_was_there() -> None:
     assert Note("incomplete_base") in cut.notes
 
 
-def test_markdown_has_one_table_and_no_holes() -> None:
+def test_markdown_tables_have_no_blank_lines() -> None:
     markdown = FORMATS["markdown"](compared(head(**{"02": []})))
     assert "\n\n\n" not in markdown
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)

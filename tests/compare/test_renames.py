@@ -36,7 +36,7 @@ PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("removed", "new", "expected"), PAIRS)
-def test_pairs(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
+def test_certain_renames(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
     found = match_renames(run_of({"01": [*map(case, removed)]}), run_of({"01": [*map(case, new)]}))
     assert {now.case: was.case for now, was in found.sure.items()} == expected
 
@@ -58,13 +58,13 @@ PERHAPS: list[tuple[list[str], list[str], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("removed", "new", "expected"), PERHAPS)
-def test_doubtful_pairs(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
+def test_uncertain_renames(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
     found = match_renames(run_of({"01": [*map(case, removed)]}), run_of({"01": [*map(case, new)]}))
     assert not found.sure
     assert {now.case: was.case for now, was in found.perhaps.items()} == expected
 
 
-def test_a_doubtful_pair_is_shown_and_not_compared() -> None:
+def test_uncertain_rename_is_shown_and_not_compared() -> None:
     base = run_of({"01": [case("a.py::test_logs_in", outcome="failed")]})
     head = run_of({"01": [case("a.py::test_login")]}, run_id=2)
     found = compare_run(head, None, [base])
@@ -78,7 +78,7 @@ def test_a_doubtful_pair_is_shown_and_not_compared() -> None:
     assert found.state == "inconclusive", "the failure is not called fixed"
 
 
-def test_never_across_suites_and_never_what_is_still_planned() -> None:
+def test_no_rename_across_suites_or_of_a_planned_test() -> None:
     base = run_of({"01": [case("a.py::t")]})
     assert not match_renames(base, run_of({"01": [case("b.py::t", suite="s")]})).sure
     head = run_of({"01": [case("b.py::t")]})
@@ -95,7 +95,7 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("before", "after", "kind"), OUTCOMES)
-def test_a_test_that_moved_is_held_against_what_it_was(before: str, after: str, kind: str) -> None:
+def test_renamed_test_is_compared_with_its_old_name(before: str, after: str, kind: str) -> None:
     base = run_of({"01": [case("a.py::t", outcome=before)]})
     head = run_of({"01": [case("b.py::t", outcome=after)]}, run_id=2)
     (found,) = compare_run(head, None, [base]).transitions
@@ -103,14 +103,14 @@ def test_a_test_that_moved_is_held_against_what_it_was(before: str, after: str, 
     assert (state_text(found.before), state_text(found.after)) == (before, after)
 
 
-def test_what_moved_is_neither_lost_nor_a_gap() -> None:
+def test_renamed_test_is_not_lost() -> None:
     base = run_of({"01": [case("a.py::u")], "02": [case("a.py::t")]})
     head = run_of({"02": [case("b.py::t")]}, run_id=2)
     (lost,) = compare_run(head, None, [base]).lost_units
     assert [unit.unit for unit in lost.units] == ["a.py::u"]
 
 
-def test_a_whole_suite_of_new_names_costs_no_time() -> None:
+def test_suite_of_new_names_is_matched_in_bounded_time() -> None:
     removed = [case(f"a.py::test_old{n}") for n in range(2000)]
     new = [case(f"a.py::test_new{n}") for n in range(2000)]
     assert not match_renames(run_of({"01": removed}), run_of({"01": new})).perhaps

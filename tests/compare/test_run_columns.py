@@ -14,7 +14,7 @@ NUMBERS = st.frozensets(st.integers(0, 12), max_size=12)
 
 
 @given(NUMBERS, NUMBERS)
-def test_each_case_is_found_where_it_is(some: frozenset[int], rest: frozenset[int]) -> None:
+def test_index_in_finds_each_shared_case(some: frozenset[int], rest: frozenset[int]) -> None:
     every = column_run([1.0] * 13).keys
     one, other = (
         replace(column_run([1.0] * len(found)), keys=tuple(every[n] for n in sorted(found)))

@@ -51,13 +51,13 @@ def test_the_last_process_and_the_last_try_count() -> None:
     assert [key.case for key in run.flaky] == ["b"], "a was short of memory: it is starved"
 
 
-def test_what_a_plugin_ran_again_until_it_passed_is_flaky() -> None:
+def test_case_that_passed_after_plugin_reruns_is_flaky() -> None:
     run = run_of({"01": [case("a", reruns=1), case("b", outcome="failed", reruns=1), case("c")]})
     assert outcomes(run) == {"a": "passed", "b": "failed", "c": "passed"}
     assert [key.case for key in run.flaky] == ["a"]
 
 
-def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
+def test_failed_case_without_a_retry_stays_failed() -> None:
     failed, fixed = case("a", case="x", outcome="failed"), case("a", case="x", process=2)
     other = case("a", case="y", process=3)
     assert outcomes(run_of({"01": [failed, other]})) == {"x": "failed", "y": "passed"}
@@ -74,7 +74,7 @@ def test_a_pass_of_the_same_try_cannot_hide_a_failure() -> None:
         assert not run.flaky
 
 
-def test_of_two_legs_the_worse_result_counts() -> None:
+def test_worse_result_of_two_legs_counts() -> None:
     run = run_of({"01": [case("a", outcome="failed")], "02": [case("a")]})
     assert outcomes(run) == {"a": "failed"}
 
@@ -86,7 +86,7 @@ def test_a_case_that_fails_in_another_leg_is_not_flaky() -> None:
     assert run.flaky == ()
 
 
-def test_attempts_of_a_leg_are_two_measurements() -> None:
+def test_attempts_of_a_leg_are_separate_measurements() -> None:
     first = files_of({"01": [case("a", 1.0)], "02": [case("b", 1.0)]})
     rerun = files_of({"01": [case("a", 2.0)]}, run_attempt=2)
     earlier, run = runs_from_records(read_records({**first, **rerun}.items()), "x")
@@ -96,7 +96,7 @@ def test_attempts_of_a_leg_are_two_measurements() -> None:
     assert [key.case for key in earlier.keys] == ["a"]
 
 
-def test_an_attempt_that_went_on_from_the_one_before_is_one_measurement_with_it() -> None:
+def test_resumed_attempt_and_its_predecessor_are_one_measurement() -> None:
     started = [case("a", 1.0, at_s=1.0), died("b", "deadline", at_s=2.0)]
     first = files_of({"01": started}, ending=None)
     rerun = files_of({"01": [*started, case("b", 3.0, at_s=9.0, process=2)]}, run_attempt=2)
@@ -120,7 +120,7 @@ def test_runs_are_sorted_by_time_then_number() -> None:
     ]
 
 
-def test_a_leg_without_an_end_or_with_damage_is_not_complete() -> None:
+def test_leg_without_an_end_or_with_damage_is_incomplete() -> None:
     assert not run_of({"01": [case("a")]}, ending=None).complete
     assert not run_of({"01": [case("a")]}, ending="deadline").complete
     files = files_of({"01": [case("a")]})
@@ -128,20 +128,20 @@ def test_a_leg_without_an_end_or_with_damage_is_not_complete() -> None:
     assert not runs_from_records(read_records(damaged.items()), "x")[-1].complete
 
 
-def test_a_leg_knows_wall_peak_and_machine() -> None:
+def test_leg_has_wall_time_peak_and_machine() -> None:
     (leg,) = run_of({"01": [case("a")]}, wall_s=12.5, peak_mib=700).legs
     found = (leg.wall_s, leg.peak_bytes, leg.memory_bytes, leg.probe_s)
     assert found == (12.5, 700 * MIB, 16384 * MIB, 0.3)
 
 
-def test_messages_are_kept_of_bad_results_only() -> None:
+def test_only_failed_results_have_messages() -> None:
     run = run_of(
         {"01": [case("a", outcome="failed", message="boom"), case("b", message="captured")]}
     )
     assert {key.case: text for key, text in run.messages.items()} == {"a": "boom"}
 
 
-def test_nothing_gives_nothing() -> None:
+def test_no_records_give_no_runs() -> None:
     assert runs_from_records((), "x") == ()
     run = run_of({"01": []})
     assert run.keys == ()

@@ -92,12 +92,12 @@ def schema() -> dict[str, Any]:
     }
 
 
-def test_the_schema_is_that_of_the_classes(golden: Golden) -> None:
+def test_published_schema_matches_the_classes(golden: Golden) -> None:
     golden(json.dumps(schema(), indent=2) + "\n", PLACE)
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
-def test_each_comparison_is_as_the_schema_says(name: str) -> None:
+def test_each_comparison_conforms_to_the_schema(name: str) -> None:
     published = json.loads(PLACE.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(published)
     validator = jsonschema.Draft202012Validator(published)
@@ -106,7 +106,7 @@ def test_each_comparison_is_as_the_schema_says(name: str) -> None:
     assert set(found) == set(published["properties"])
 
 
-def test_the_schema_can_say_no() -> None:
+def test_schema_rejects_invalid_comparisons() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(PLACE.read_text(encoding="utf-8")))
     found = as_json(COMPARISONS["hurt"]())
     for key, invalid in (("state", "fine"), ("legs", None), ("candidate", {}), ("schema", 2)):

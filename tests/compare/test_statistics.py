@@ -35,7 +35,7 @@ TABLES = arrays.arrays(
 
 
 @given(TABLES)
-def test_medians_are_numpys(table: np.ndarray[Any, Any]) -> None:
+def test_medians_match_numpy(table: np.ndarray[Any, Any]) -> None:
     found = medians(table)
     for row, median in zip(table, found, strict=True):
         numbers = row[~np.isnan(row)]
@@ -46,7 +46,7 @@ def test_medians_are_numpys(table: np.ndarray[Any, Any]) -> None:
     assert count_values(table).tolist() == [int((~np.isnan(row)).sum()) for row in table]
 
 
-def test_the_moderated_scale_is_the_published_formula() -> None:
+def test_moderated_scale_matches_the_published_formula() -> None:
     generator = np.random.default_rng(1)
     table = generator.normal(0, 0.1, (400, 9))
     scale = moderated_scale(table, np.ones(400))
@@ -58,13 +58,13 @@ def test_the_moderated_scale_is_the_published_formula() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 20])
-def test_the_scale_is_right_whatever_the_number_of_runs(count: int) -> None:
+def test_scale_is_unbiased_for_any_number_of_runs(count: int) -> None:
     table = np.random.default_rng(count).normal(0, 0.05, (4000, count))
     found = float(np.sqrt((moderated_scale(table, np.ones(4000)) ** 2).mean()))
     assert found == pytest.approx(0.05, rel=0.05)
 
 
-def test_a_row_is_moderated_by_rows_of_like_size() -> None:
+def test_row_is_moderated_by_rows_of_similar_size() -> None:
     generator = np.random.default_rng(2)
     size = np.repeat([1.0, 2.0], 500)
     table = generator.normal(0, 1, (1000, 5)) * np.where(size == 1.0, 0.01, 0.2)[:, None]
@@ -74,17 +74,17 @@ def test_a_row_is_moderated_by_rows_of_like_size() -> None:
     assert np.median(scale[500:]) == pytest.approx(0.2, rel=0.15)
 
 
-def test_without_two_values_anywhere_there_is_no_scale() -> None:
+def test_no_scale_without_two_values_in_a_row() -> None:
     table = np.array([[1.0, math.nan], [math.nan, 2.0]])
     assert np.isnan(moderated_scale(table, np.ones(2))).all()
 
 
-def test_no_rows() -> None:
+def test_empty_table_gives_empty_statistics() -> None:
     empty = np.zeros((0, 20))
     assert len(medians(empty)) == len(moderated_scale(empty, np.zeros(0))) == 0
 
 
-def test_the_error_of_a_difference() -> None:
+def test_prediction_error_by_sample_size() -> None:
     found = prediction_error(np.array([0.1, 0.1, 0.1]), np.array([1, 2, 157]))
     expected = [0.1 * math.sqrt(2), 0.1 * math.sqrt(1.785), 0.1 * math.sqrt(1.01)]
     assert found == pytest.approx(expected)
@@ -114,7 +114,7 @@ def normalize(
 
 
 @pytest.mark.parametrize("seed", [0, 3, 6, 7])
-def test_the_second_pass_takes_out_what_the_first_left(seed: int) -> None:
+def test_second_normalisation_pass_removes_the_remaining_leg_effect(seed: int) -> None:
     """Half of the legs are 30 % slower and tests are dealt anew in each run: the median of a test
     is that of slow runners as often as not, and one pass leaves 7 to 11 % of that in its values."""
     generator = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ def test_the_second_pass_takes_out_what_the_first_left(seed: int) -> None:
     assert (values - values.mean(axis=1, keepdims=True)).std() < 1e-9
 
 
-def test_a_slow_runner_is_a_factor_and_not_a_change() -> None:
+def test_slow_runner_is_a_speed_factor_not_a_change() -> None:
     wall = np.linspace(0.1, 2.0, 60)
     leg = np.arange(60) % 2
     slow = wall * np.where(leg == 1, 1.3, 1.0)
@@ -149,7 +149,7 @@ def test_slow_runners_in_the_baseline_do_not_move_the_reference() -> None:
     assert speeds.speed_factor == pytest.approx([1.0, 1.0])
 
 
-def test_a_small_leg_takes_its_runs_speed() -> None:
+def test_small_leg_uses_the_speed_of_its_run() -> None:
     wall = np.linspace(0.1, 2.0, 60)
     leg = np.where(np.arange(60) < 5, 1, 0)
     _, speeds = normalize([wall, wall, wall, wall * 1.2], leg)
@@ -157,7 +157,7 @@ def test_a_small_leg_takes_its_runs_speed() -> None:
 
 
 @pytest.mark.parametrize("tests", [5, 19])
-def test_in_a_small_run_the_lesser_view_of_a_change_counts(tests: int) -> None:
+def test_small_run_uses_the_smaller_of_two_change_estimates(tests: int) -> None:
     wall = np.linspace(0.1, 2.0, tests)
     leg = np.zeros(tests, np.int32)
     for pace, own in ((1.2, 1.0), (1.0, 2.0), (1.2, 2.0), (0.8, 2.0), (1.2, 0.5), (2.0, 0.5)):
@@ -174,7 +174,7 @@ def test_in_a_small_run_the_lesser_view_of_a_change_counts(tests: int) -> None:
         assert np.exp(speeds.log_wall) == pytest.approx(expected)
 
 
-def test_four_tests_do_not_tell_what_they_have_in_common() -> None:
+def test_four_tests_are_too_few_for_a_speed_factor() -> None:
     wall = np.linspace(0.1, 2.0, 4)
     _, speeds = normalize([wall, wall, wall, wall * 1.2], np.zeros(4, np.int32))
     assert not speeds.has_speed.any()
@@ -182,7 +182,7 @@ def test_four_tests_do_not_tell_what_they_have_in_common() -> None:
     assert np.exp(speeds.log_wall) == pytest.approx(wall * 1.2)
 
 
-def test_short_tests_tell_no_speed() -> None:
+def test_short_tests_give_no_speed_factor() -> None:
     wall = np.full(60, 0.049)
     baseline, speeds = normalize([wall, wall, wall, wall * 2], np.zeros(60, np.int32))
     assert not baseline.steady.any()
@@ -190,7 +190,7 @@ def test_short_tests_tell_no_speed() -> None:
 
 
 @given(st.floats(0.2, 5.0))
-def test_one_speed_for_all_changes_nothing(factor: float) -> None:
+def test_common_speed_factor_changes_no_normalised_value(factor: float) -> None:
     wall = np.random.default_rng(3).lognormal(0, 1, (5, 80))
     leg = np.arange(80) % 3
     _, plain = normalize(list(wall), leg)
@@ -198,7 +198,7 @@ def test_one_speed_for_all_changes_nothing(factor: float) -> None:
     assert np.allclose(plain.log_wall, scaled.log_wall)
 
 
-def test_the_noise_of_a_run_is_told_in_terms_of_the_baselines() -> None:
+def test_noise_of_a_run_is_relative_to_the_baseline() -> None:
     generator = np.random.default_rng(4)
     size = generator.lognormal(0, 1, 2000)
     noise = [generator.normal(0, 0.05, 2000) for _ in range(10)]

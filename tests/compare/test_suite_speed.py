@@ -39,7 +39,7 @@ def paced(run_id: int, suite: float, runner: float, seed: int) -> Run:
 BASES = [paced(n, 1.0, 1.3 if n % 4 == 0 else 1.0, n) for n in range(1, 13)]
 
 
-def test_a_slower_runner_is_no_slower_suite() -> None:
+def test_slower_runner_is_no_slower_suite() -> None:
     found = compare_run(paced(20, 1.0, 1.3, 20), None, BASES, previous=paced(19, 1.0, 1.3, 19))
     assert found.suite_speed.verdict == "no significant difference"
     assert found.legs[0].speed == pytest.approx(1.3, rel=0.03)
@@ -48,7 +48,7 @@ def test_a_slower_runner_is_no_slower_suite() -> None:
 
 
 @pytest.mark.parametrize("runner", [1.0, 1.3])
-def test_a_slower_suite_is_one_on_any_runner(runner: float) -> None:
+def test_slower_suite_is_detected_on_any_runner(runner: float) -> None:
     once = compare_run(paced(20, 1.15, runner, 20), None, BASES)
     assert (once.suite_speed.verdict, once.state) == ("maybe slower", "suspect")
     before = paced(19, 1.15, 1.0, 19)
@@ -60,13 +60,13 @@ def test_a_slower_suite_is_one_on_any_runner(runner: float) -> None:
     assert suite_speed_text(twice.suite_speed) in headline(twice).text
 
 
-def test_a_faster_suite_is_a_gain() -> None:
+def test_faster_suite_is_an_improvement() -> None:
     found = compare_run(paced(20, 0.8, 1.0, 20), None, BASES, previous=paced(19, 0.8, 1.3, 19))
     assert (found.suite_speed.verdict, found.state) == ("faster", "better")
 
 
 @pytest.mark.parametrize("probe", [0.7, 1.5])
-def test_a_suite_that_waits_is_no_slower_on_another_runner(probe: float) -> None:
+def test_io_bound_suite_is_no_slower_on_another_runner(probe: float) -> None:
     """Its tests take what they took: only the runners' CPU is another one, in both runs."""
 
     def waiting(run_id: int) -> Run:
@@ -95,7 +95,7 @@ def test_a_suite_that_waits_is_no_slower_on_another_runner(probe: float) -> None
         ([0.04, 0.04, 0.04], "CI +0..+8; below 5 %)"),
     ],
 )
-def test_an_interval_without_zero_that_is_no_difference_says_why(
+def test_insignificant_interval_without_zero_is_explained(
     quartiles: list[float], states: str
 ) -> None:
     found = judge_suite_speed(np.array([*quartiles, 0.0]), np.zeros((4, 4)))
@@ -104,7 +104,7 @@ def test_an_interval_without_zero_that_is_no_difference_says_why(
 
 
 @pytest.mark.parametrize("runs", [3, 4, 12])
-def test_a_pace_that_varies_by_chance_is_rarely_a_suspect(runs: int) -> None:
+def test_random_suite_speed_is_rarely_a_suspect(runs: int) -> None:
     """5 % of either sign, and some more as the middle of few runs is less certain than a mean."""
     random = np.random.default_rng(runs)
     draws = np.repeat(random.normal(0, 0.2, (2000, runs + 1, 1)), 4, axis=2)
@@ -112,7 +112,7 @@ def test_a_pace_that_varies_by_chance_is_rarely_a_suspect(runs: int) -> None:
     assert sum(word.startswith("maybe") for word in words) <= 0.08 * len(words)
 
 
-def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
+def test_suite_speed_without_cpu_probes_is_not_measured() -> None:
     runs = [column_run(np.linspace(0.1, 1.0, TESTS), run_id=n) for n in range(1, 13)]
     found = compare_run(runs[-1], None, runs[:-1])
     assert found.suite_speed.verdict == "not measured"
@@ -121,14 +121,14 @@ def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
     assert judge_suite_speed(np.full(4, np.nan), np.zeros((12, 4))).verdict == "not measured"
 
 
-def test_a_probe_is_believed_up_to_twice_the_usual() -> None:
+def test_cpu_probe_above_twice_the_usual_is_an_outlier() -> None:
     probes = np.array([0.1, 0.3, 0.6, 0.61, np.nan])
     stored = without_outliers(probes, 0.3)
     assert np.isnan(stored).tolist() == [False, False, False, True, True]
     assert np.array_equal(without_outliers(probes, None), probes, equal_nan=True)
 
 
-def test_one_leg_of_which_the_probe_was_off_says_nothing() -> None:
+def test_single_outlier_probe_changes_no_verdict() -> None:
     runs = [paced(n, 1.0, 1.0, n) for n in range(1, 13)]
 
     def with_a_slow_probe(run: Run) -> Run:

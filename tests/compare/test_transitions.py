@@ -69,18 +69,20 @@ def kinds(before: list[Result], after: list[Result], planned: set[str] | None = 
 
 
 @pytest.mark.parametrize(("before", "after", "kind"), TABLE)
-def test_one_case(before: Result | None, after: Result | None, kind: str | None) -> None:
+def test_transition_of_one_case(
+    before: Result | None, after: Result | None, kind: str | None
+) -> None:
     found = kinds([before] if before else [], [after] if after else [])
     assert found == ([] if kind is None else [f"{kind} u"])
 
 
-def test_what_is_gone_was_removed_only_where_the_plan_says_so() -> None:
+def test_missing_unit_is_removed_only_if_the_plan_omits_it() -> None:
     assert kinds([PASSED], []) == ["no_longer_run u"]
     assert kinds([PASSED], [], planned={"u"}) == ["no_longer_run u"]
     assert kinds([PASSED], [], planned={"other"}) == ["removed u"]
 
 
-def test_what_is_gone_is_in_the_shard_of_the_candidates_plan_never_of_the_base() -> None:
+def test_missing_unit_is_in_its_shard_of_the_candidate_plan() -> None:
     base, head = run_of({"03": [PASSED]}), run_of({"01": [case("v")]})
     (ended, _) = transitions(base, head, {UnitKey("", "", "u"): "02"})
     assert (ended.kind, ended.shard) == ("no_longer_run", "02")
@@ -89,20 +91,20 @@ def test_what_is_gone_is_in_the_shard_of_the_candidates_plan_never_of_the_base()
     assert (removed.kind, removed.shard) == ("removed", "")
 
 
-def test_of_a_unit_that_is_lost_nothing_is_said() -> None:
+def test_lost_unit_has_no_transition() -> None:
     lost = {UnitKey("", "", "u")}
     base, head = run_of({"01": [PASSED]}), run_of({"01": [STOPPED]})
     assert transitions(base, run_of({"01": []}), None, lost) == ()
     assert transitions(base, head, None, lost) == ()
 
 
-def test_flaky_is_named_beside_whatever_else_it_is() -> None:
+def test_flaky_case_may_have_another_transition() -> None:
     rerun = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
     assert kinds([PASSED], rerun) == ["flaky u"]
     assert kinds([FAILED], rerun) == ["flaky u", "fixed u"]
 
 
-def test_a_new_flaky_case_is_named_once() -> None:
+def test_new_flaky_case_has_one_transition() -> None:
     rerun = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
     (found,) = transitions(run_of({"01": [case("v")]}), run_of({"01": [*rerun, case("v")]}))
     assert (found.kind, before_text(found)) == ("flaky", "added, failed in an earlier try")
@@ -111,17 +113,17 @@ def test_a_new_flaky_case_is_named_once() -> None:
 CASES = [case("u", case="u[1]"), case("u", case="u[2]")]
 
 
-def test_a_unit_that_died_is_held_against_its_cases() -> None:
+def test_died_unit_is_compared_with_its_cases() -> None:
     assert kinds(CASES, [died("u", "crash")]) == ["newly_crashed u"]
     assert kinds([died("u", "crash")], CASES) == ["fixed u", "added u[1]", "added u[2]"]
 
 
-def test_a_case_that_is_gone_while_its_unit_ran() -> None:
+def test_case_missing_from_a_unit_that_ran() -> None:
     assert kinds(CASES, CASES[:1]) == ["no_longer_run u[2]"]
     assert kinds(CASES, CASES[:1], planned={"u"}) == ["removed u[2]"]
 
 
-def test_words_and_the_message_are_those_of_the_two_results() -> None:
+def test_transition_has_both_outcomes_and_the_failure_message() -> None:
     (found,) = transitions(run_of({"01": [PASSED]}), run_of({"07": [TIMEOUT]}))
     assert (state_text(found.before), state_text(found.after), found.shard) == (
         "passed",
@@ -157,7 +159,7 @@ def result_lists(draw: st.DrawFn) -> list[Result]:
 
 
 @given(result_lists())
-def test_a_run_against_itself_has_nothing_new(results: list[Result]) -> None:
+def test_run_compared_with_itself_has_no_new_transitions(results: list[Result]) -> None:
     run = run_of({"01": results})
     assert {one.kind for one in transitions(run, run)} <= {"failing_on_both", "flaky"}
 

@@ -25,7 +25,7 @@ CHECKS = [
 ]
 
 
-def test_a_line_a_check_within_80_columns() -> None:
+def test_one_line_per_check_within_80_columns() -> None:
     text = as_text(document(CHECKS))
     lines = text.splitlines()
     assert lines[0] == "ok       git      origin is git@github.com:octo-org/shop.git"
@@ -35,7 +35,7 @@ def test_a_line_a_check_within_80_columns() -> None:
     assert lines[-1] == "1 error, 1 warning"
 
 
-def test_programs_get_the_same() -> None:
+def test_json_has_the_same_checks() -> None:
     found = as_json(CHECKS)
     assert (found["schema"], found["errors"], found["warnings"]) == (1, 1, 1)
     assert [one["name"] for one in found["checks"]] == ["git", "history", "install"]
@@ -48,7 +48,7 @@ def test_warnings_are_no_errors() -> None:
 
 
 @pytest.mark.parametrize(("left", "level"), [(5000, "ok"), (100, "ok"), (99, "warning")])
-def test_few_calls_are_a_warning(left: int, level: str) -> None:
+def test_low_rate_limit_is_a_warning(left: int, level: str) -> None:
     assert check_rate_limit(left, 5000).level == level
 
 
@@ -56,9 +56,7 @@ def test_few_calls_are_a_warning(left: int, level: str) -> None:
     ("is_own", "artifacts", "level"),
     [(True, 3, "ok"), (True, 4, "warning"), (False, 3, "error"), (False, 4, "ok")],
 )
-def test_server_and_workflow_must_speak_of_the_same_artifacts(
-    is_own: bool, artifacts: int, level: str
-) -> None:
+def test_artifact_version_must_match_the_server(is_own: bool, artifacts: int, level: str) -> None:
     found = check_artifact_version(
         "https://x.example", "3.17.4", is_own=is_own, artifacts=artifacts
     )

@@ -51,7 +51,9 @@ def checks(text: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in found["checks"]}
 
 
-def test_all_is_there(folder: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
+def test_complete_project_passes_all_checks(
+    folder: Path, ciguard: Ciguard, server: FakeGitHub
+) -> None:
     ciguard("init", "--yes", cwd=folder)
     done = ciguard(
         *("doctor", "--format", "json", "--repo", "octo-org/shop"),
@@ -81,7 +83,7 @@ def test_all_is_there(folder: Path, ciguard: Ciguard, server: FakeGitHub) -> Non
     assert [one for one in server.request_log() if not one.startswith("GET ")] == []
 
 
-def test_what_is_missing_is_said_with_what_to_do(folder: Path, ciguard: Ciguard) -> None:
+def test_missing_parts_are_reported_with_a_fix(folder: Path, ciguard: Ciguard) -> None:
     (folder / "test_two.py").write_text("import nowhere\n", "utf-8")
     (folder / "ciguard.toml").unlink()
     done = ciguard("doctor", "--offline", cwd=folder, expect=3)
@@ -93,9 +95,7 @@ def test_what_is_missing_is_said_with_what_to_do(folder: Path, ciguard: Ciguard)
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
-def test_a_history_that_no_other_machine_has_is_a_warning(
-    folder: Path, ciguard_process: Ciguard
-) -> None:
+def test_local_history_file_is_a_warning(folder: Path, ciguard_process: Ciguard) -> None:
     text = f'{INSTALL}[history]\nstore = "h.ciguard"\n'
     (folder / "ciguard.toml").write_text(text, "utf-8")
     done = ciguard_process("doctor", "--offline", cwd=folder)
@@ -103,7 +103,7 @@ def test_a_history_that_no_other_machine_has_is_a_warning(
     assert 'fix: set store = "branch:ciguard-history"' in done.stdout
 
 
-def test_a_folder_in_no_repository_is_told_how_one_begins(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_folder_without_repository_gets_git_init_as_fix(tmp_path: Path, ciguard: Ciguard) -> None:
     words = ("doctor", "--offline", "--format", "json")
     ceiling = str(tmp_path.parent)
     done = ciguard(*words, cwd=tmp_path, expect=3, GIT_CEILING_DIRECTORIES=ceiling)
@@ -113,9 +113,7 @@ def test_a_folder_in_no_repository_is_told_how_one_begins(tmp_path: Path, ciguar
     assert found["workflow"]["fix"].endswith("or begin one: git init")
 
 
-def test_a_repository_that_another_user_owns_is_explained_by_git(
-    folder: Path, ciguard: Ciguard
-) -> None:
+def test_dubious_ownership_error_of_git_is_shown(folder: Path, ciguard: Ciguard) -> None:
     """As in a container job, where the checkout belongs to the runner's user."""
     owner = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
     words = ("doctor", "--offline", "--format", "json")
@@ -128,7 +126,7 @@ def test_a_repository_that_another_user_owns_is_explained_by_git(
     assert "git init" not in said
 
 
-def test_a_pyproject_that_says_nothing_of_us_is_no_configuration(
+def test_pyproject_without_ciguard_section_is_no_configuration(
     folder: Path, ciguard: Ciguard
 ) -> None:
     words = ("doctor", "--offline", "--format", "json")
@@ -143,7 +141,7 @@ def test_a_pyproject_that_says_nothing_of_us_is_no_configuration(
     assert (found["level"], found["what"]) == ("ok", "pyproject.toml")
 
 
-def test_without_an_origin_nothing_is_missed_that_only_a_workflow_needs(
+def test_workflow_only_checks_are_no_errors_without_an_origin(
     folder: Path, ciguard: Ciguard
 ) -> None:
     words = ("doctor", "--offline", "--format", "json")
@@ -161,7 +159,7 @@ def test_without_an_origin_nothing_is_missed_that_only_a_workflow_needs(
     assert found["history"]["level"] == "error"
 
 
-def test_a_mistake_in_the_configuration_hides_the_rest(folder: Path, ciguard: Ciguard) -> None:
+def test_configuration_error_skips_the_other_checks(folder: Path, ciguard: Ciguard) -> None:
     (folder / "ciguard.toml").write_text("[plan]\nshard = 2\n", "utf-8")
     done = ciguard("doctor", "--format", "json", cwd=folder, expect=3)
     found = checks(done.stdout)
@@ -170,7 +168,7 @@ def test_a_mistake_in_the_configuration_hides_the_rest(folder: Path, ciguard: Ci
 
 
 @pytest.mark.parametrize("static", [False, True])
-def test_a_workflow_that_was_changed_is_seen(folder: Path, ciguard: Ciguard, static: bool) -> None:
+def test_changed_workflow_is_a_warning(folder: Path, ciguard: Ciguard, static: bool) -> None:
     path = folder / ".github/workflows/ciguard.yml"
     ciguard("init", "--yes", *(["--static"] if static else []), cwd=folder)
     if static:  # which fills the workflow in, and is no change
@@ -184,7 +182,7 @@ def test_a_workflow_that_was_changed_is_seen(folder: Path, ciguard: Ciguard, sta
     assert found["fix"] == f"ciguard init{' --static' * static} shows how it differs"
 
 
-def test_an_enterprise_server_and_a_token_that_may_little(folder: Path, ciguard: Ciguard) -> None:
+def test_enterprise_server_with_a_restricted_token(folder: Path, ciguard: Ciguard) -> None:
     ciguard("init", "--yes", cwd=folder)
     with serving(prefix="/api/v3") as server:
         server.tokens[TOKEN] = Login()
@@ -207,7 +205,7 @@ def test_an_enterprise_server_and_a_token_that_may_little(folder: Path, ciguard:
     assert found["workflow"]["level"] == "warning"  # it was written for the newer generation
 
 
-def test_a_server_that_does_not_answer_is_an_error(folder: Path, ciguard: Ciguard) -> None:
+def test_unreachable_server_is_an_error(folder: Path, ciguard: Ciguard) -> None:
     with serving() as server:
         address = server.address
     done = ciguard(

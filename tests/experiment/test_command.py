@@ -55,7 +55,7 @@ def answer(ciguard: Ciguard, folder: Path, *options: str, expect: int = 0) -> di
     return found
 
 
-def test_a_brief_spike_is_seen(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_short_memory_spike_is_measured(tmp_path: Path, ciguard: Ciguard) -> None:
     """200 MB that are there for 30 ms."""
     calm = python("import time; time.sleep(0.25)")
     spike = python(
@@ -80,7 +80,7 @@ test {steps} = "${steps}"
 """
 
 
-def test_conditions_and_iterations_are_rows_of_their_own(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_conditions_and_iterations_are_separate_rows(tmp_path: Path, ciguard: Ciguard) -> None:
     reported = ("--condition", "steps=4", "--condition", "steps=10")
     found = answer(
         ciguard,
@@ -108,7 +108,7 @@ def test_conditions_and_iterations_are_rows_of_their_own(tmp_path: Path, ciguard
     assert order == [(0, "a"), (0, "b"), (1, "a"), (1, "b"), (0, "b"), (0, "a"), (1, "b"), (1, "a")]
 
 
-def test_one_run_of_each_is_not_enough(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_one_run_per_side_is_not_enough_data(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("experiment", "--a", "true", "--b", "sleep 0.3", "--runs", "1", "--warmup", "0"),
         cwd=tmp_path,
@@ -117,9 +117,7 @@ def test_one_run_of_each_is_not_enough(tmp_path: Path, ciguard: Ciguard) -> None
     assert "wall time" in done.stdout
 
 
-def test_a_command_that_fails_is_named_with_its_last_words(
-    tmp_path: Path, ciguard: Ciguard
-) -> None:
+def test_failing_command_is_reported_with_its_last_output(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("experiment", "--a", "true", "--b", "echo no such table; exit 3", "--runs", "3"),
         cwd=tmp_path,
@@ -130,7 +128,7 @@ def test_a_command_that_fails_is_named_with_its_last_words(
     assert "failed: exit code 3" in done.stderr
 
 
-def test_the_budget_ends_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_budget_stops_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("experiment", "--a", "sleep 60", "--b", "true", "--budget", "1.5s"), cwd=tmp_path
     )
@@ -138,7 +136,7 @@ def test_the_budget_ends_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
     assert done.stdout.splitlines()[-1] == "not enough data"
 
 
-def test_a_budget_alone_is_used_until_it_is_clear(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_budget_without_runs_sets_the_planned_runs(tmp_path: Path, ciguard: Ciguard) -> None:
     words = ("experiment", "--a", "true", "--b", "true", "--warmup", "0", "--format", "json")
     for more, planned in (
         ((), 10),
@@ -150,7 +148,7 @@ def test_a_budget_alone_is_used_until_it_is_clear(tmp_path: Path, ciguard: Cigua
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_one_gives_what_is_there(
+def test_interrupted_experiment_prints_a_partial_result(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     (tmp_path / "temporary").mkdir()
@@ -183,12 +181,12 @@ def test_an_interrupted_one_gives_what_is_there(
         (["a=1", "a=1"], "'a=1' is there twice"),
     ],
 )
-def test_what_is_no_condition(reported: list[str], expected: str) -> None:
+def test_invalid_condition_is_a_usage_error(reported: list[str], expected: str) -> None:
     with pytest.raises(UsageError, match=re.escape(expected)):
         parse_conditions(reported)
 
 
-def test_conditions_are_names_with_values() -> None:
+def test_conditions_are_name_value_pairs() -> None:
     assert parse_conditions(()) == ({},)
     assert parse_conditions(("steps=4 name='a b'", "steps=10")) == (
         {"steps": "4", "name": "a b"},
@@ -196,19 +194,19 @@ def test_conditions_are_names_with_values() -> None:
     )
 
 
-def test_a_placeholder_is_one_word_and_the_shell_s_own_is_left_alone() -> None:
+def test_placeholder_is_quoted_and_shell_variables_are_unchanged() -> None:
     output = substitute("run --steps={steps} ${steps} {other} ${x}", {"steps": "4 5", "x": "1"})
     assert output == "run --steps='4 5' ${steps} {other} ${x}"
 
 
-def test_scipy_is_asked_for_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_scipy_is_an_error_before_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     check_scipy()
     monkeypatch.setitem(sys.modules, "scipy", None)
     with pytest.raises(UsageError, match="extra `experiment`"):
         check_scipy()
 
 
-def test_a_budget_is_a_time() -> None:
+def test_budget_is_a_duration() -> None:
     assert (parse_seconds("90s"), parse_seconds("1h30m"), parse_seconds("12")) == (
         90.0,
         5400.0,

@@ -91,7 +91,7 @@ def test_all_formats(golden: Golden) -> None:
     assert "<b>" not in html
 
 
-def test_too_few_runs_and_failed_ones_give_no_verdict() -> None:
+def test_too_few_or_failed_runs_give_no_verdict() -> None:
     assert found(2).verdict == "not enough data"
     assert not found(2).is_complete
     failed = found(
@@ -107,7 +107,7 @@ def record(*results: Result, **facts: Any) -> Record:
     return reported
 
 
-def test_numbers_are_those_of_cases_that_went_wrong_in_no_try() -> None:
+def test_only_cases_that_passed_every_try_are_measured() -> None:
     reported = record(
         case("good", 0.5, 10),
         case("bad", outcome="failed", message="no\nmore"),
@@ -129,14 +129,14 @@ def test_numbers_are_those_of_cases_that_went_wrong_in_no_try() -> None:
     }
 
 
-def test_a_leg_without_an_end_is_a_failure_and_failed_tests_are_none() -> None:
+def test_unfinished_leg_is_a_failure_and_failed_tests_are_not() -> None:
     assert failure_of([record(case("bad", outcome="failed"))], "") == ""
     assert failure_of([], "fix: x\n") == "no record\nfix: x"
     cut = record(case("good"), ending=None)
     assert failure_of([cut], "") == "ended: unknown"
 
 
-def test_the_plan_is_one_leg_of_the_suites_that_are_asked() -> None:
+def test_plan_is_one_shard_of_the_requested_units() -> None:
     suites = {name: Suite("command", ("x", name)) for name in ("s", "t", "u")}
     units = [UnitKey("t", "v", "two"), UnitKey("s", "", "one")]
     plan = plan_codec.decode(plan_of(units, suites), "x")
@@ -145,7 +145,7 @@ def test_the_plan_is_one_leg_of_the_suites_that_are_asked() -> None:
 
 
 @pytest.mark.parametrize("width", [10, 60])
-def test_long_names_have_a_line_of_their_own(width: int) -> None:
+def test_long_names_have_a_separate_line(width: int) -> None:
     name = "t.py::" + "x" * width
     rows = tuple(replace(row, metric=metric_of(key(name), "wall_s")) for row in found().rows[:1])
     lines = as_text(commit_document(found(rows=rows))).splitlines()

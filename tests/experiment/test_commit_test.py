@@ -30,7 +30,7 @@ def times(values: list[float], factor: float) -> list[float]:
     return [value * factor for value in values]
 
 
-def test_what_moved_in_all_runs_is_confirmed_and_a_hiccup_is_not() -> None:
+def test_change_in_all_runs_is_confirmed_and_single_outlier_is_not() -> None:
     found = rows(
         slower=(QUIET, times(QUIET, 1.25)),
         hiccup=(QUIET, [1.0, 1.01, 2.5, 1.0, 1.0]),
@@ -45,7 +45,7 @@ def test_what_moved_in_all_runs_is_confirmed_and_a_hiccup_is_not() -> None:
     assert [found[name].p for name in ("short", "few")] == [None, None]
 
 
-def test_one_case_s_small_spread_is_no_proof() -> None:
+def test_small_spread_of_one_case_is_moderated_by_the_others() -> None:
     """Three runs that agree by luck, among cases that swing by 10 %."""
     random = np.random.default_rng(1)
     swinging = {
@@ -56,7 +56,7 @@ def test_one_case_s_small_spread_is_no_proof() -> None:
     assert not rows(lucky=lucky, **swinging)["lucky"].differs
 
 
-def test_memory_has_floors_of_its_own_and_may_be_nothing() -> None:
+def test_memory_has_separate_floors_and_may_be_zero() -> None:
     found = rows(
         grown_mib=([20.0] * 5, [26.0] * 5),
         little_mib=([20.0] * 5, [23.0] * 5),
@@ -71,11 +71,11 @@ def test_memory_has_floors_of_its_own_and_may_be_nothing() -> None:
     assert found["from_nothing_mib"].ratio is None
 
 
-def test_nothing_is_judged_of_nothing() -> None:
+def test_no_rows_give_no_result() -> None:
     assert evaluate_rows([]) == ()
 
 
-def test_a_few_pull_requests() -> None:
+def test_few_pull_requests_meet_false_alarm_and_power_limits() -> None:
     same = confirmed(pulls=3, tests=600, growth=0.0, seed=1)
     assert same.false_durations + same.false_memory <= at_most(0.06, same.pulls)
     hurt = confirmed(pulls=3, tests=600, growth=0.25, seed=2)

@@ -134,7 +134,7 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     no_worktree(project)
 
 
-def test_units_that_fail_or_are_not_there_are_not_judged(project: Path, ciguard: Ciguard) -> None:
+def test_failing_or_missing_units_are_not_judged(project: Path, ciguard: Ciguard) -> None:
     listed = "\n".join(map(unit, ("breaks", "steady", "gone")))
     done = ciguard(
         *("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "-"),
@@ -152,9 +152,7 @@ def test_units_that_fail_or_are_not_there_are_not_judged(project: Path, ciguard:
     no_worktree(project)
 
 
-def test_what_is_not_committed_is_not_measured_and_that_is_said(
-    project: Path, ciguard: Ciguard
-) -> None:
+def test_uncommitted_changes_are_not_measured_and_noted(project: Path, ciguard: Ciguard) -> None:
     with (project / "test_it.py").open("a") as stream:
         stream.write("def test_new(): pass\n")
     done = ciguard(
@@ -169,7 +167,7 @@ def test_what_is_not_committed_is_not_measured_and_that_is_said(
     assert git(project, "status", "--porcelain", "--untracked-files=no") == "M test_it.py"
 
 
-def test_a_comparison_of_another_commit_is_warned_of(project: Path, ciguard: Ciguard) -> None:
+def test_comparison_of_another_commit_is_a_warning(project: Path, ciguard: Ciguard) -> None:
     head = replace(suspected().candidate, sha="c" * 40)
     reported = replace(suspected(), candidate=head)
     (project / "comparison.json").write_text(json.dumps(as_json(reported)))
@@ -198,7 +196,7 @@ def test_a_comparison_of_another_commit_is_warned_of(project: Path, ciguard: Cig
         ((None, None), ("a", "b", "u"), "c", (), "those of a comparison"),
     ],
 )
-def test_what_cannot_be_meant(
+def test_contradictory_options_are_usage_errors(
     commands: tuple[str | None, ...],
     commits: tuple[str | None, ...],
     comparison: str | None,
@@ -209,13 +207,13 @@ def test_what_cannot_be_meant(
         compares_commits(commands, commits, comparison, words)
 
 
-def test_which_of_both_is_meant() -> None:
+def test_options_select_commands_or_commits() -> None:
     assert not compares_commits(("x", "y"), (None, None, None), None, ("n=1",))
     assert compares_commits((None, None), ("a", "b", "u"), None, ())
     assert compares_commits((None, None), ("a", "b", "suspects"), "c", ())
 
 
-def test_there_is_nothing_to_run(project: Path, ciguard: Ciguard) -> None:
+def test_unknown_commit_suite_or_no_unit_is_an_error(project: Path, ciguard: Ciguard) -> None:
     both = ("experiment", "--base", "HEAD", "--head")
     done = ciguard(*both, "no-such", "--units", "-", cwd=project, stdin="x", expect=3)
     assert "git: no commit 'no-such'" in done.stderr
@@ -227,7 +225,7 @@ def test_there_is_nothing_to_run(project: Path, ciguard: Ciguard) -> None:
     no_worktree(project)
 
 
-def test_the_only_suite_need_not_be_named(project: Path, ciguard: Ciguard) -> None:
+def test_only_suite_is_the_default(project: Path, ciguard: Ciguard) -> None:
     suite = '[suite.unit]\nframework = "pytest"\n[experiment]\n'
     (project / "ciguard.toml").write_text(suite + 'setup = "echo got that far; exit 7"\n')
     both = ("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "-")
@@ -240,7 +238,7 @@ def test_the_only_suite_need_not_be_named(project: Path, ciguard: Ciguard) -> No
     no_worktree(project)
 
 
-def test_a_set_up_that_fails_is_told_with_its_last_words(project: Path, ciguard: Ciguard) -> None:
+def test_failing_setup_is_reported_with_its_last_output(project: Path, ciguard: Ciguard) -> None:
     (project / "ciguard.toml").write_text('[experiment]\nsetup = "echo no network; exit 7"\n')
     done = ciguard(
         *("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "-"),
@@ -253,7 +251,7 @@ def test_a_set_up_that_fails_is_told_with_its_last_words(project: Path, ciguard:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_worktrees_are_removed_whoever_ends_it(
+def test_worktrees_are_removed_after_a_signal(
     number: signal.Signals, code: int, project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "temporary").mkdir()

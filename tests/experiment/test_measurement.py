@@ -34,14 +34,14 @@ def step(value: float, iteration: str | None = None, **key: str) -> MetricLine:
     return MetricLine("step", value, "s", {**key, **more})
 
 
-def test_time_and_memory_are_the_leg_s_own() -> None:
+def test_time_and_memory_come_from_the_leg() -> None:
     stray = Result("somebody else", "failed", wall_s=99.0)
     found = record(stray)
     assert values_of(found) == {WALL: 2.0, CPU: 1.0, PEAK: 5.0}
     assert failure_of(found, b"") == ""
 
 
-def test_a_number_of_the_program_never_stands_for_what_was_measured() -> None:
+def test_program_metric_never_replaces_a_measurement() -> None:
     output = (MetricLine("wall time", 0.001, "s"), MetricLine("peak memory", 1, "bytes"))
     found = values_of(record(*output, peak_bytes=None))
     assert (found[WALL], PEAK in found) == (2.0, False)
@@ -49,19 +49,19 @@ def test_a_number_of_the_program_never_stands_for_what_was_measured() -> None:
     assert found[Metric("peak memory (its own)", "bytes")] == 1.0
 
 
-def test_what_was_not_measured_is_absent() -> None:
+def test_unmeasured_values_are_absent() -> None:
     assert values_of(record(peak_bytes=None)) == {WALL: 2.0, CPU: 1.0}
 
 
 @pytest.mark.parametrize("words", [("1", "2", "3"), ("0", "1", "7"), ("cold", "warm", "warm")])
-def test_the_first_iteration_is_not_mixed_with_the_others(words: tuple[str, ...]) -> None:
+def test_first_iteration_is_a_separate_cold_metric(words: tuple[str, ...]) -> None:
     lines = [step(value, word) for value, word in zip((9.0, 1.0, 3.0), words, strict=True)]
     found = values_of(record(*lines))
     assert found[Metric("step", "s", (), "cold")] == 9.0
     assert found[Metric("step", "s", (), "warm")] == 2.0, "a run is one value: the median"
 
 
-def test_other_keys_are_conditions_of_their_own() -> None:
+def test_other_metric_keys_are_separate_conditions() -> None:
     found = values_of(record(step(1.0, steps="4"), step(8.0, steps="10"), step(3.0, steps="4")))
     assert found[Metric("step", "s", (("steps", "4"),))] == 2.0
     assert found[Metric("step", "s", (("steps", "10"),))] == 8.0
@@ -78,9 +78,7 @@ def test_other_keys_are_conditions_of_their_own() -> None:
         ),
     ],
 )
-def test_a_failure_has_its_reason_and_the_last_output(
-    result: dict[str, Any], expected: str
-) -> None:
+def test_failure_has_reason_and_last_output(result: dict[str, Any], expected: str) -> None:
     log = "\n".join(f"line {n}" for n in range(20)).encode()
     found = failure_of(record(**result), log).splitlines()
     assert found == [expected, *(f"line {n}" for n in range(15, 20))]

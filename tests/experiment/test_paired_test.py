@@ -24,7 +24,7 @@ def row(a: list[float], b: list[float], metric: Metric = WALL, level: float = 0.
     return found
 
 
-def test_it_is_the_paired_t_test_of_logarithms() -> None:
+def test_result_matches_the_paired_t_test_of_logarithms() -> None:
     a = [10.0, 11.0, 12.5, 10.5, 11.2, 12.0]
     b = [11.5, 12.1, 14.0, 11.4, 13.0, 13.1]
     found = row(a, b)
@@ -51,20 +51,20 @@ def test_an_effect_of_the_order_is_no_difference() -> None:
     assert not same.differs
 
 
-def test_swings_of_10_s_hide_2_s() -> None:
+def test_noise_of_10_s_hides_an_effect_of_2_s() -> None:
     found = row([119.0, 129.0, 124.0], [127.0, 118.0, 121.0])
     assert (round(found.before), round(found.after)) == (124, 122)
     assert not found.differs
     assert not found.is_noisy
 
 
-def test_one_run_of_each_has_no_spread() -> None:
+def test_one_run_per_side_has_no_p_value() -> None:
     found = row([10.0], [20.0])
     assert (found.n, found.p, found.differs) == (1, None, False)
     assert found.ratio == pytest.approx(1.0)
 
 
-def test_equal_values_may_be_luck() -> None:
+def test_identical_values_confirm_no_tiny_change() -> None:
     """Two runs that agree to the byte are no proof of a change below what can be measured."""
     assert not row([100 * MIB] * 2, [100.2 * MIB] * 2, PEAK).differs
     assert row([100 * MIB] * 2, [130 * MIB] * 2, PEAK).differs
@@ -72,7 +72,7 @@ def test_equal_values_may_be_luck() -> None:
 
 
 @pytest.mark.parametrize("metric", [WALL, COUNT])
-def test_values_of_0_have_no_logarithm_and_are_compared_all_the_same(metric: Metric) -> None:
+def test_zero_values_are_compared_without_logarithm(metric: Metric) -> None:
     found = row([0.0, 1.0, 0.0, 2.0] * 2, [10.0, 12.0, 11.0, 12.0] * 2, metric)
     assert found.differs
     assert (found.before, found.after) == (0.75, 11.25)
@@ -81,7 +81,7 @@ def test_values_of_0_have_no_logarithm_and_are_compared_all_the_same(metric: Met
     assert row([0.0] * 8, [3.0] * 8, metric).differs
 
 
-def test_many_rows_need_more_evidence_each() -> None:
+def test_p_values_are_corrected_for_many_rows() -> None:
     a = [10.0, 11.0, 12.5, 10.5, 11.2]
     b = [10.9, 11.3, 14.0, 10.9, 12.3]
     assert row(a, b).differs
@@ -91,7 +91,7 @@ def test_many_rows_need_more_evidence_each() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0.01, 1e6), min_size=2, max_size=12), st.data())
-def test_swapping_the_sides_turns_the_sign(a: list[float], data: st.DataObject) -> None:
+def test_swapping_the_sides_inverts_the_ratio(a: list[float], data: st.DataObject) -> None:
     b = data.draw(st.lists(st.floats(0.01, 1e6), min_size=len(a), max_size=len(a)))
     there, back = row(a, b), row(b, a)
     assert there.p == pytest.approx(back.p, abs=1e-9)

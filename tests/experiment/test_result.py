@@ -86,17 +86,17 @@ def experiment(*conditions: Mapping[Metric, Sides]) -> Experiment:
         ({WALL: SAME, WARM: LESS, COLD: LESS}, "faster"),
     ],
 )
-def test_one_word_for_all_rows(rows: Mapping[Metric, Sides], expected: str) -> None:
+def test_verdict_combines_all_rows(rows: Mapping[Metric, Sides], expected: str) -> None:
     assert experiment(rows).verdict == expected
 
 
-def test_a_gain_in_warm_iterations_alone_is_told_and_is_no_headline() -> None:
+def test_improvement_only_in_warm_iterations_is_a_note() -> None:
     found = experiment({WALL: SAME, WARM: LESS, COLD: SAME})
     assert found.notes == (Note("warm_only", (WARM,)),)
     assert [row_verdict(row) for row in found.rows][1] == "faster"
 
 
-def test_of_several_conditions_each_note_says_which() -> None:
+def test_notes_name_their_condition() -> None:
     gained = {WALL: SAME, WARM: LESS, COLD: SAME}
     found = experiment(gained, gained, {WALL: SAME})
     assert found.notes == tuple(Note("warm_only", (WARM,), n) for n in (0, 1))
@@ -120,7 +120,7 @@ def test_conditions_are_never_pooled() -> None:
     assert experiment({WALL: SAME}, {WALL: ([1.0], [1.0])}).verdict == "not enough data"
 
 
-def test_what_only_one_side_says_is_not_compared() -> None:
+def test_metric_of_only_one_side_is_not_compared() -> None:
     found = experiment({WALL: SAME, SCORE: ([1.0] * 8, [])})
     assert [row.metric for row in found.rows] == [WALL]
     assert found.notes == (Note("one_side_only", (SCORE,), side="a"),)
@@ -137,7 +137,7 @@ def stopped(at: int, how: Callable[[Step], Measurement], runs: int = 6) -> Exper
     return conclude(design, done, why, commands=COMMANDS)
 
 
-def test_a_failure_ends_it_and_nothing_is_judged() -> None:
+def test_failure_stops_the_experiment_without_a_verdict() -> None:
     found = stopped(6, lambda step: Measurement(step, failure="exit code 3\nno such table"))
     assert (found.verdict, found.stopped_because, found.pairs) == (
         "not enough data",
@@ -148,13 +148,13 @@ def test_a_failure_ends_it_and_nothing_is_judged() -> None:
     assert not found.is_complete
 
 
-def test_a_run_that_the_budget_cut_is_no_run() -> None:
+def test_run_cut_by_the_budget_is_discarded() -> None:
     found = stopped(7, lambda step: Measurement(step, hit_budget=True))
     assert (found.stopped_because, found.pairs, found.rows[0].n) == ("budget", (3,), 3)
     assert "; stopped: the budget was spent" in coverage_text(found)
 
 
-def test_no_pair_begins_that_would_not_fit() -> None:
+def test_no_pair_starts_that_would_exceed_the_budget() -> None:
     design, done = Design(runs=10, warm=1), list[Measurement]()
 
     def measure(step: Step) -> Measurement:
@@ -164,7 +164,7 @@ def test_no_pair_begins_that_would_not_fit() -> None:
     assert (why, len(done)) == ("budget", 8), "20 s are left, and two runs might take 22"
 
 
-def test_it_is_over_when_it_is_clear() -> None:
+def test_experiment_stops_early_when_conclusive() -> None:
     design, done = Design(runs=10), list[Measurement]()
 
     def measure(step: Step) -> Measurement:
@@ -178,7 +178,7 @@ def test_it_is_over_when_it_is_clear() -> None:
     assert "; stopped early: conclusive" in coverage_text(found)
 
 
-def test_one_row_that_is_not_clear_goes_on() -> None:
+def test_one_inconclusive_row_prevents_early_stopping() -> None:
     level = interim_analyses(10)[4]
     done = [
         Measurement(
@@ -192,7 +192,7 @@ def test_one_row_that_is_not_clear_goes_on() -> None:
     assert not is_conclusive(done[:1], level)
 
 
-def test_programs_that_do_not_differ() -> None:
+def test_identical_programs_rarely_differ() -> None:
     """40 of the simulated experiments; all of them in the soak below."""
     found = [Program(seed).experiment().verdict for seed in range(40)]
     assert sum(word != "no significant difference" for word in found) <= 3
@@ -210,7 +210,7 @@ def test_programs_that_do_not_differ() -> None:
         Program(0, noise=0.003),
     ],
 )
-def test_at_most_9_of_200_see_a_difference_where_there_is_none(program: Program) -> None:
+def test_false_alarms_are_at_most_9_of_200(program: Program) -> None:
     none = ("no significant difference", "too noisy")
     for conditions in (1, 3):
         alarms = [
@@ -223,7 +223,7 @@ def test_at_most_9_of_200_see_a_difference_where_there_is_none(program: Program)
 
 
 @pytest.mark.parametrize(("time", "word"), [(1.1, "slower"), (0.9, "faster")])
-def test_ten_percent_are_found(time: float, word: str) -> None:
+def test_change_of_ten_percent_is_detected(time: float, word: str) -> None:
     found = [Program(seed, time=time, noise=0.02).experiment() for seed in range(10)]
     assert sum(one.verdict == word for one in found) >= 9
     assert sum(one.pairs[0] for one in found) < 90, "some were clear before the end"

@@ -16,7 +16,7 @@ from ciguard.experiment.schedule import (
 )
 
 
-def test_sides_and_conditions_take_turns() -> None:
+def test_sides_and_conditions_alternate() -> None:
     found = list(steps(Design(runs=2, warm=1, conditions=({"n": "4"}, {"n": "10"}))))
     reported = "".join(f"{step.side}{step.condition}" + "w" * step.is_warm + " " for step in found)
     assert reported == "a0w b0w a1w b1w a0 b0 a1 b1 b0 a0 b1 a1 "
@@ -26,7 +26,7 @@ def test_sides_and_conditions_take_turns() -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(0, 3), st.integers(1, 3))
-def test_every_run_once_and_both_orders_equally_often(
+def test_each_run_occurs_once_and_orders_are_balanced(
     runs: int, warm: int, conditions: int
 ) -> None:
     design = Design(runs, warm, tuple({"n": str(n)} for n in range(conditions)))
@@ -42,15 +42,13 @@ def test_every_run_once_and_both_orders_equally_often(
     ("runs", "expected"),
     [(2, []), (4, []), (5, [4]), (10, [4, 6, 8]), (40, [4, 6, 8, 12, 18, 26, 38])],
 )
-def test_looks_come_where_both_orders_were_had_equally_often(
-    runs: int, expected: list[int]
-) -> None:
+def test_interim_analyses_come_after_balanced_pairs(runs: int, expected: list[int]) -> None:
     assert list(interim_analyses(runs)) == expected
 
 
 @settings(deadline=None)
 @given(st.integers(1, 1000))
-def test_all_looks_together_use_what_is_stated(runs: int) -> None:
+def test_interim_and_final_alpha_sum_to_the_stated_level(runs: int) -> None:
     found = interim_analyses(runs)
     assert sum(found.values()) + final_alpha(runs) == pytest.approx(ALPHA)
     assert sum(found.values()) in (0, pytest.approx(INTERIM_ALPHA))

@@ -55,11 +55,11 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_each_answer_is_as_the_schema_says(published: dict[str, Any], name: str) -> None:
+def test_each_result_conforms_to_the_schema(published: dict[str, Any], name: str) -> None:
     jsonschema.Draft202012Validator(published).validate(ANSWERS[name])
 
 
-def test_its_words_are_those_of_the_program(published: dict[str, Any]) -> None:
+def test_schema_enums_match_the_code(published: dict[str, Any]) -> None:
     kinds = published["$defs"]
     assert kinds["Verdict"]["enum"] == list(get_args(Verdict))
     for kind in ("Commands", "Commits"):
@@ -67,7 +67,7 @@ def test_its_words_are_those_of_the_program(published: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["commands", "commits"])
-def test_the_schema_can_say_no(published: dict[str, Any], name: str) -> None:
+def test_schema_rejects_invalid_results(published: dict[str, Any], name: str) -> None:
     validator, answer = jsonschema.Draft202012Validator(published), ANSWERS[name]
     assert answer["rows"]
     for key, invalid in (("verdict", "fine"), ("schema", 2), ("more", 1), ("rows", [{}])):

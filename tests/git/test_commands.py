@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_git_s_own_configuration_by_environment_is_kept() -> None:
+def test_git_configuration_in_the_environment_is_preserved() -> None:
     environ = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GH_TOKEN": "t"}
     reported = with_token(environ, "https://github.com/o/r")
     assert reported["GIT_CONFIG_COUNT"] == "3"
@@ -26,11 +26,11 @@ def test_git_s_own_configuration_by_environment_is_kept() -> None:
         assert with_token(environ, url)["GIT_CONFIG_COUNT"] == "1"
 
 
-def test_passwords_in_addresses_are_not_told() -> None:
+def test_passwords_in_urls_are_removed() -> None:
     assert without_secrets("to https://u:p@h/x ") == "to https://h/x"
 
 
-def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_git_timeout_kills_the_process_tree(tmp_path: Path) -> None:
     """Git leaves the network to another program, which would outlive it and hold its pipes."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
@@ -48,7 +48,7 @@ def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -
                 pass
 
 
-def test_without_git_it_is_said(tmp_path: Path) -> None:
+def test_missing_git_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="git is not installed") as caught:
         git(tmp_path, "version", environ={"PATH": str(tmp_path)})
     assert caught.value.fix

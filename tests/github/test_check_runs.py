@@ -48,7 +48,7 @@ def test_annotations_come_in_batches_of_50(
     assert server.checks[made.id]["conclusion"] == ("failure" if notes else "success")
 
 
-def test_a_lost_answer_makes_no_second_check(server: FakeGitHub, github: GitHub) -> None:
+def test_lost_response_creates_no_second_check(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(method="POST", status=502, done=True))
     create(github)
     assert len(server.checks) == 1
@@ -57,14 +57,14 @@ def test_a_lost_answer_makes_no_second_check(server: FakeGitHub, github: GitHub)
     assert len(server.checks) == 1, "the same run's check is there"
 
 
-def test_limits(server: FakeGitHub, github: GitHub) -> None:
+def test_summary_length_limit(server: FakeGitHub, github: GitHub) -> None:
     assert create(github, summary="x" * MAX_CHARS).id == 500
     with pytest.raises(BodyTooLong):
         create(github, summary="x" * (MAX_CHARS + 1))
     server.exchanges.pop()  # what GitHub's description does not allow either
 
 
-def test_a_token_that_may_not(server: FakeGitHub, github: GitHub) -> None:
+def test_token_without_permission_is_forbidden(server: FakeGitHub, github: GitHub) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
     with pytest.raises(Forbidden) as refused:
         create(github)

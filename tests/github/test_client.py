@@ -37,9 +37,7 @@ def fill(server: FakeGitHub, count: int) -> None:
         server.add_comment("octo-org/shop", 7, ROBOT, f"comment {number}")
 
 
-def test_every_request_says_who_asks_and_which_api_is_meant(
-    server: FakeGitHub, github: GitHub
-) -> None:
+def test_every_request_has_user_agent_and_api_version(server: FakeGitHub, github: GitHub) -> None:
     github.items(Text, THREAD)
     sent = server.exchanges[0].request.headers
     assert sent["accept"] == "application/vnd.github+json"
@@ -49,7 +47,7 @@ def test_every_request_says_who_asks_and_which_api_is_meant(
 
 
 @pytest.mark.parametrize(("count", "calls"), [(0, 1), (100, 1), (101, 2), (250, 3)])
-def test_a_list_is_read_to_its_end_in_the_fewest_calls(
+def test_list_is_read_completely_in_the_fewest_calls(
     server: FakeGitHub, github: GitHub, count: int, calls: int
 ) -> None:
     fill(server, count)
@@ -68,16 +66,14 @@ def test_an_enterprise_server_has_its_api_under_a_path() -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
-def test_a_passing_server_fault_is_not_seen(
-    server: FakeGitHub, github: GitHub, status: int
-) -> None:
+def test_temporary_server_error_is_retried(server: FakeGitHub, github: GitHub, status: int) -> None:
     fill(server, 1)
     server.faults.append(Fault(status=status, text="<html>", times=3))
     assert github.item(Text, FIRST).body == "comment 1"
     assert len(server.exchanges) == 4
 
 
-def test_a_lasting_server_fault_is_told(server: FakeGitHub, github: GitHub) -> None:
+def test_persistent_server_error_is_raised(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(status=502, text="<html>bad gateway</html>", times=99))
     with pytest.raises(GitHubError, match="answered 502: Bad Gateway") as caught:
         github.items(Text, THREAD)
@@ -87,7 +83,7 @@ def test_a_lasting_server_fault_is_told(server: FakeGitHub, github: GitHub) -> N
     assert "status page" in caught.value.fix
 
 
-def test_a_broken_connection_is_tried_again(server: FakeGitHub, github: GitHub) -> None:
+def test_broken_connection_is_retried(server: FakeGitHub, github: GitHub) -> None:
     fill(server, 1)
     server.faults.append(Fault(status=0, times=2))
     assert github.item(Text, FIRST).id == 1
@@ -96,7 +92,7 @@ def test_a_broken_connection_is_tried_again(server: FakeGitHub, github: GitHub) 
 
 @pytest.mark.parametrize("status", [0, 502])
 @pytest.mark.parametrize("done", [True, False])
-def test_a_post_is_never_repeated_blindly(
+def test_post_is_not_retried_after_an_unknown_result(
     server: FakeGitHub, github: GitHub, status: int, done: bool
 ) -> None:
     server.faults.append(Fault(method="POST", status=status, done=done))
@@ -107,16 +103,14 @@ def test_a_post_is_never_repeated_blindly(
 
 
 @pytest.mark.parametrize("status", [0, 500])
-def test_what_gives_the_same_twice_is_repeated(
-    server: FakeGitHub, github: GitHub, status: int
-) -> None:
+def test_idempotent_request_is_retried(server: FakeGitHub, github: GitHub, status: int) -> None:
     fill(server, 1)
     server.faults.append(Fault(method="PATCH", status=status, done=True))
     assert github.patch(Text, FIRST, {"body": "new"}).body == "new"
     assert server.request_log() == [f"PATCH {FIRST}"] * 2
 
 
-def test_nobody_there(waits: list[float]) -> None:
+def test_unreachable_server_is_an_error(waits: list[float]) -> None:
     with serving() as server:
         address = server.address
     retry_policy = RetryPolicy(attempts=2, first_s=0.0)
@@ -129,7 +123,7 @@ def test_nobody_there(waits: list[float]) -> None:
     assert "GITHUB_API_URL" in caught.value.fix
 
 
-def test_an_answer_that_does_not_come_is_not_waited_for(server: FakeGitHub) -> None:
+def test_slow_response_times_out(server: FakeGitHub) -> None:
     server.faults.append(Fault(status=200, delay_s=60.0))
     retry_policy = RetryPolicy(attempts=1)
     with (
@@ -142,7 +136,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for(server: FakeGitHub) -> N
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_rate_limit_is_waited_out(
+def test_client_waits_for_the_rate_limit(
     server: FakeGitHub, github: GitHub, waits: list[float], method: str
 ) -> None:
     named = Fault(status=403, message=SECONDARY_LIMIT, headers={"Retry-After": "17"})
@@ -156,7 +150,7 @@ def test_a_rate_limit_is_waited_out(
     assert server.request_log() == [f"{method} {THREAD}"] * 3
 
 
-def test_a_spent_quota_is_waited_for_until_its_reset(
+def test_client_waits_until_the_quota_reset(
     server: FakeGitHub, github: GitHub, waits: list[float]
 ) -> None:
     quota = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "0"}
@@ -167,7 +161,7 @@ def test_a_spent_quota_is_waited_for_until_its_reset(
     assert 0.0 < waits[0] <= 200.0
 
 
-def test_patience_ends_before_the_wait_not_after_it(
+def test_wait_over_the_time_limit_is_refused_beforehand(
     server: FakeGitHub, github: GitHub, waits: list[float]
 ) -> None:
     limit = Fault(status=429, message=SECONDARY_LIMIT, headers={"Retry-After": "200"}, times=9)
@@ -179,7 +173,7 @@ def test_patience_ends_before_the_wait_not_after_it(
     assert not isinstance(caught.value, Forbidden)
 
 
-def test_patience_counts_attempts_too(
+def test_number_of_attempts_is_limited(
     server: FakeGitHub, github: GitHub, waits: list[float]
 ) -> None:
     server.faults.append(Fault(status=429, headers={"Retry-After": "0"}, times=9))
@@ -190,7 +184,7 @@ def test_patience_counts_attempts_too(
 
 
 @pytest.mark.parametrize("ahead_s", [-7200, 0, 7200])
-def test_a_limit_is_waited_out_by_the_clock_of_the_server(
+def test_rate_limit_wait_uses_the_server_clock(
     server: FakeGitHub, github: GitHub, waits: list[float], ahead_s: int
 ) -> None:
     now_s = int(time.time()) + ahead_s
@@ -204,7 +198,7 @@ def test_a_limit_is_waited_out_by_the_clock_of_the_server(
     assert waits == [40.0]
 
 
-def test_a_read_only_token_is_told_from_other_refusals(
+def test_read_only_token_error_names_the_permission(
     server: FakeGitHub, github: GitHub, waits: list[float]
 ) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
@@ -217,7 +211,7 @@ def test_a_read_only_token_is_told_from_other_refusals(
     assert waits == []
 
 
-def test_the_permission_is_named_even_if_github_does_not(
+def test_permission_is_named_without_a_header_from_github(
     server: FakeGitHub, github: GitHub
 ) -> None:
     server.faults.append(Fault(status=403, message=READ_ONLY))
@@ -226,7 +220,7 @@ def test_the_permission_is_named_even_if_github_does_not(
     assert "pull-requests: write" in caught.value.fix
 
 
-def test_what_is_not_there_is_named(server: FakeGitHub, github: GitHub) -> None:
+def test_missing_resource_error_has_its_path(server: FakeGitHub, github: GitHub) -> None:
     other_shard = "/repos/octo-org/shop/issues/8/comments"
     with pytest.raises(GitHubError, match="answered 404: Not Found") as caught:
         github.items(Text, other_shard)
@@ -235,7 +229,7 @@ def test_what_is_not_there_is_named(server: FakeGitHub, github: GitHub) -> None:
     assert "private" in caught.value.fix
 
 
-def test_a_wrong_token_is_not_shown(server: FakeGitHub) -> None:
+def test_wrong_token_is_not_printed(server: FakeGitHub) -> None:
     with (
         GitHub(server.address, SecretStr("ghs_other")) as github,
         pytest.raises(GitHubError, match="answered 401: Bad credentials") as caught,
@@ -245,7 +239,7 @@ def test_a_wrong_token_is_not_shown(server: FakeGitHub) -> None:
     assert "github.token" in caught.value.fix
 
 
-def test_too_long_a_text_is_its_own_error(server: FakeGitHub, github: GitHub) -> None:
+def test_body_over_the_limit_is_a_separate_error(server: FakeGitHub, github: GitHub) -> None:
     with pytest.raises(BodyTooLong, match=r"Body is too long \(maximum is 65536 characters\)"):
         github.post(Text, THREAD, {"body": "x" * 65_537})
 
@@ -263,7 +257,7 @@ def test_too_long_a_text_is_its_own_error(server: FakeGitHub, github: GitHub) ->
         (Fault(status=460, text="odd"), "460"),
     ],
 )
-def test_what_is_not_github_s_answer_is_an_error(
+def test_unexpected_response_is_an_error(
     server: FakeGitHub, github: GitHub, fault: Fault, words: str
 ) -> None:
     server.faults.append(replace(fault))
@@ -272,9 +266,7 @@ def test_what_is_not_github_s_answer_is_an_error(
     assert caught.value.exit_code is ExitCode.REMOTE
 
 
-def test_a_redirect_elsewhere_is_followed_without_the_token(
-    server: FakeGitHub, github: GitHub
-) -> None:
+def test_redirect_to_another_host_omits_the_token(server: FakeGitHub, github: GitHub) -> None:
     with serving() as storage:
         storage.tokens[""] = Login(name="anybody", may_read_user=True)
         server.faults.append(Fault(status=302, headers={"Location": f"{storage.address}/user"}))
@@ -283,9 +275,7 @@ def test_a_redirect_elsewhere_is_followed_without_the_token(
         assert "authorization" not in storage.exchanges[0].request.headers
 
 
-def test_a_next_page_elsewhere_is_read_without_the_token(
-    server: FakeGitHub, github: GitHub
-) -> None:
+def test_next_page_on_another_host_omits_the_token(server: FakeGitHub, github: GitHub) -> None:
     with serving() as other:
         other.tokens[""] = Login()
         other.add_comment("octo-org/shop", 7, ROBOT, "elsewhere")
@@ -303,7 +293,7 @@ def test_a_write_is_not_redirected(server: FakeGitHub, github: GitHub) -> None:
     assert server.bodies() == []
 
 
-def test_the_token_is_in_no_text(server: FakeGitHub, github: GitHub) -> None:
+def test_token_is_in_no_message(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(status=400, message=f"cannot parse Bearer {TOKEN}"))
     server.faults.append(Fault(status=502, message=f"upstream saw {TOKEN}", times=4))
     texts = [repr(github), str(vars(github)["_connection"].__dict__)]
@@ -316,13 +306,13 @@ def test_the_token_is_in_no_text(server: FakeGitHub, github: GitHub) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "ghs_x\n", "ghs x", "ghs_é", "ghs_\x00"])
-def test_a_token_that_cannot_be_one_is_refused_unseen(token: str) -> None:
+def test_invalid_token_is_rejected_without_printing(token: str) -> None:
     with pytest.raises(UsageError, match="GITHUB_TOKEN") as caught:
         GitHub("https://api.github.com", SecretStr(token))
     assert not token or token not in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ["", "api.github.com", "ftp://x", "https://", "http://[::1"])
-def test_an_address_that_cannot_be_one_is_refused(address: str) -> None:
+def test_invalid_api_url_is_rejected(address: str) -> None:
     with pytest.raises(UsageError, match="GITHUB_API_URL"):
         GitHub(address, SecretStr(TOKEN))

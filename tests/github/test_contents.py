@@ -19,9 +19,7 @@ REPOSITORY = "octo-org/shop"
 SHA = "b" * 40
 
 
-def test_files_of_a_commit_and_those_that_it_does_not_have(
-    server: FakeGitHub, github: GitHub
-) -> None:
+def test_files_of_a_commit_without_the_missing_ones(server: FakeGitHub, github: GitHub) -> None:
     server.files["my conf/ciguard.toml", SHA] = b"[policy]\n"
     server.files["README.md", SHA] = b"x"
     wanted = ["my conf/ciguard.toml", "my conf/quarantine.toml", "other/deep/x", "README.md", "y"]
@@ -32,13 +30,13 @@ def test_files_of_a_commit_and_those_that_it_does_not_have(
     assert len(server.request_log()) == 4  # two folders, two files; `other` is not in the root
 
 
-def test_a_commit_that_cannot_be_seen_has_not_no_files(server: FakeGitHub, github: GitHub) -> None:
+def test_inaccessible_commit_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     with pytest.raises(GitHubError) as reported:
         files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
     assert reported.value.status == 404
 
 
-def test_what_is_no_file_or_too_large_is_refused(server: FakeGitHub, github: GitHub) -> None:
+def test_folder_or_oversized_file_is_rejected(server: FakeGitHub, github: GitHub) -> None:
     server.files["ciguard.toml/x", SHA] = b"x"
     with pytest.raises(GitHubError, match="is no plain file there, but a dir"):
         files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
@@ -54,9 +52,7 @@ def test_what_is_no_file_or_too_large_is_refused(server: FakeGitHub, github: Git
         files_at(github, REPOSITORY, SHA, ["odd"])
 
 
-def test_a_folder_of_which_not_all_is_shown_says_nothing(
-    server: FakeGitHub, github: GitHub
-) -> None:
+def test_truncated_folder_listing_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     for number in range(1000):
         server.files[f"{number:04}", SHA] = b""
     with pytest.raises(GitHubError, match="does not show all"):

@@ -69,7 +69,7 @@ def test_a_push_to_the_default_branch() -> None:
     assert read(PUSH, PUSHED).is_base_branch
 
 
-def test_a_pull_request_tests_a_merge_but_is_about_its_head() -> None:
+def test_pull_request_has_head_and_tested_merge_sha() -> None:
     run = read(PULL, proposed({"full_name": "Octo-Org/shop", "fork": True}))
     assert (run.head_sha, run.tested_sha) == (HEAD, TESTED)
     assert (run.branch, run.base_branch, run.default_branch) == ("faster", "release/2", "main")
@@ -114,27 +114,29 @@ def test_a_merge_queue_s_base_is_a_full_ref() -> None:
         ({"GITHUB_REF_NAME": ""}, False),
     ],
 )
-def test_only_its_own_commits_are_the_base_branch(changed: dict[str, str], expected: bool) -> None:
+def test_only_commits_of_the_default_branch_are_the_base_branch(
+    changed: dict[str, str], expected: bool
+) -> None:
     assert read({**PUSH, **changed}, PUSHED).is_base_branch is expected
 
 
-def test_nothing_is_the_base_branch_where_the_default_is_unknown() -> None:
+def test_no_base_branch_if_the_default_branch_is_unknown() -> None:
     run = read({**PUSH, "GITHUB_REF_NAME": ""}, {})
     assert run.base_branch is None
     assert not run.is_base_branch
 
 
-def test_a_workflow_without_a_file_goes_by_its_name() -> None:
+def test_workflow_without_a_file_uses_its_name() -> None:
     environ = {name: text for name, text in PUSH.items() if name != "GITHUB_WORKFLOW_REF"}
     assert read(environ, {}).workflow == "All tests"
 
 
 @pytest.mark.parametrize("flag", ["", "false"])
-def test_outside_actions_there_is_no_run(flag: str) -> None:
+def test_no_run_outside_actions(flag: str) -> None:
     assert ActionsRun.from_environ({"GITHUB_ACTIONS": flag, "HOME": "/"}, {}) is None
 
 
-def test_a_named_repository_is_enough() -> None:
+def test_repository_variable_is_sufficient() -> None:
     run = read({"GITHUB_REPOSITORY": "octo-org/shop"}, {})
     assert (run.api_url, run.server_url) == ("https://api.github.com", "https://github.com")
     assert (run.run_id, run.run_attempt, run.head_sha, run.branch) == (None, None, None, None)
@@ -157,13 +159,13 @@ def test_a_named_repository_is_enough() -> None:
         ("GITHUB_SERVER_URL", "https://[::1", "GITHUB_SERVER_URL: expected an http(s) address"),
     ],
 )
-def test_an_odd_variable_is_named(name: str, text: str, words: str) -> None:
+def test_invalid_variable_is_named_in_the_error(name: str, text: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         ActionsRun.from_environ({**PUSH, name: text}, PUSHED)
     assert str(caught.value).startswith(words)
 
 
-def test_all_mistakes_are_told_together() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     environ = {**PUSH, "GITHUB_RUN_ID": "x", "GITHUB_SHA": "y"}
     with pytest.raises(InputError, match="3 problems") as caught:
         ActionsRun.from_environ(environ, {"pull_request": {"number": "seven"}})
@@ -172,14 +174,14 @@ def test_all_mistakes_are_told_together() -> None:
     assert text.index("GITHUB_SHA") < text.index("GITHUB_RUN_ID")
 
 
-def test_knowing_the_run_costs_no_http_library() -> None:
+def test_events_module_does_not_import_httpx() -> None:
     program = "import sys, ciguard.github.events; print('httpx' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert found.stdout.strip() == b"False"
 
 
 @pytest.mark.parametrize("content", ["[" * 200_000, "{", "[]"])
-def test_what_is_no_payload_is_a_clear_error(tmp_path: Path, content: str) -> None:
+def test_invalid_event_payload_is_an_input_error(tmp_path: Path, content: str) -> None:
     path = tmp_path / "event.json"
     path.write_text(content)
     with pytest.raises(InputError) as caught:

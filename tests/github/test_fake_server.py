@@ -52,7 +52,7 @@ def make_all_requests(server: FakeGitHub, github: GitHub) -> None:
         github.post(Text, THREAD, {"body": "four"})
 
 
-def test_all_that_is_said_is_what_github_s_description_allows(
+def test_fake_server_conforms_to_the_openapi_description(
     server: FakeGitHub, github: GitHub, description: OpenAPI | None
 ) -> None:
     if description is None:
@@ -62,7 +62,7 @@ def test_all_that_is_said_is_what_github_s_description_allows(
     assert {one.answer.status for one in server.exchanges} == {200, 201, 204, 403, 404, 422}
 
 
-def test_what_github_would_not_say_is_found(
+def test_nonconforming_exchanges_are_detected(
     server: FakeGitHub, github: GitHub, description: OpenAPI | None
 ) -> None:
     if description is None:
@@ -87,7 +87,7 @@ def until(found: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_as_a_program_it_writes_its_port_and_the_comments(tmp_path: Path) -> None:
+def test_fake_server_program_writes_port_and_comments(tmp_path: Path) -> None:
     port_file, state_file = tmp_path / "port", tmp_path / "comments.json"
     program = [sys.executable, str(Path(fakegithub.server.__file__))]
     program += ["--port-file", str(port_file), "--state-file", str(state_file)]

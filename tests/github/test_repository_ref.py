@@ -33,7 +33,7 @@ OWN = "https://git.example"
         ("", None),
     ],
 )
-def test_what_a_remote_names(url: str, expected: tuple[str, str] | None) -> None:
+def test_remote_url_gives_server_and_repository(url: str, expected: tuple[str, str] | None) -> None:
     assert parse_remote(url) == expected
 
 
@@ -46,12 +46,12 @@ def test_what_a_remote_names(url: str, expected: tuple[str, str] | None) -> None
         ("http://git.example:8080/", "http://git.example:8080/api/v3", True),
     ],
 )
-def test_where_the_api_of_a_server_is(server: str, api: str, own: bool) -> None:
+def test_api_url_of_a_server(server: str, api: str, own: bool) -> None:
     assert api_of(server) == api
     assert RepositoryRef("o/r", server, api).is_enterprise_server is own
 
 
-def test_what_is_said_goes_before_the_environment_and_that_before_the_remote() -> None:
+def test_option_overrides_environment_and_environment_the_remote() -> None:
     environ = {"GITHUB_REPOSITORY": "env/r"}
     remote = "git@github.com:remote/r.git"
     assert resolve_repository(environ, repository="said/r", remote=remote).repository == "said/r"
@@ -61,14 +61,14 @@ def test_what_is_said_goes_before_the_environment_and_that_before_the_remote() -
     )
 
 
-def test_a_checkout_of_an_enterprise_server_names_it() -> None:
+def test_enterprise_server_is_read_from_the_remote() -> None:
     place = resolve_repository({}, remote="git@git.example:o/r.git")
     assert place == RepositoryRef("o/r", OWN, "https://git.example/api/v3")
     reported = {"GITHUB_SERVER_URL": OWN, "GITHUB_API_URL": "https://api.git.example"}
     assert resolve_repository(reported, repository="o/r").api_url == "https://api.git.example"
 
 
-def test_a_remote_elsewhere_is_not_the_repository_of_our_server() -> None:
+def test_remote_on_another_server_is_ignored() -> None:
     environ = {"GITHUB_SERVER_URL": GITHUB}
     with pytest.raises(UsageError, match="the repository is not known"):
         resolve_repository(environ, remote="git@git.example:o/r.git")
@@ -78,7 +78,7 @@ def test_a_remote_elsewhere_is_not_the_repository_of_our_server() -> None:
     "server",
     [OWN, "http://github.com", "https://github.com.evil.example", "https://github.com:444"],
 )
-def test_the_token_is_not_for_another_server(server: str) -> None:
+def test_token_is_not_sent_to_another_server(server: str) -> None:
     with pytest.raises(UsageError, match="not sent to another server") as refused:
         resolve_repository({"GITHUB_TOKEN": "secret"}, repository="o/r", server=server)
     assert f"GITHUB_API_URL={api_of(server)}" in refused.value.fix
@@ -87,13 +87,13 @@ def test_the_token_is_not_for_another_server(server: str) -> None:
 
 
 @pytest.mark.parametrize("server", ["https://[::1", "git.example", "https://"])
-def test_a_server_that_is_no_address_is_named(server: str) -> None:
+def test_invalid_server_url_is_a_usage_error(server: str) -> None:
     with pytest.raises(UsageError, match="expected an http") as refused:
         resolve_repository({"GITHUB_SERVER_URL": server}, repository="o/r")
     assert refused.value.where == "GITHUB_SERVER_URL"
 
 
 @pytest.mark.parametrize("name", ["o", "o/..", "o/r/x", "../r", "o/r?x=1", "o r/x"])
-def test_a_repository_that_cannot_be_one_is_refused(name: str) -> None:
+def test_invalid_repository_name_is_rejected(name: str) -> None:
     with pytest.raises(UsageError, match="OWNER/NAME"):
         resolve_repository({}, repository=name)

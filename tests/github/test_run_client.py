@@ -54,7 +54,7 @@ def test_a_job_with_its_steps_and_times(server: FakeGitHub, run: RunClient) -> N
     assert run.jobs()[0].wall_s == 300.0
 
 
-def test_jobs_of_all_attempts_page_by_page(server: FakeGitHub, run: RunClient) -> None:
+def test_jobs_of_all_attempts_are_paginated(server: FakeGitHub, run: RunClient) -> None:
     for number in range(150):
         add_job(server, f"tests ({number:03})")
     add_job(server, "tests (003)", attempt=2)
@@ -67,9 +67,7 @@ def test_jobs_of_all_attempts_page_by_page(server: FakeGitHub, run: RunClient) -
     assert server.exchanges[1].request.query == {"filter": "all", "per_page": "100", "page": "2"}
 
 
-def test_more_jobs_than_can_be_read_are_not_half_of_the_truth(
-    server: FakeGitHub, run: RunClient
-) -> None:
+def test_more_jobs_than_github_lists_are_an_error(server: FakeGitHub, run: RunClient) -> None:
     for number in range(1000):
         add_job(server, f"tests ({number})")
     with pytest.raises(GitHubError, match="which ran last is not known"):
@@ -78,9 +76,7 @@ def test_more_jobs_than_can_be_read_are_not_half_of_the_truth(
 
 
 @pytest.mark.parametrize("lists", ["jobs", "artifacts"])
-def test_a_list_that_is_cut_is_not_half_of_the_truth(
-    server: FakeGitHub, run: RunClient, lists: str
-) -> None:
+def test_truncated_list_is_an_error(server: FakeGitHub, run: RunClient, lists: str) -> None:
     """A proxy that takes the `Link` header away shows the first page only."""
     for number in range(101):
         add_job(server, f"tests ({number:03})")
@@ -90,7 +86,7 @@ def test_a_list_that_is_cut_is_not_half_of_the_truth(
         run.jobs() if lists == "jobs" else run.artifacts()
 
 
-def test_a_word_that_nobody_knows_yet_is_handed_on(server: FakeGitHub, run: RunClient) -> None:
+def test_unknown_job_status_is_passed_through(server: FakeGitHub, run: RunClient) -> None:
     # GitHub's description of today would not allow it, so it comes as a text.
     add_job(server, "tests (01)")
     job = {"id": 1, "name": "tests (01)", "status": "dreaming", "conclusion": "vanished"}
@@ -100,16 +96,14 @@ def test_a_word_that_nobody_knows_yet_is_handed_on(server: FakeGitHub, run: RunC
     assert (found.status, found.conclusion, found.wall_s) == ("dreaming", "vanished", None)
 
 
-def test_annotations_are_one_call(server: FakeGitHub, run: RunClient) -> None:
+def test_annotations_take_one_call(server: FakeGitHub, run: RunClient) -> None:
     add_job(server, "tests (01)", "failure", annotations=[LOST] * 120)
     (job,) = run.jobs()
     assert run.annotations(job) == (LOST,) * 100
     assert server.request_log()[1:] == [f"GET /repos/{REPOSITORY}/check-runs/1000/annotations"]
 
 
-def test_a_log_s_end_comes_from_the_storage_without_the_token(
-    server: FakeGitHub, run: RunClient
-) -> None:
+def test_end_of_log_is_downloaded_without_the_token(server: FakeGitHub, run: RunClient) -> None:
     log = "x" * 99_999 + "\n##[error]The operation was canceled.\n"
     add_job(server, "tests (01)", "cancelled", log=log)
     (job,) = run.jobs()
@@ -121,7 +115,7 @@ def test_a_log_s_end_comes_from_the_storage_without_the_token(
     assert "authorization" not in stored.headers
 
 
-def test_an_enterprise_server_may_keep_logs_on_its_own_host() -> None:
+def test_enterprise_server_may_serve_logs_itself() -> None:
     with serving(prefix="/api/v3") as server:
         server.tokens[TOKEN] = Login()
         add_job(server, "tests (01)", log="the end")
@@ -133,7 +127,7 @@ def test_an_enterprise_server_may_keep_logs_on_its_own_host() -> None:
         assert "authorization" not in server.exchanges[-1].request.headers
 
 
-def test_a_log_that_never_came_is_404_with_xml(server: FakeGitHub, run: RunClient) -> None:
+def test_missing_log_is_a_404_without_xml_or_signature(server: FakeGitHub, run: RunClient) -> None:
     add_job(server, "tests (01)", "cancelled")
     (job,) = run.jobs()
     with pytest.raises(GitHubError, match="404") as reported:
@@ -146,7 +140,7 @@ def test_a_log_that_never_came_is_404_with_xml(server: FakeGitHub, run: RunClien
     assert "sig=secret" not in str(reported.value)
 
 
-def test_a_log_that_has_expired(server: FakeGitHub, run: RunClient) -> None:
+def test_expired_log_is_an_error(server: FakeGitHub, run: RunClient) -> None:
     add_job(server, "tests (01)", log="x")
     (job,) = run.jobs()
     server.faults.append(Fault(path="/logs", status=410, text="", content_type="text/plain"))
@@ -154,7 +148,7 @@ def test_a_log_that_has_expired(server: FakeGitHub, run: RunClient) -> None:
         run.log_end(job)
 
 
-def test_a_log_without_an_end(
+def test_log_over_the_size_limit_is_an_error(
     server: FakeGitHub, run: RunClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ciguard.github.run_client.LOG_MAX_BYTES", 10)
@@ -174,7 +168,7 @@ def test_a_log_without_an_end(
         (Fault(status=200, text="<html>Log in</html>"), "expected"),
     ],
 )
-def test_each_fault_is_one_error(
+def test_each_server_fault_is_a_github_error(
     server: FakeGitHub, run: RunClient, fault: Fault, expected: str
 ) -> None:
     add_job(server, "tests (01)")
@@ -197,14 +191,16 @@ def test_a_missing_permission_is_named(server: FakeGitHub, run: RunClient) -> No
     assert "fork" not in reported.value.fix
 
 
-def test_a_limit_is_waited_out(server: FakeGitHub, run: RunClient, waits: list[float]) -> None:
+def test_client_waits_for_the_rate_limit(
+    server: FakeGitHub, run: RunClient, waits: list[float]
+) -> None:
     add_job(server, "tests (01)")
     server.faults.append(Fault(status=403, message="rate limit", headers={"Retry-After": "2"}))
     assert len(run.jobs()) == 1
     assert waits == [2.0]
 
 
-def test_a_server_that_hangs(server: FakeGitHub) -> None:
+def test_hanging_server_times_out(server: FakeGitHub) -> None:
     add_job(server, "tests (01)")
     server.faults.append(Fault(status=200, delay_s=60.0, times=2))
     retry_policy = RetryPolicy(attempts=2, first_s=0.0)

@@ -43,7 +43,7 @@ def test_a_first_comment_is_created(server: FakeGitHub, github: GitHub) -> None:
     assert server.request_log() == [f"GET {THREAD}", f"POST {THREAD}", f"GET {THREAD}"]
 
 
-def test_the_next_run_updates_it(server: FakeGitHub, github: GitHub) -> None:
+def test_next_run_updates_the_comment(server: FakeGitHub, github: GitHub) -> None:
     upsert(github, "red")
     assert upsert(github, "green") == StickyText("updated", link(1))
     assert server.bodies() == [with_marker("tests.yml", "green")]
@@ -51,20 +51,20 @@ def test_the_next_run_updates_it(server: FakeGitHub, github: GitHub) -> None:
 
 
 @pytest.mark.parametrize("stored", ["same\n\nbody", "same\r\n\r\nbody\r\n"])
-def test_nothing_new_is_not_written(server: FakeGitHub, github: GitHub, stored: str) -> None:
+def test_unchanged_comment_is_not_written(server: FakeGitHub, github: GitHub, stored: str) -> None:
     server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", stored))
     assert upsert(github, "same\n\nbody\n") == StickyText("unchanged", link(1))
     assert server.request_log() == [f"GET {THREAD}"]
 
 
-def test_two_workflows_keep_a_comment_each(server: FakeGitHub, github: GitHub) -> None:
+def test_each_workflow_has_a_separate_comment(server: FakeGitHub, github: GitHub) -> None:
     upsert(github, "unit", key="tests")
     upsert(github, "nightly", key="tests.yml")
     assert upsert(github, "unit 2", key="tests").action == "updated"
     assert server.bodies() == [with_marker("tests", "unit 2"), with_marker("tests.yml", "nightly")]
 
 
-def test_ours_is_found_behind_hundreds_of_others(server: FakeGitHub, github: GitHub) -> None:
+def test_comment_is_found_after_hundreds_of_others(server: FakeGitHub, github: GitHub) -> None:
     for number in range(130):
         server.add_comment(REPOSITORY, 7, REVIEWER, f"remark {number}")
     server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "red"))
@@ -81,7 +81,7 @@ def test_ours_is_found_behind_hundreds_of_others(server: FakeGitHub, github: Git
         (ROBOT, "said:\n" + with_marker("tests.yml", "quoted")),
     ],
 )
-def test_what_is_not_ours_is_left_alone(
+def test_comments_of_other_authors_are_not_changed(
     server: FakeGitHub, github: GitHub, login: Login, body: str
 ) -> None:
     server.add_comment(REPOSITORY, 7, login, body)
@@ -89,7 +89,7 @@ def test_what_is_not_ours_is_left_alone(
     assert server.bodies() == [body, with_marker("tests.yml", "green")]
 
 
-def test_a_deleted_account_s_comment_is_not_ours(server: FakeGitHub, github: GitHub) -> None:
+def test_comment_of_a_deleted_account_is_not_changed(server: FakeGitHub, github: GitHub) -> None:
     server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "red"))["user"] = None
     assert upsert(github, "green").action == "created"
 
@@ -98,7 +98,7 @@ def test_a_deleted_account_s_comment_is_not_ours(server: FakeGitHub, github: Git
     ("login", "retained"),
     [(REVIEWER, StickyText("created", link(2))), (ROBOT, StickyText("updated", link(1)))],
 )
-def test_a_token_that_is_no_app_s_is_asked_who_it_is(
+def test_user_of_a_personal_token_is_queried(
     server: FakeGitHub, login: Login, retained: StickyText
 ) -> None:
     """One of an app may not ask; another that may not either is taken for the workflow's."""
@@ -110,7 +110,9 @@ def test_a_token_that_is_no_app_s_is_asked_who_it_is(
     assert server.request_log()[0] == "GET /user"
 
 
-def test_of_two_the_oldest_stays(server: FakeGitHub, github: GitHub) -> None:
+def test_duplicate_comments_except_the_oldest_are_deleted(
+    server: FakeGitHub, github: GitHub
+) -> None:
     for text in ("first", "second", "third"):
         server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", text))
     server.faults.append(Fault(method="DELETE", path="/3", status=404, message="Not Found"))
@@ -119,7 +121,7 @@ def test_of_two_the_oldest_stays(server: FakeGitHub, github: GitHub) -> None:
     assert 2 not in server.comments
 
 
-def test_a_delete_that_is_refused_is_told(server: FakeGitHub, github: GitHub) -> None:
+def test_refused_delete_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     for text in ("first", "second"):
         server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", text))
     server.faults.append(Fault(method="DELETE", status=401, message="Bad credentials"))
@@ -128,7 +130,7 @@ def test_a_delete_that_is_refused_is_told(server: FakeGitHub, github: GitHub) ->
 
 
 @pytest.mark.parametrize("status", [0, 502])
-def test_a_lost_answer_does_not_make_a_second_comment(
+def test_lost_response_creates_no_second_comment(
     server: FakeGitHub, github: GitHub, status: int
 ) -> None:
     server.faults.append(Fault(method="POST", status=status, done=True))
@@ -137,26 +139,26 @@ def test_a_lost_answer_does_not_make_a_second_comment(
 
 
 @pytest.mark.parametrize("status", [0, 502])
-def test_a_lost_request_is_sent_again_once(server: FakeGitHub, github: GitHub, status: int) -> None:
+def test_lost_request_is_retried_once(server: FakeGitHub, github: GitHub, status: int) -> None:
     server.faults.append(Fault(method="POST", status=status))
     assert upsert(github, "green") == StickyText("created", link(1))
     assert server.request_log()[1:4] == [f"POST {THREAD}", f"GET {THREAD}", f"POST {THREAD}"]
 
 
-def test_a_request_lost_twice_is_told(server: FakeGitHub, github: GitHub) -> None:
+def test_request_lost_twice_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(method="POST", status=502, times=2))
     with pytest.raises(MaybeDone, match="answered 502"):
         upsert(github, "green")
     assert server.comments == {}
 
 
-def test_a_fork_s_token_may_not_write(server: FakeGitHub, github: GitHub) -> None:
+def test_token_of_a_fork_cannot_write(server: FakeGitHub, github: GitHub) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
     with pytest.raises(Forbidden, match="Resource not accessible by integration"):
         upsert(github, "green")
 
 
-def test_the_longest_comment_fits_and_a_longer_one_is_the_caller_s_mistake(
+def test_comment_length_limit_is_enforced_before_sending(
     server: FakeGitHub, github: GitHub
 ) -> None:
     room = MAX_CHARS - len(with_marker("tests.yml", ""))
@@ -167,7 +169,7 @@ def test_the_longest_comment_fits_and_a_longer_one_is_the_caller_s_mistake(
     assert len(server.exchanges) == requested
 
 
-def test_a_late_run_does_not_overwrite_a_newer_one(server: FakeGitHub, github: GitHub) -> None:
+def test_older_run_does_not_overwrite_a_newer_comment(server: FakeGitHub, github: GitHub) -> None:
     assert upsert(github, "of run 12", run=(12, 1)).action == "created"
     assert upsert(github, "of run 11", run=(11, 3)) == StickyText("superseded", link(1))
     assert upsert(github, "of its second attempt", run=(12, 2)).action == "updated"
@@ -176,9 +178,7 @@ def test_a_late_run_does_not_overwrite_a_newer_one(server: FakeGitHub, github: G
 
 
 @pytest.mark.parametrize("runs", [(11, 12), (12, 11), (12, 12)])
-def test_of_two_writers_at_the_same_moment_one_comment_is_left(
-    server: FakeGitHub, runs: tuple[int, int]
-) -> None:
+def test_concurrent_writers_leave_one_comment(server: FakeGitHub, runs: tuple[int, int]) -> None:
     both = threading.Barrier(2, timeout=20)
 
     def gate(request: Request) -> None:
@@ -203,7 +203,7 @@ def test_of_two_writers_at_the_same_moment_one_comment_is_left(
     }
 
 
-def test_a_comment_that_another_run_removes_meanwhile_is_looked_for_again(
+def test_comment_deleted_during_the_update_is_searched_again(
     server: FakeGitHub, github: GitHub
 ) -> None:
     upsert(github, "of run 11", run=(11, 1))
@@ -212,7 +212,7 @@ def test_a_comment_that_another_run_removes_meanwhile_is_looked_for_again(
 
 
 @given(st.text(), st.text())
-def test_no_key_ends_its_comment_early(key: str, other: str) -> None:
+def test_no_key_closes_the_html_comment(key: str, other: str) -> None:
     marker = with_marker(key, "").removesuffix("\n")
     assert re.fullmatch(r"<!-- ciguard:[^<>\r\n]* -->", marker)
     assert MarkdownIt().render(marker).strip() == marker  # hidden: raw HTML, one block

@@ -36,7 +36,7 @@ def states(server: FakeGitHub) -> list[str]:
     return [one["state"] for _, one in sorted(server.issues.items())]
 
 
-def test_an_issue_s_life(server: FakeGitHub, github: GitHub) -> None:
+def test_issue_lifecycle(server: FakeGitHub, github: GitHub) -> None:
     assert upsert(github, "all well", red=False).action == "not_needed"
     assert server.issues == {}
     assert upsert(github, "3 failed").action == "created"
@@ -52,21 +52,21 @@ def test_an_issue_s_life(server: FakeGitHub, github: GitHub) -> None:
     assert states(server) == ["open"]
 
 
-def test_each_workflow_has_its_own(server: FakeGitHub, github: GitHub) -> None:
+def test_each_workflow_has_a_separate_issue(server: FakeGitHub, github: GitHub) -> None:
     upsert(github, "unit", key="tests.yml")
     upsert(github, "nightly", key="nightly.yml")
     upsert(github, "fine", key="tests.yml", red=False, run=2)
     assert states(server) == ["closed", "open"]
 
 
-def test_a_late_run_says_nothing(server: FakeGitHub, github: GitHub) -> None:
+def test_older_run_does_not_change_the_issue(server: FakeGitHub, github: GitHub) -> None:
     upsert(github, "red", run=11)
     upsert(github, "green", run=12, red=False)
     assert upsert(github, "red", run=11).action == "superseded"
     assert states(server) == ["closed"]
 
 
-def test_what_others_wrote_is_left_alone(server: FakeGitHub, github: GitHub) -> None:
+def test_issues_of_other_authors_are_not_changed(server: FakeGitHub, github: GitHub) -> None:
     body = with_marker("tests.yml", "forged")
     for number, login in enumerate([Login(name="x", type="User"), Login(name="other[bot]")]):
         server.issues[number] = {**issue_json(server, REPOSITORY, number, login), "body": body}
@@ -77,9 +77,7 @@ def test_what_others_wrote_is_left_alone(server: FakeGitHub, github: GitHub) -> 
 
 
 @pytest.mark.parametrize("runs", [(11, 12), (12, 11)])
-def test_two_runs_at_the_same_moment_leave_one_open(
-    server: FakeGitHub, runs: tuple[int, int]
-) -> None:
+def test_concurrent_runs_leave_one_open_issue(server: FakeGitHub, runs: tuple[int, int]) -> None:
     both = threading.Barrier(2, timeout=20)
 
     def gate(request: Request) -> None:
@@ -99,7 +97,7 @@ def test_two_runs_at_the_same_moment_leave_one_open(
 
 
 @pytest.mark.parametrize("status", [0, 502])
-def test_a_lost_answer_opens_no_second_issue(
+def test_lost_response_opens_no_second_issue(
     server: FakeGitHub, github: GitHub, status: int
 ) -> None:
     server.faults.append(Fault(method="POST", status=status, done=True))
@@ -107,7 +105,7 @@ def test_a_lost_answer_opens_no_second_issue(
     assert len(server.issues) == 1
 
 
-def test_a_token_that_may_not(server: FakeGitHub, github: GitHub) -> None:
+def test_token_without_permission_is_forbidden(server: FakeGitHub, github: GitHub) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
     with pytest.raises(Forbidden, match="Resource not accessible"):
         upsert(github, "red")

@@ -26,7 +26,7 @@ def read_outputs(text: str) -> dict[str, str]:
     return outputs
 
 
-def test_an_output_in_the_delimiter_form() -> None:
+def test_output_uses_the_delimiter_syntax() -> None:
     assert workflow_commands.set_output("matrix", '{"a":\n1}') == (
         'matrix<<ciguard_end\n{"a":\n1}\nciguard_end\n'
     )
@@ -35,39 +35,39 @@ def test_an_output_in_the_delimiter_form() -> None:
 @given(st.text(), st.text())
 @example("ciguard_end\nplan_id<<x\nstolen\nx", "")
 @example("ciguard_end ciguard_end_2 ciguard_end_3", "\n\n")
-def test_no_value_ends_itself_or_sets_another(first: str, second: str) -> None:
+def test_no_value_can_set_another_output(first: str, second: str) -> None:
     written = workflow_commands.set_output("first", first) + workflow_commands.set_output(
         "second", second
     )
     assert read_outputs(written) == {"first": first, "second": second}
 
 
-def test_several_outputs_in_order() -> None:
+def test_outputs_are_in_order() -> None:
     written = workflow_commands.outputs({"b": "1", "a": "2\n3"})
     assert list(read_outputs(written).items()) == [("b", "1"), ("a", "2\n3")]
 
 
 @pytest.mark.parametrize("name", ["", "a=b", "a<<b", "a\nb", "a\r"])
-def test_a_name_that_is_syntax_is_refused(name: str) -> None:
+def test_invalid_output_name_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
         workflow_commands.set_output(name, "x")
 
 
-def test_a_bare_error() -> None:
+def test_error_annotation_without_properties() -> None:
     assert annotation("error", "no records") == "::error::no records"
 
 
-def test_an_error_at_a_place() -> None:
+def test_error_annotation_with_file_line_and_title() -> None:
     assert annotation(
         "error", "3 % off:\r\nsee, there", file="a,b:c.py", line=4, title="50%: x"
     ) == ("::error file=a%2Cb%3Ac.py,line=4,title=50%25%3A x::3 %25 off:%0D%0Asee, there")
 
 
-def test_a_warning_with_a_title_only() -> None:
+def test_warning_annotation_with_only_a_title() -> None:
     assert annotation("warning", "slow", title="ciguard") == "::warning title=ciguard::slow"
 
 
-def test_what_cannot_be_seen_is_spelled_out() -> None:
+def test_invisible_characters_are_escaped() -> None:
     spelled = annotation("error", "no \x1b[31m\nnext \u202e", file="a\x07.py", title="t\u2066")
     assert spelled == ("::error file=a\\x07.py,title=t\\u2066::no \\x1b[31m%0Anext \\u202e")
 

@@ -176,7 +176,7 @@ def finding_of(written: dict[str, Any]) -> Finding:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run(
+def test_guard_gives_the_expected_verdict(
     name: str, tmp_path: Path, server: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = CASES[name]
@@ -216,7 +216,7 @@ def test_a_run(
         assert answer.of("03")["culprits"] == [last] * answer.legs["03"]["recorded"]
 
 
-def test_the_table_has_every_ending_that_only_the_platform_can_tell() -> None:
+def test_cases_cover_every_ending_reported_by_the_platform() -> None:
     reported = {case.ending for case in DEATHS.values()}
     own = {"completed", "crash", "deadline", "memory_guard"}  # a leg's own words
     assert reported == set(ENDINGS) - own

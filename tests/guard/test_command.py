@@ -53,14 +53,16 @@ def hurt() -> World:
 
 
 @pytest.mark.parametrize(("name", "world"), [("green", World), ("hurt", hurt)])
-def test_text(golden: Golden, name: str, world: type[World]) -> None:
+def test_text_output_matches_golden_file(golden: Golden, name: str, world: type[World]) -> None:
     text = text_of(world().prove())
     golden(text, SAMPLES / f"{name}.txt", scrub=SCRUB)
     assert max(map(len, text.splitlines())) <= COLUMNS
 
 
 @pytest.mark.parametrize(("name", "code"), [("green", 0), ("hurt", 13)])
-def test_json(golden: Golden, ciguard: Ciguard, tmp_path: Path, name: str, code: int) -> None:
+def test_json_output_matches_golden_file(
+    golden: Golden, ciguard: Ciguard, tmp_path: Path, name: str, code: int
+) -> None:
     world = {"green": World, "hurt": hurt}[name]
     plan, records = world().write(tmp_path)
     done = ciguard(
@@ -71,7 +73,7 @@ def test_json(golden: Golden, ciguard: Ciguard, tmp_path: Path, name: str, code:
     assert (found["schema"], found["exit_code"]) == (1, code)
 
 
-def test_exit_codes_and_the_first_line(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_exit_codes_and_headline(ciguard: Ciguard, tmp_path: Path) -> None:
     world = World()
     plan, records = world.write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records)
@@ -84,7 +86,7 @@ def test_exit_codes_and_the_first_line(ciguard: Ciguard, tmp_path: Path) -> None
     assert done.stdout.startswith("INCOMPLETE: shard 03 of 3 has no record")
 
 
-def test_needs_as_text_file_and_standard_input(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_needs_from_argument_file_or_stdin(ciguard: Ciguard, tmp_path: Path) -> None:
     plan, records = World().write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records, "--needs")
     reported = '{"plan": {"result": "success", "outputs": {}}, "legs": {"result": "cancelled"}}'
@@ -127,7 +129,7 @@ def test_malformed_needs(ciguard: Ciguard, tmp_path: Path, needs: str) -> None:
     assert not done.stdout
 
 
-def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_github_option_writes_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -> None:
     plan, records = hurt().write(tmp_path)
     output = tmp_path / "output"
     done = ciguard(
@@ -148,7 +150,7 @@ def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -
     assert "complete<<ciguard_end\nfalse\nciguard_end\n" in text
 
 
-def test_annotations_are_at_paths_from_the_repository_s_root(
+def test_annotation_paths_are_relative_to_the_repository_root(
     ciguard: Ciguard, tmp_path: Path
 ) -> None:
     suites = {"": Suite("command", ("./all",), cwd="backend")}
@@ -160,7 +162,7 @@ def test_annotations_are_at_paths_from_the_repository_s_root(
     assert "::error file=backend/a.t,line=7," in done.stderr
 
 
-def test_at_most_ten_errors_and_one_for_a_cause(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_at_most_ten_error_annotations_one_per_cause(ciguard: Ciguard, tmp_path: Path) -> None:
     units = tuple(f"u{number:02}" for number in range(40))
     world = World(plan=make_plan({"01": units}))
     world.legs = {"01": make_leg(world.plan, "01")}
@@ -178,7 +180,7 @@ def test_at_most_ten_errors_and_one_for_a_cause(ciguard: Ciguard, tmp_path: Path
     assert reported[-1] == "::error::12 more: see log"
 
 
-def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_missing_plan_or_records_is_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
     plan, records = World().write(tmp_path)
     done = ciguard("guard", "--plan", "no.json", "--records", records, cwd=tmp_path, expect=3)
     assert "no.json" in done.stderr
@@ -188,7 +190,7 @@ def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:
     ciguard("guard", "--plan", plan, cwd=tmp_path, expect=2)
 
 
-def test_names_that_nothing_can_have_are_told(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_impossible_path_names_are_reported(ciguard: Ciguard, tmp_path: Path) -> None:
     """An empty one is a variable that nobody set, and not the folder around."""
     plan, _ = World().write(tmp_path)
     long = "a" * 5000
@@ -203,9 +205,7 @@ def test_names_that_nothing_can_have_are_told(ciguard: Ciguard, tmp_path: Path) 
         assert what in ciguard("guard", *words, cwd=tmp_path, expect=2).stderr
 
 
-def test_a_record_of_a_command_has_no_plan_and_one_is_told_what_to_do(
-    ciguard: Ciguard, tmp_path: Path
-) -> None:
+def test_record_without_a_plan_is_an_error_with_a_fix(ciguard: Ciguard, tmp_path: Path) -> None:
     ciguard("run", "--record", "rec", "--", sys.executable, "-c", "", cwd=tmp_path)
     done = ciguard("guard", "--records", "rec", cwd=tmp_path, expect=2)
     assert done.stderr.startswith("ciguard guard: neither --plan nor --run is given: ")
@@ -232,7 +232,7 @@ def strictly(schema: Any) -> Any:
     return {**closed, **{key: strictly(value) for key, value in schema.items()}}
 
 
-def test_the_published_schema_has_the_words_and_every_key() -> None:
+def test_published_schema_has_all_enum_values_and_keys() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     words = SCHEMA["$defs"]
     assert (words["outcome"]["enum"], words["ending"]["enum"]) == ([*OUTCOMES], [*ENDINGS])
@@ -243,7 +243,7 @@ def test_the_published_schema_has_the_words_and_every_key() -> None:
     assert list(as_json(World().prove())) == SCHEMA["required"]
 
 
-def test_the_published_schema_would_find_something() -> None:
+def test_published_schema_rejects_invalid_output() -> None:
     green = as_json(World().prove())
     assert SCHEMA["required"], "each of them is missed"
     for spoilt in ({**green, "verdict": "fine"}, {**green, "more": 1}, {**green, "legs": [{}]}):

@@ -131,7 +131,7 @@ def units(found: EffectivePolicy) -> list[str]:
         ({"mine.ciguard": "mine"}, "branch:ciguard-history", ["branch:ciguard-history"], ""),
     ],
 )
-def test_a_pull_request_ignores_failures_by_no_past_of_its_own(
+def test_pull_request_cannot_change_the_base_failure_history(
     policy_checkout: PolicyCheckout,
     change: dict[str, str | None],
     place: str | None,
@@ -157,7 +157,9 @@ def test_a_pull_request_ignores_failures_by_no_past_of_its_own(
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
-def test_a_pull_request_is_judged_by_its_base(policy_checkout: PolicyCheckout, depth: int) -> None:
+def test_pull_request_is_judged_by_the_base_policy(
+    policy_checkout: PolicyCheckout, depth: int
+) -> None:
     law = '[policy]\nfail_on = ["memory"]\n[guard]\nmax_drop = 0.02\n[report]\nfooter = "base"\n'
     own = "[policy]\nfail_on = []\n[guard]\nmax_drop = 1.0\nignore_base_failures = true\n"
     own += '[suite.""]\nexclude = ["*"]\n[report]\nfooter = "proposed"\n'
@@ -181,7 +183,7 @@ def test_a_pull_request_is_judged_by_its_base(policy_checkout: PolicyCheckout, d
     )
 
 
-def test_an_exclusion_that_is_added_is_a_change_of_policy(policy_checkout: PolicyCheckout) -> None:
+def test_added_exclusion_is_a_policy_change(policy_checkout: PolicyCheckout) -> None:
     base = {"ciguard.toml": '[suite.unit]\nexclude = ["slow*"]\n'}
     job = policy_checkout.propose(
         base, {"ciguard.toml": '[suite.unit]\nexclude = ["slow*", "b*"]\n'}
@@ -202,14 +204,16 @@ def test_an_exclusion_that_is_added_is_a_change_of_policy(policy_checkout: Polic
         ('variant.new.args = ["-x"]', "variant"),
     ],
 )
-def test_what_a_suite_runs_is_policy(policy_checkout: PolicyCheckout, text: str, key: str) -> None:
+def test_changed_suite_command_is_a_policy_change(
+    policy_checkout: PolicyCheckout, text: str, key: str
+) -> None:
     base = {"ciguard.toml": "[suite.unit]\ntimeout = 60\n"}
     own = f"[suite.unit]\ntimeout = 90\n{text}\n"
     found = policy_checkout.propose(base, {"ciguard.toml": own}).applied()
     assert policy_notes(found) == (f"this pull request changes suite.unit.{key}",)
 
 
-def test_what_the_pull_request_leaves_alone_is_no_change(policy_checkout: PolicyCheckout) -> None:
+def test_unchanged_policy_has_no_note(policy_checkout: PolicyCheckout) -> None:
     base = {"pyproject.toml": "[tool.ciguard.guard]\nmax_drop = 0.5\n"}
     found = policy_checkout.propose(base, {"ciguard.toml": None}).applied()
     assert (found.policy.rules.max_drop, policy_notes(found)) == (0.5, ())
@@ -234,13 +238,15 @@ def assert_strictest(found: EffectivePolicy, why: str) -> None:
     assert why in finding_message(finding)
 
 
-def test_a_base_out_of_reach_gives_the_strictest_policy(policy_checkout: PolicyCheckout) -> None:
+def test_unreachable_base_gives_the_strictest_policy(policy_checkout: PolicyCheckout) -> None:
     job = policy_checkout.propose({"quarantine.toml": quarantine("a.t::*")}, {})
     git(job.folder, "remote", "set-url", "origin", str(job.folder / "nowhere"))
     assert_strictest(job.applied(ignore_base_failures=True), "git fetch failed")
 
 
-def test_a_folder_without_git_and_an_event_without_base(policy_checkout: PolicyCheckout) -> None:
+def test_no_repository_or_no_base_commit_gives_strictest_policy(
+    policy_checkout: PolicyCheckout,
+) -> None:
     job = policy_checkout.propose({}, {})
     plain = job.folder.parent / "plain"
     plain.mkdir()
@@ -250,12 +256,14 @@ def test_a_folder_without_git_and_an_event_without_base(policy_checkout: PolicyC
     assert_strictest(job.applied(), "the event names no base commit")
 
 
-def test_a_configuration_of_the_base_with_mistakes_is_none(policy_checkout: PolicyCheckout) -> None:
+def test_invalid_base_configuration_gives_the_strictest_policy(
+    policy_checkout: PolicyCheckout,
+) -> None:
     job = policy_checkout.propose({"ciguard.toml": "[guard]\nmax_drop = 3\n"}, {"ciguard.toml": ""})
     assert_strictest(job.applied(), "expected at most 1, found 3")
 
 
-def test_a_merge_group_is_judged_by_the_commit_that_it_goes_on(
+def test_merge_group_is_judged_by_the_policy_of_its_base_commit(
     policy_checkout: PolicyCheckout,
 ) -> None:
     job = policy_checkout.propose(
@@ -267,7 +275,7 @@ def test_a_merge_group_is_judged_by_the_commit_that_it_goes_on(
     assert policy_notes(found) == ("this merge group changes quarantine.toml",)
 
 
-def test_the_base_itself_and_a_laptop_are_judged_by_their_own(
+def test_base_branch_and_local_run_use_the_checked_out_policy(
     policy_checkout: PolicyCheckout,
 ) -> None:
     job = policy_checkout.propose({}, {"quarantine.toml": quarantine("b.t::*")})
@@ -278,7 +286,7 @@ def test_the_base_itself_and_a_laptop_are_judged_by_their_own(
     assert policy_notes(push) == policy_notes(by_hand) == ()
 
 
-def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyCheckout) -> None:
+def test_expired_quarantine_entry_fails_until_fixed(policy_checkout: PolicyCheckout) -> None:
     expired = quarantine("a.t::*", YESTERDAY)
     job = policy_checkout.propose({"quarantine.toml": expired}, {})
     (finding,) = job.applied().policy.findings
@@ -296,12 +304,14 @@ def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyC
     assert [one.level for one in job.applied().policy.findings] == ["failed", "warning", "warning"]
 
 
-def test_nothing_is_ignored_without_a_run_of_the_base(policy_checkout: PolicyCheckout) -> None:
+def test_no_failure_is_ignored_without_a_base_run(policy_checkout: PolicyCheckout) -> None:
     found = policy_checkout.propose({}, {}).applied(ignore_base_failures=True)
     assert [(one.level, one.kind) for one in found.policy.findings] == [("warning", "no_base_run")]
 
 
-def test_files_of_a_commit_below_a_folder(policy_checkout: PolicyCheckout, tmp_path: Path) -> None:
+def test_files_of_a_commit_are_read_relative_to_a_folder(
+    policy_checkout: PolicyCheckout, tmp_path: Path
+) -> None:
     commit = policy_checkout.commit(
         {"below/one": "1", "two": "2", "below/large": "x" * (MAX_BYTES + 1)}
     )
@@ -314,14 +324,16 @@ def test_files_of_a_commit_below_a_folder(policy_checkout: PolicyCheckout, tmp_p
         there.files_at("--upload-pack=x", ["one"])
 
 
-def test_a_replaced_commit_is_not_believed(policy_checkout: PolicyCheckout, tmp_path: Path) -> None:
+def test_git_replace_refs_are_ignored(policy_checkout: PolicyCheckout, tmp_path: Path) -> None:
     commit, other = policy_checkout.commit({"one": "1"}), policy_checkout.commit({"one": "2"})
     git(policy_checkout.work, "replace", commit, other)
     found = Checkout(policy_checkout.work, environment(tmp_path)).files_at(commit, ["one"])
     assert found == {"one": b"1"}
 
 
-def test_the_whole_way(policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_path: Path) -> None:
+def test_policy_is_applied_end_to_end(
+    policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_path: Path
+) -> None:
     """A quarantined failure, one of the base's, and one of the pull request's own."""
     job = policy_checkout.propose(
         {"quarantine.toml": quarantine("a.t::*")}, {"quarantine.toml": quarantine("*.t::*")}
@@ -361,7 +373,7 @@ def test_the_whole_way(policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_pa
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["seen", "not seen"])
-def test_without_a_checkout_the_base_is_asked_of_github(tmp_path: Path, known: bool) -> None:
+def test_base_policy_is_read_by_api_without_a_checkout(tmp_path: Path, known: bool) -> None:
     """A commit that the API does not show has no policy that anybody knows, not none."""
     base = "b" * 40
     event = {

@@ -80,13 +80,13 @@ def test_950_stacks_are_one_line() -> None:
         ("", "2 x failed (1 shard)"),
     ],
 )
-def test_frames_else_words(message: str, line: str) -> None:
+def test_failures_are_grouped_by_frame_or_message(message: str, line: str) -> None:
     found = lines(*(failure(f"tests/a.py::test_{n}", message.format(n)) for n in (1, 2)))
     assert len(found) == 1
     assert found[0].startswith(line)
 
 
-def test_frames_of_the_tests_themselves_group_nothing() -> None:
+def test_frames_inside_the_test_are_not_used_for_grouping() -> None:
     messages = [
         f"Shop.Refused : no {n}\n   at Shop.Tests.Layers.Runs{n}(Int32 x) in /_/a.cs:line 3"
         for n in range(3)
@@ -95,7 +95,7 @@ def test_frames_of_the_tests_themselves_group_nothing() -> None:
     assert found == ["3 x failed: Shop.Refused : no # (1 shard)"]
 
 
-def test_the_exception_that_was_not_the_one_that_wraps_it() -> None:
+def test_root_exception_names_the_cause() -> None:
     failures = [failure(f"Shop.Tests.Layers{n}.Runs", WRAPPED.format(n)) for n in (1, 2)]
     assert {cause.kind for cause in group_failures(failures)} == {"OutOfMemoryException"}
     java = (
@@ -119,7 +119,7 @@ def test_any_message_is_in_exactly_one_cause(messages: list[str]) -> None:
     }
 
 
-def test_an_ending_says_more_than_a_message() -> None:
+def test_ending_takes_precedence_over_message() -> None:
     found = lines(
         failure("a", "over its limit of 5 s", outcome="died", ending="timeout"),
         failure("b", "over its limit of 90 s", outcome="died", ending="timeout"),
@@ -128,13 +128,13 @@ def test_an_ending_says_more_than_a_message() -> None:
     assert found == ["2 x timeout: over its limit of # s (1 shard)", "1 x out of memory (1 shard)"]
 
 
-def test_a_failure_that_is_alone_keeps_its_own_words() -> None:
+def test_single_failure_has_its_full_message() -> None:
     assert lines(failure("a.py::t", "a.py:3: ValueError: 3 of 4")) == [
         "1 x ValueError: 3 of 4 (1 shard)"
     ]
 
 
-def test_what_differs_between_two_failures_of_one_cause() -> None:
+def test_fingerprint_replaces_variable_parts() -> None:
     output = (
         "0x7f3a: file /tmp/x-1/a_1/b.txt, C:\\a\\b.txt, commit 4f2a91c, "
         "550e8400-e29b-41d4-a716-446655440000, tmpab12x, 3.5 s, 12:30:01"
@@ -143,13 +143,13 @@ def test_what_differs_between_two_failures_of_one_cause() -> None:
     assert fingerprint("expected a decade, not a facade") == "expected a decade, not a facade"
 
 
-def test_a_long_message_is_cut_and_the_shards_stay() -> None:
+def test_long_message_is_truncated_before_the_shard_count() -> None:
     (found,) = lines(failure("a", f"ValueError: {'x' * 300}"))
     assert len(found) <= 78
     assert found.endswith("xxx (1 shard)")
 
 
-def test_a_long_frame_of_the_test_itself_groups_nothing() -> None:
+def test_long_frame_inside_the_test_is_not_used_for_grouping() -> None:
     """103 rows of 21 tests with long names fail alike: one cause."""
     stack = """System.InvalidOperationException : no
    at Shop.Tests.{0}"""
@@ -160,14 +160,14 @@ def test_a_long_frame_of_the_test_itself_groups_nothing() -> None:
     assert lines(*failures) == ["103 x InvalidOperationException: no (1 shard)"]
 
 
-def test_causes_at_long_places_are_told_apart() -> None:
+def test_causes_with_long_frames_have_distinct_lines() -> None:
     place = "Subsystem{}.Allocate_the_buffers_of_a_layer_and_its_gradients_at_once_or_not_at_all"
     stack = "System.OutOfMemoryException : no\n   at Shop.{}()"
     causes = group_failures([failure(f"t{n}", stack.format(place.format(n))) for n in range(3)])
     assert len({cause.frame for cause in causes}) == 3
 
 
-def test_offenders_by_class_else_file() -> None:
+def test_hotspots_by_class_or_file() -> None:
     suites = {"": Suite("pytest", ("x",)), "net": Suite("command", ("x",))}
     causes = group_failures(
         [
@@ -188,7 +188,7 @@ def test_offenders_by_class_else_file() -> None:
     )
 
 
-def test_long_classes_without_a_separator_of_ours_stay_apart() -> None:
+def test_long_class_names_have_distinct_labels() -> None:
     """Names are grouped whole; the table shows them cut, and each row differently."""
     classes = [
         f"Company.Product.Subsystem.Integration.{kind}.WithADatabaseAndAQueueAndASearchIndexTests"
@@ -208,7 +208,7 @@ def test_long_classes_without_a_separator_of_ours_stay_apart() -> None:
     assert len({*distinct_lines([one.name for one in verdict.hotspots], 44)}) == 3
 
 
-def test_totals_of_a_large_red_run() -> None:
+def test_totals_of_a_large_failing_run() -> None:
     """7 legs, 370 timeouts, 950 out of memory: exact per leg, in the table and as two causes."""
     units = {f"{n:02}": tuple(f"Shop.C{n}.T{i}" for i in range(200)) for n in range(1, 8)}
     world = World(plan=make_plan(units))

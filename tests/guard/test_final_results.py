@@ -10,7 +10,7 @@ from ciguard.model import LegPolicy, ProcessEndLine, ProcessLine, Result, StartL
 from ciguard.render.plaintext import COLUMNS
 
 
-def test_a_failure_carries_what_a_reader_needs() -> None:
+def test_failure_has_message_file_and_line() -> None:
     world = World()
     world.result("01", "a.t::two", outcome="failed", message="1 != 2", file="a.t", line=17)
     (failure,) = world.prove().failures
@@ -37,7 +37,7 @@ def test_a_unit_that_fails_in_another_leg_is_not_flaky() -> None:
     assert verdict.flaky == ()
 
 
-def test_what_passed_only_when_a_plugin_ran_it_again_is_flaky() -> None:
+def test_unit_that_passed_after_plugin_reruns_is_flaky() -> None:
     world = World()
     world.result("01", "a.t::two", reruns=2, message="a.t:6: 1 != 2")
     verdict = world.prove()
@@ -51,7 +51,7 @@ def test_what_passed_only_when_a_plugin_ran_it_again_is_flaky() -> None:
     ("ending", "ran_out_of_memory"),
     [("crash", False), ("out_of_memory", True), ("memory_guard", True)],
 )
-def test_a_unit_that_died_and_passed_in_the_next_process(
+def test_unit_that_died_and_passed_in_the_next_process_passes(
     ending: str, *, ran_out_of_memory: bool
 ) -> None:
     world = World()
@@ -75,7 +75,7 @@ def test_a_unit_that_died_and_passed_in_the_next_process(
     assert f"\n1 {words}" in text_of(verdict)
 
 
-def test_a_second_try_that_did_not_finish_is_missing() -> None:
+def test_unit_with_an_unfinished_retry_is_missing() -> None:
     world = World()
     world.legs["01"].own.insert(0, StartLine("a.t::two", process=2))
     verdict = world.prove()
@@ -83,7 +83,7 @@ def test_a_second_try_that_did_not_finish_is_missing() -> None:
     assert [one.reason.kind for one in verdict.missing] == ["last_try_unfinished"]
 
 
-def test_one_bad_case_is_a_failed_unit() -> None:
+def test_one_failed_case_fails_the_unit() -> None:
     world = World()
     leg = world.legs["01"]
     leg.inner.append(passed("a.t::two", case="a.t::two[x=1]"))
@@ -94,7 +94,7 @@ def test_one_bad_case_is_a_failed_unit() -> None:
     assert verdict.counts == {"passed": 9, "failed": 1}
 
 
-def test_a_case_that_failed_and_did_not_run_again_is_a_failure() -> None:
+def test_failed_case_without_a_retry_is_a_failure() -> None:
     world = World(plan=make_plan(policy=LegPolicy(max_tries=2)))
     world.drop("01", Result, unit="a.t::two")
     own = world.legs["01"].own
@@ -118,7 +118,7 @@ def test_two_variants_are_two_units() -> None:
     assert [failure.result.variant for failure in verdict.failures] == ["x"]
 
 
-def test_no_word_of_a_flaky_unit_is_cut_while_there_is_room() -> None:
+def test_message_of_a_flaky_unit_is_wrapped_not_truncated() -> None:
     short, long = "a.t::two", "a.t::" + "x" * 60
     message = "AssertionError: the till was left open last night and nobody closed it, so the total"
     world = World(plan=make_plan({"01": (short, long)}))

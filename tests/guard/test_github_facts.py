@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 REFUSED = "answered 403: Resource not accessible by integration"
 
 
-def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
+def test_annotation_of_one_cancelled_job_applies_to_all() -> None:
     world = World()
     world.legs.clear()
     jobs = tuple(job(shard, "cancelled", steps=KILLED) for shard in ("01", "02", "03"))
@@ -62,7 +62,7 @@ class Only(FakeRunApi):
         ((), 'none of 0 jobs has the name "tests (01)"'),
     ],
 )
-def test_jobs_that_are_not_ours_are_counted_in_words(names: tuple[str, ...], output: str) -> None:
+def test_unmatched_jobs_are_described(names: tuple[str, ...], output: str) -> None:
     jobs = tuple(replace(job("01", name=name), id=at) for at, name in enumerate(names))
     platform = query_jobs(World().plan, (), FakeJudgedRun(Only(jobs), 1))
     assert platform is not None
@@ -71,7 +71,7 @@ def test_jobs_that_are_not_ours_are_counted_in_words(names: tuple[str, ...], out
 
 
 @pytest.mark.parametrize("faulty", ["annotations", "log"])
-def test_what_github_refuses_of_a_dead_leg_is_named_and_asked_once(faulty: str) -> None:
+def test_refused_request_is_reported_and_sent_once(faulty: str) -> None:
     world = World()
     world.legs.clear()
     jobs = tuple(job(shard, "failure", steps=FAILED) for shard in ("01", "02", "03"))
@@ -86,7 +86,7 @@ def test_what_github_refuses_of_a_dead_leg_is_named_and_asked_once(faulty: str) 
         )
 
 
-def test_a_report_makes_two_calls_for_a_dead_leg_and_no_more_than_for_sixty() -> None:
+def test_report_makes_two_calls_per_dead_leg_for_at_most_sixty_legs() -> None:
     shards = {f"{number:03}": (f"u{number}", f"v{number}") for number in range(100)}
     world = World(plan=make_plan(dict[str, tuple[str, ...]](shards)))
     world.legs.clear()

@@ -74,7 +74,7 @@ def red(policy: Policy, *units: str) -> World:
         entry("*two", suite="", variant=""),
     ],
 )
-def test_a_quarantined_failure_is_shown_and_fails_nothing(one: Entry) -> None:
+def test_quarantined_failure_is_shown_and_does_not_fail_the_run(one: Entry) -> None:
     verdict = red(Policy(quarantine=(one,))).prove()
     assert verdict.state == "passed"
     assert headline(verdict) == (
@@ -98,11 +98,11 @@ def test_a_quarantined_failure_is_shown_and_fails_nothing(one: Entry) -> None:
         entry("A*"),
     ],
 )
-def test_what_no_entry_means_fails(one: Entry) -> None:
+def test_failure_that_no_entry_matches_fails(one: Entry) -> None:
     assert red(Policy(quarantine=(one,))).prove().state == "failed"
 
 
-def test_an_id_with_brackets_means_itself() -> None:
+def test_id_with_brackets_matches_literally() -> None:
     plan = make_plan({"01": ("a.t::two[x]", "a.t::twox")})
     for unit, state in (("a.t::two[x]", "passed"), ("a.t::twox", "failed")):
         world = World(plan=plan, policy=Policy(quarantine=(entry("a.t::two[x]"),)))
@@ -118,14 +118,14 @@ def test_a_quarantined_unit_that_did_not_run_is_missing() -> None:
     assert world.prove().state == "incomplete"
 
 
-def test_a_quarantined_unit_that_died_of_itself_is_excused_and_a_stopped_one_is_not() -> None:
+def test_quarantine_excuses_a_crash_or_timeout_but_no_stopped_unit() -> None:
     for ending, state in (("timeout", "passed"), ("crash", "passed"), ("deadline", "incomplete")):
         world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
         world.result("01", "a.t::two", outcome="died", ending=ending)
         assert world.prove().state == state
 
 
-def test_a_red_process_is_not_excused() -> None:
+def test_unexplained_exit_is_not_excused() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     event = EventLine("unexplained_exit", 3.0, 1, detail="exit code 1\n")
     world.legs["01"].own.insert(-1, event)
@@ -133,7 +133,7 @@ def test_a_red_process_is_not_excused() -> None:
 
 
 @pytest.mark.parametrize("quarantined", [True, False])
-def test_a_process_that_crashed_is_not_excused_by_a_failure(quarantined: bool) -> None:
+def test_process_crash_is_not_excused_by_a_failed_unit(quarantined: bool) -> None:
     """Not even where the leg did not say itself that nothing explains it."""
     policy = Policy(quarantine=(entry("a.t::two"),)) if quarantined else Policy()
     world = red(policy) if quarantined else World()
@@ -159,7 +159,7 @@ KILLED_WHERE = [
 
 
 @pytest.mark.parametrize(("where", "state", "kinds"), KILLED_WHERE)
-def test_a_quarantined_unit_excuses_its_own_crash_and_no_other(
+def test_quarantined_unit_excuses_only_crashes_it_caused(
     where: str, state: str, kinds: list[str]
 ) -> None:
     world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
@@ -192,13 +192,13 @@ JOBS = [("failure", "passed"), ("cancelled", "incomplete"), ("skipped", "incompl
 
 
 @pytest.mark.parametrize(("result", "state"), JOBS)
-def test_the_job_of_a_quarantined_failure_is_red_and_explained(result: str, state: str) -> None:
+def test_quarantined_failure_explains_the_failed_job(result: str, state: str) -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     world.needs = (NeededJob("legs", result), NeededJob("plan", "success"))
     assert world.prove().state == state
 
 
-def test_a_job_that_ran_no_leg_is_not_excused_by_a_quarantined_failure() -> None:
+def test_quarantined_failure_does_not_excuse_jobs_without_a_leg() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     for jobs, state in (
         ((NeededJob("legs", "success"), NeededJob("lint", "failure")), "incomplete"),
@@ -217,7 +217,7 @@ def test_a_job_that_ran_no_leg_is_not_excused_by_a_quarantined_failure() -> None
         assert world.prove().state == state, jobs
 
 
-def test_what_github_says_of_the_leg_s_job_is_not_excused() -> None:
+def test_job_conclusion_from_github_is_not_excused() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     world.needs = (NeededJob("legs", "failure"),)
     for conclusion, steps, state in (
@@ -240,7 +240,7 @@ def test_a_failed_plan_job_is_never_excused() -> None:
     assert world.prove().state == "incomplete"
 
 
-def test_the_job_is_red_for_the_failure_that_counts() -> None:
+def test_failed_job_is_explained_by_the_unexcused_failure() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)), "a.t::two", "c.t::four")
     world.needs = (NeededJob("legs", "failure"),)
     verdict = world.prove()
@@ -248,7 +248,7 @@ def test_the_job_is_red_for_the_failure_that_counts() -> None:
     assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "job_failed")]
 
 
-def test_what_fails_on_the_base_is_ignored_and_listed() -> None:
+def test_base_failure_is_ignored_and_listed() -> None:
     verdict = red(Policy(base_failures=known("a.t::two"))).prove()
     assert verdict.state == "passed"
     assert headline(verdict).endswith("; 1 ignored test failed")
@@ -265,13 +265,13 @@ def test_what_fails_on_the_base_is_ignored_and_listed() -> None:
         ("died", "timeout", "failed"),
     ],
 )
-def test_what_is_worse_than_on_the_base_counts(outcome: str, ending: str, state: str) -> None:
+def test_ending_worse_than_on_the_base_fails(outcome: str, ending: str, state: str) -> None:
     world = World(policy=Policy(base_failures=known("a.t::two")))
     world.result("01", "a.t::two", outcome=outcome, ending=ending)
     assert world.prove().state == state
 
 
-def test_stale_entries_are_named() -> None:
+def test_stale_quarantine_entries_are_a_warning() -> None:
     entries = (entry("a.t::*"), entry("c.t::four"), entry("gone.t"), entry("d.t::six"))
     world = red(Policy(quarantine=entries), "c.t::four")
     world.result("03", "d.t::six", outcome="skipped")
@@ -282,7 +282,7 @@ def test_stale_entries_are_named() -> None:
     ]
 
 
-def test_one_that_passed_in_its_second_try_is_not_stale() -> None:
+def test_entry_of_a_flaky_unit_is_not_stale() -> None:
     world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
     world.result("01", "a.t::two", try_number=2)
     world.legs["01"].inner.insert(1, passed("a.t::two", outcome="failed", try_number=1))
@@ -316,7 +316,7 @@ def test_fewer_units_than_the_base(
     assert world.prove().state == state
 
 
-def test_a_drop_says_where_the_count_comes_from_and_what_to_do() -> None:
+def test_unit_count_drop_names_its_source_and_fix() -> None:
     inventory = counted(8, base_planned=1000, base_source="run 150 of main")
     (finding,) = World(plan=make_plan(inventory=inventory)).prove().findings
     assert (
@@ -327,14 +327,14 @@ def test_a_drop_says_where_the_count_comes_from_and_what_to_do() -> None:
     )
 
 
-def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
+def test_base_count_of_the_report_is_used_if_the_plan_has_none() -> None:
     policy = Policy(base_planned=(9, "run 150 of main"))
     assert World(policy=policy).prove().state == "incomplete"
     reported = make_plan(inventory=counted(8, base_planned=8))
     assert World(plan=reported, policy=policy).prove().state == "passed"
 
 
-def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
+def test_file_that_lost_all_units_since_the_base_is_incomplete() -> None:
     inventory = counted(8, files={"a.t": 8, "b.t": 0, "c.t": 0}, files_without_units=("c.t",))
     verdict = World(plan=make_plan(inventory=inventory)).prove()
     assert headline(verdict) == (
@@ -345,7 +345,7 @@ def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
     ]
 
 
-def test_units_excluded_in_the_pull_request_are_missed() -> None:
+def test_newly_excluded_units_count_as_dropped() -> None:
     excluded = (Exclusion("z.t::slow", "exclude: z*"),)
     inventory = counted(9, base_planned=9, base_collected=9, excluded=excluded)
     verdict = World(plan=make_plan(inventory=inventory)).prove()
@@ -358,7 +358,7 @@ def policy_change(*keys: str) -> Finding:
     return Finding("warning", "policy_changed", facts=facts)
 
 
-def test_a_problem_of_the_policy_fails_and_its_note_ends_the_first_line() -> None:
+def test_policy_finding_fails_and_its_note_ends_the_headline() -> None:
     facts = {"problem": "quarantine.toml: a.t has expired on 2026-11-01"}
     problem = Finding("failed", "quarantine", facts=facts)
     policy = Policy(findings=(problem, policy_change("guard.max_drop")))
@@ -370,7 +370,7 @@ def test_a_problem_of_the_policy_fails_and_its_note_ends_the_first_line() -> Non
     )
 
 
-def test_two_suites_in_two_variants_are_one_verdict() -> None:
+def test_two_suites_with_two_variants_give_one_verdict() -> None:
     plan = suites_plan()
     world = World(plan=plan)
     assert headline(world.prove()) == "PASSED: all 6 tests of 2 shards have a result"
@@ -416,7 +416,7 @@ def world_with_policy() -> World:
     return world
 
 
-def test_all_of_it_on_a_terminal_in_markdown_and_as_json(golden: Golden) -> None:
+def test_policy_verdict_as_text_markdown_and_json(golden: Golden) -> None:
     world = world_with_policy()
     verdict = world.prove()
     text = text_of(verdict)

@@ -27,7 +27,7 @@ def shard_03_in_two_attempts() -> World:
     return world
 
 
-def test_names_that_several_jobs_have_are_nobody_s() -> None:
+def test_ambiguous_job_names_are_a_finding() -> None:
     output = ""
     for second, level in (("success", "warning"), ("failure", "incomplete")):
         twins = (job("03", name="a / tests (03)"), job("03", second, name="b / tests (03)"))
@@ -49,7 +49,7 @@ def test_names_that_several_jobs_have_are_nobody_s() -> None:
         ("lint", "failure", "passed"),
     ],
 )
-def test_an_attempt_that_could_not_plan_is_not_the_one_before(
+def test_attempt_with_a_failed_plan_job_is_incomplete(
     name: str, conclusion: str, state: str
 ) -> None:
     """Its legs have no job in it, so that nothing else says that they did not run."""
@@ -59,7 +59,7 @@ def test_an_attempt_that_could_not_plan_is_not_the_one_before(
     assert [one.kind for one in verdict.findings] == ["not_planned_again"] * (state != "passed")
 
 
-def test_a_plan_that_was_not_made_again_is_that_of_the_run() -> None:
+def test_plan_of_the_first_attempt_applies_to_a_rerun() -> None:
     """Legs that ran again, and a job that planned that is only listed with them."""
     world = shard_03_in_two_attempts()
     listed = job("92", attempt=2, name="plan", began=job("90").started_at)
@@ -67,7 +67,7 @@ def test_a_plan_that_was_not_made_again_is_that_of_the_run() -> None:
     assert verdict_of(world, reported, attempt=2).state == "passed"
 
 
-def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
+def test_rerun_of_an_ambiguous_job_invalidates_the_older_record() -> None:
     names = [f"{caller} / tests (03)" for caller in "ab"]
     what = ""
     for attempt, level in ((1, "warning"), (2, "incomplete")):
@@ -80,7 +80,7 @@ def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
     assert "in attempt 2" in what
 
 
-def test_a_twin_that_was_not_run_again_says_nothing_against_a_newer_record() -> None:
+def test_unrepeated_ambiguous_job_does_not_invalidate_newer_record() -> None:
     world = shard_03_in_two_attempts()
     first, second = (f"{caller} / tests (03)" for caller in "ab")
     older = (job("03", name=first), job("03", "failure", name=second))
@@ -93,7 +93,7 @@ def test_a_twin_that_was_not_run_again_says_nothing_against_a_newer_record() -> 
     assert "its record is of attempt 2" in finding_message(output)
 
 
-def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
+def test_records_of_another_run_or_attempt_fail_without_github() -> None:
     world = World()
     records = read_records(world.files().items())
     for run, attempt, state in ((7, 1, "passed"), (8, 1, "incomplete"), (7, 2, "incomplete")):
@@ -106,7 +106,7 @@ def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
     assert "is of attempt 3, this is 2" in finding_message(verdict.findings[0])
 
 
-def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() -> None:
+def test_renamed_jobs_are_matched_by_their_record() -> None:
     world = World()
     for shard, one in world.legs.items():
         one.header = replace(one.header, job=f"mine {shard}")
@@ -118,7 +118,7 @@ def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() 
     assert finding_fix(output) == "give the matrix job `name: ${{ matrix.name }}`"
 
 
-def test_what_failed_first_and_passed_again_is_flaky() -> None:
+def test_failure_that_passes_in_the_rerun_job_is_flaky() -> None:
     world = shard_03_in_two_attempts()
     world.result("03", "d.t::six", outcome="failed", message="flaked")
     verdict = verdict_of(world, FakeRunApi((failed(), job("03", attempt=2))), attempt=2)
@@ -133,14 +133,14 @@ TOUCHED = tuple(replace(one, completed_at=None) for one in TWICE)
 @pytest.mark.parametrize(
     "copies", [(), TWICE, TOUCHED], ids=["left out", "listed again", "with another end"]
 )
-def test_a_job_that_was_not_run_again_keeps_its_record(copies: tuple[Job, ...]) -> None:
+def test_job_not_rerun_uses_its_earlier_record(copies: tuple[Job, ...]) -> None:
     reported = FakeRunApi((failed(), *copies, job("03", attempt=2)))
     verdict = verdict_of(shard_03_in_two_attempts(), reported, attempt=2)
     assert verdict.exit_code == ExitCode.OK
     assert [one.run_attempt for one in verdict.legs] == [1, 1, 2]
 
 
-def test_a_job_that_began_behind_its_last_end_ran_again() -> None:
+def test_job_that_started_after_its_previous_end_was_rerun() -> None:
     """Also where nothing else is known: an older record is then no proof."""
     rerun = job("01", attempt=2)
     for one in (rerun, replace(rerun, started_at=None)):
@@ -148,21 +148,21 @@ def test_a_job_that_began_behind_its_last_end_ran_again() -> None:
         assert "its job ran last in attempt 2" in finding_message(death(verdict, "01"))
 
 
-def test_a_job_that_is_listed_again_with_another_end_ran_again() -> None:
+def test_job_listed_with_another_conclusion_was_rerun() -> None:
     for end in ("failure", "cancelled"):
         rerun = replace(TWICE[0], conclusion=end)
         verdict = verdict_of(World(), FakeRunApi((rerun,)), attempt=2)
         assert "its job ran last in attempt 2" in finding_message(death(verdict, "01"))
 
 
-def test_an_older_record_is_no_proof_where_nobody_says_what_ran() -> None:
+def test_older_record_is_incomplete_if_rerun_jobs_are_unknown() -> None:
     verdict = verdict_of(shard_03_in_two_attempts(), None, attempt=2)
     assert verdict.exit_code == ExitCode.INCOMPLETE
     assert {one.shard for one in verdict.findings if one.kind == "attempt_unknown"} == {"01", "02"}
     assert verdict_of(World(), None).exit_code == ExitCode.OK
 
 
-def test_begun_is_where_the_clock_of_the_table_stands() -> None:
+def test_job_factory_uses_the_given_start_time() -> None:
     """The helper's attempts do not overlap: a copy is told by its times."""
     assert job("03").started_at != job("03", attempt=2).started_at
     assert job("03", began=BEGAN).started_at == BEGAN

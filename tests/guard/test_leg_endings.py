@@ -41,7 +41,7 @@ from ciguard.render.plaintext import COLUMNS
 T = TypeVar("T")
 
 
-def test_the_whole_text_of_a_dead_leg() -> None:
+def test_text_of_a_dead_leg() -> None:
     world = World(plan=make_plan(job_minutes=15))
     short_of_memory(world)
     reported = FakeRunApi((failed(),), {"03": [EXIT_137]})
@@ -63,7 +63,7 @@ has no result
 
 
 @pytest.mark.parametrize("conclusion", sorted(CONCLUSIONS - {"success"} | {"evaporated", ""}))
-def test_a_whole_record_does_not_hide_what_its_job_says(conclusion: str) -> None:
+def test_complete_record_does_not_hide_its_job_conclusion(conclusion: str) -> None:
     world = World(needs=(Needed("legs", "success"),))
     verdict = verdict_of(world, FakeRunApi((job("03", conclusion),)))
     assert verdict.exit_code == ExitCode.INCOMPLETE
@@ -73,14 +73,14 @@ def test_a_whole_record_does_not_hide_what_its_job_says(conclusion: str) -> None
     assert known or finding_fix(death(verdict)) == "update ciguard"
 
 
-def test_what_the_record_says_itself_stays() -> None:
+def test_ending_in_the_record_takes_precedence() -> None:
     world = World()
     world.end("03", ending="deadline", exit_code=13)
     verdict = verdict_of(world, FakeRunApi((failed(),), {"03": [SHUTDOWN]}))
     assert leg(verdict).ending == "deadline"
 
 
-def test_a_leg_that_was_told_to_end_did_not_know_by_whom() -> None:
+def test_cancelled_leg_gets_its_reason_from_github() -> None:
     for output, ending in ((SUPERSEDED, "superseded"), (NEW_LIMIT, "timeout"), ("", "cancelled")):
         world = World()
         world.drop("03", Result, unit="d.t::eight")
@@ -90,7 +90,7 @@ def test_a_leg_that_was_told_to_end_did_not_know_by_whom() -> None:
         assert verdict.exit_code == ExitCode.INCOMPLETE
 
 
-def test_a_test_s_own_print_never_makes_a_verdict_better() -> None:
+def test_printed_text_never_improves_a_verdict() -> None:
     world = World()
     world.result("03", "d.t::six", outcome="failed")
     texts = [SUPERSEDED, NEW_LIMIT, BY_HAND, LOST, SHUTDOWN]
@@ -104,7 +104,7 @@ TEXTS = (NEW_LIMIT, OLD_LIMIT, SUPERSEDED, BY_HAND, LOST, SHUTDOWN, EXIT_137, KE
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
+def test_github_facts_never_improve_a_verdict(data: st.DataObject) -> None:
     def draw(*values: T) -> T:
         return data.draw(st.sampled_from(values))
 
@@ -132,7 +132,7 @@ def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
     assert max(map(len, text_of(verdict).splitlines())) <= COLUMNS
 
 
-def test_a_long_line_is_quoted_in_part() -> None:
+def test_long_evidence_line_is_truncated() -> None:
     world = World()
     dies_in_its_last_test(world)
     reported = FakeRunApi((failed(),), {"03": [f"{SHUTDOWN}{'x' * 60_000}"]})

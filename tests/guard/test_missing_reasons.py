@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, EventKind
 
 
-def test_an_exit_that_no_result_explains_is_named() -> None:
+def test_unexplained_exit_is_a_finding() -> None:
     world = World()
     damages.red_process(world)
     verdict = world.prove()
@@ -88,7 +88,7 @@ CAUSED = [
 
 
 @pytest.mark.parametrize(("kind", "why", "fix"), CAUSED)
-def test_the_legs_own_word_on_a_missing_unit_is_the_reason(
+def test_event_in_the_record_is_the_reason_of_a_missing_unit(
     kind: EventKind, why: str, fix: str
 ) -> None:
     world = World()
@@ -103,7 +103,7 @@ def test_the_legs_own_word_on_a_missing_unit_is_the_reason(
     assert finding_fix(finding).startswith(fix)
 
 
-def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
+def test_failed_setup_of_a_leg_quotes_its_last_output() -> None:
     world = World()
     world.drop("01", Result, StartLine)
     world.end("01", ending="setup_failed", exit_code=13, counts={})
@@ -116,7 +116,7 @@ def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
     )
 
 
-def test_a_lost_record_names_its_units_and_what_to_do() -> None:
+def test_missing_record_names_its_units_and_a_fix() -> None:
     world = World()
     damages.record_removed(world)
     verdict = world.prove()
@@ -144,7 +144,7 @@ def test_a_missing_unit_has_a_reason(damage: Callable[[World], None], reason: st
     ]
 
 
-def test_what_was_stopped_with_its_leg_is_no_failure_in_any_place() -> None:
+def test_unit_stopped_with_its_leg_is_no_failure() -> None:
     world = World()
     damages.stopped_at_the_deadline(world)
     world.result("01", "b.t::three", outcome="failed")
@@ -164,7 +164,7 @@ def test_what_was_stopped_with_its_leg_is_no_failure_in_any_place() -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS[1:])
-def test_how_a_leg_ended_is_said_in_words(ending: Ending) -> None:
+def test_ending_of_a_leg_is_described_in_words(ending: Ending) -> None:
     world = World()
     world.end("01", ending=ending, exit_code=13)
     (text_of_leg,) = [finding_message(one) for one in world.prove().findings if one.kind == ending]
@@ -172,7 +172,7 @@ def test_how_a_leg_ended_is_said_in_words(ending: Ending) -> None:
     assert "ended by" not in text_of_leg
 
 
-def test_not_started_in_a_leg_that_was_stopped() -> None:
+def test_unstarted_unit_of_a_stopped_leg_has_a_reason() -> None:
     world = World()
     world.drop("01", Result, StartLine, unit="b.t::three")
     world.end("01", ending="deadline", exit_code=13)
@@ -180,7 +180,7 @@ def test_not_started_in_a_leg_that_was_stopped() -> None:
     assert missing.reason.kind == "not_started"
 
 
-def test_what_a_damaged_record_lost_is_not_called_vanished() -> None:
+def test_units_lost_by_a_damaged_record_are_listed() -> None:
     world = World()
     damages.cut_line(world)
     (finding,) = world.prove().findings
@@ -191,7 +191,7 @@ def test_what_a_damaged_record_lost_is_not_called_vanished() -> None:
     assert [key.unit for key in finding.units] == ["c.t::five"]
 
 
-def test_the_cut_leg_says_how_long_it_lived() -> None:
+def test_truncated_record_gives_the_last_heartbeat() -> None:
     world = World()
     world.drop("02", EndLine)
     world.legs["02"].own.append(SampleLine(1234.0, tree_bytes=1))

@@ -32,7 +32,7 @@ def run_with_flaky_unit(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return green_runs.second(tmp_path_factory.mktemp("mended"))
 
 
-def test_the_law_passes_what_is_green(green: Run) -> None:
+def test_invariant_holds_for_a_passed_run(green: Run) -> None:
     verdict = green.verdict()
     assert verdict is not None
     assert headline(verdict) == "PASSED: all 9 tests of 3 shards have a result, 2 of them skipped"
@@ -41,7 +41,7 @@ def test_the_law_passes_what_is_green(green: Run) -> None:
     assert len(green.files) >= 6
 
 
-def test_the_law_passes_what_was_mended(run_with_flaky_unit: Run) -> None:
+def test_invariant_holds_for_a_run_with_flaky_units(run_with_flaky_unit: Run) -> None:
     verdict = run_with_flaky_unit.verdict()
     assert verdict is not None
     assert (
@@ -68,14 +68,14 @@ def hunt(green: Run, seeds: range) -> Counter[str]:
     return seen
 
 
-def test_no_damage_passes_unless_every_unit_still_has_its_result(green: Run) -> None:
+def test_damaged_run_passes_only_if_every_unit_has_a_result(green: Run) -> None:
     seen = hunt(green, range(400))
     # Many runs are broken, and some damages hurt nothing: the law is neither idle nor blind.
     assert seen["not green, and broken"] > 150
     assert seen["green"] > 20
 
 
-def test_nor_does_damage_of_a_run_that_was_mended(run_with_flaky_unit: Run) -> None:
+def test_damaged_flaky_run_passes_only_if_every_unit_has_a_result(run_with_flaky_unit: Run) -> None:
     seen = hunt(run_with_flaky_unit, range(250))
     assert seen["not green, and broken"] > 90
     assert seen["green"] > 40
@@ -83,21 +83,21 @@ def test_nor_does_damage_of_a_run_that_was_mended(run_with_flaky_unit: Run) -> N
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_twenty_thousand_damages(green: Run) -> None:
+def test_twenty_thousand_mutations_of_a_passed_run(green: Run) -> None:
     seen = hunt(green, range(1_000_000, 1_020_000))
     assert seen.total() == 20_000
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_ten_thousand_damages_of_what_was_mended(run_with_flaky_unit: Run) -> None:
+def test_ten_thousand_mutations_of_a_flaky_run(run_with_flaky_unit: Run) -> None:
     seen = hunt(run_with_flaky_unit, range(2_000_000, 2_010_000))
     assert seen.total() == 10_000
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.permutations(sorted(World().files())))
-def test_the_order_of_files_does_not_matter(order: list[str]) -> None:
+def test_verdict_is_independent_of_file_order(order: list[str]) -> None:
     world = World()
     damages.failed(world)
     damages.record_removed(world)

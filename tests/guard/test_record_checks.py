@@ -44,7 +44,7 @@ def found(*lines: Line, tries: int = 1) -> list[str]:
     return list(map(reason_text, contradictions(record, tries)))
 
 
-def test_what_was_lost_with_an_earlier_step_is_not_missed() -> None:
+def test_losses_of_an_earlier_step_are_no_contradiction() -> None:
     lost = (ProcessLine(1, 1, at_s=0.0), passed("u", process=2), passed("v"))
     own = (ProcessLine(3, 1, at_s=10.5), ProcessEndLine(3, "completed", 0, 11.0))
     assert found(RESUMED, *lost, *own, passed("w", process=3)) == []
@@ -53,7 +53,7 @@ def test_what_was_lost_with_an_earlier_step_is_not_missed() -> None:
     assert found(RESUMED, *lost, *own, late) == ["process 1 does not have one start before one end"]
 
 
-def test_processes_of_earlier_attempts_have_clocks_of_their_own() -> None:
+def test_processes_of_earlier_attempts_have_separate_clocks() -> None:
     second = (ProcessLine(2, 1, at_s=0.5), ProcessEndLine(2, "completed", 0, 2.0))
     ran = (passed("u", outcome="failed"), passed("u", process=2))
     assert found(RESUMED, *FIRST, *second, *ran) == []
@@ -71,7 +71,9 @@ def test_processes_of_earlier_attempts_have_clocks_of_their_own() -> None:
         (0, None, False),
     ],
 )
-def test_an_exit_code_has_its_reason(code: int, event: EventKind | None, *, bad: bool) -> None:
+def test_exit_code_without_a_reason_is_a_finding(
+    code: int, event: EventKind | None, *, bad: bool
+) -> None:
     lines: list[Line] = [
         *(ProcessLine(1, 1), ProcessEndLine(1, "completed", code, 1.0)),
         *([EventLine(event, 1.0, 1)] if event else []),
@@ -83,7 +85,7 @@ def test_an_exit_code_has_its_reason(code: int, event: EventKind | None, *, bad:
     assert found(*of_another) == (output if event else [])
 
 
-def test_what_died_beside_others_has_another_turn() -> None:
+def test_isolated_rerun_after_a_concurrent_crash_is_valid() -> None:
     """With one try as well: a crash of several is solved by turns alone."""
     first = (ProcessLine(1, 2, at_s=0.0), ProcessEndLine(1, "crash", -11, 3.0))
     second = (ProcessLine(2, 1, at_s=3.1), ProcessEndLine(2, "completed", 0, 4.0))
@@ -91,7 +93,7 @@ def test_what_died_beside_others_has_another_turn() -> None:
     assert found(*first, *second, died, passed("u", process=2)) == []
 
 
-def test_what_is_written_twice_is_said_once() -> None:
+def test_duplicate_lines_are_merged() -> None:
     assert found(*FIRST, *FIRST, passed("u")) == []
     assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == [
         "process 1 does not have one start before one end"
@@ -126,19 +128,21 @@ def leg_of(*lines: Line, memory_bytes: int | None = 16 << 30) -> list[str]:
         ("peak_bytes", 64 << 30, None),  # of processes that share pages, each counted
     ],
 )
-def test_a_test_takes_no_more_than_its_leg_had(word: str, value: float, output: str | None) -> None:
+def test_values_of_a_test_are_bounded_by_those_of_the_leg(
+    word: str, value: float, output: str | None
+) -> None:
     result = passed("u", **{word: value})
     assert leg_of(result) == [output] * (output is not None)
 
 
-def test_a_leg_takes_no_more_than_the_machine_has() -> None:
+def test_leg_memory_is_bounded_by_the_machine() -> None:
     assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15)) == [
         "8381903 GiB of memory, the machine has 16.0 GiB"
     ]
     assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15), memory_bytes=None) == []
 
 
-def test_times_in_result_files_are_not_the_leg_s() -> None:
+def test_durations_in_result_files_are_not_bounded_by_the_leg() -> None:
     file = EventLine("result_file", process=1, detail="r.xml")
     assert leg_of(passed("u", wall_s=1e6, process=1), file) == []
     assert leg_of(passed("u", wall_s=1e6, process=2), file) != []

@@ -35,7 +35,7 @@ REJECTED = [
 
 
 @pytest.mark.parametrize(("damage", "shard", "why"), REJECTED)
-def test_a_stranger_in_the_place_of_a_record_is_the_cause(
+def test_foreign_record_in_place_of_a_record_is_the_cause(
     damage: Callable[[World], None], shard: str, why: str
 ) -> None:
     world = World()
@@ -48,7 +48,7 @@ def test_a_stranger_in_the_place_of_a_record_is_the_cause(
     assert finding_fix(finding) == "pass only the records of this run; this one was not counted"
 
 
-def test_a_stranger_beside_a_record_is_a_warning() -> None:
+def test_additional_foreign_record_is_a_warning() -> None:
     world = World()
     world.extra = make_leg(make_plan(head_sha="f" * 40), "03", attempt=2).files()
     verdict = world.prove()
@@ -57,7 +57,7 @@ def test_a_stranger_beside_a_record_is_a_warning() -> None:
     assert found == [("warning", "other_plan", "03")]
 
 
-def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
+def test_records_of_another_plan_are_the_first_finding() -> None:
     world = World()
     other = make_plan(head_sha="f" * 40)
     world.legs = {key: make_leg(other, key) for key in SHARDS}
@@ -71,7 +71,7 @@ def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
     ]
 
 
-def test_emptied_files_of_one_shard_are_not_an_innocent_ones() -> None:
+def test_empty_files_of_one_shard_do_not_affect_another() -> None:
     world = World(plan=make_plan({key: SHARDS[key] for key in ("01", "02")}))
     del world.legs["02"]
     world.extra = {"02/supervisor.jsonl": b"", "02/process-001.jsonl": b""}
@@ -85,7 +85,7 @@ def test_emptied_files_of_one_shard_are_not_an_innocent_ones() -> None:
     assert finding_message(no_one) == "files without a shard line: 02/process-001.jsonl: empty"
 
 
-def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
+def test_contradicting_copy_of_a_record_is_damage() -> None:
     world = World()
     damages.copied_and_changed(world)
     verdict = world.prove()
@@ -109,14 +109,14 @@ def test_the_newest_attempt_of_each_leg_counts() -> None:
     assert [(one.key.unit, one.first.outcome) for one in verdict.flaky] == [("a.t::two", "failed")]
 
 
-def test_a_newer_attempt_that_was_cut_is_not_replaced_by_the_older_one() -> None:
+def test_truncated_newer_attempt_is_not_replaced_by_an_older_one() -> None:
     world = World()
     content = make_leg(world.plan, "01", attempt=2).files()
     world.extra = {path: text[:400] for path, text in content.items() if "supervisor" in path}
     assert world.prove().state == "incomplete"
 
 
-def test_a_record_of_a_shard_that_is_not_planned_is_not_counted() -> None:
+def test_record_of_an_unknown_shard_is_not_counted() -> None:
     world = World()
     header = ShardLine(world.plan.id, "09", run_id=7, run_attempt=1)
     world.extra = {"x/a.jsonl": encode(header) + encode(passed("a.t::one", outcome="failed"))}
@@ -135,7 +135,7 @@ def test_a_record_of_a_shard_that_is_not_planned_is_not_counted() -> None:
         (("b",), "pull_request_target", True),  # its run is of the base branch
     ],
 )
-def test_a_record_is_held_against_the_commit_of_the_run(
+def test_record_must_match_the_head_sha_of_the_run(
     heads: tuple[str, ...], event: str, *, counts: bool
 ) -> None:
     """Also where the plan is kept in the repository, and so of no commit."""
@@ -160,7 +160,7 @@ def headless(world: World, attempt: int = 1) -> None:
     world.extra |= {**stored, **lost}
 
 
-def test_a_record_without_its_shard_line_says_nothing_where_a_later_attempt_counts() -> None:
+def test_record_without_shard_line_is_a_warning_given_a_later_attempt() -> None:
     world = World()
     world.legs["02"] = make_leg(world.plan, "02", attempt=2)
     headless(world)
@@ -177,7 +177,7 @@ def test_a_record_without_its_shard_line_says_nothing_where_a_later_attempt_coun
 
 
 @pytest.mark.parametrize("attempt", [1, 3])
-def test_a_record_without_its_shard_line_is_not_replaced_by_an_older_one(attempt: int) -> None:
+def test_record_without_shard_line_is_not_replaced_by_older_one(attempt: int) -> None:
     world = World()
     if attempt == 1:
         del world.legs["02"]
@@ -187,7 +187,7 @@ def test_a_record_without_its_shard_line_is_not_replaced_by_an_older_one(attempt
     assert verdict.findings[0].kind == "no_shard_line"
 
 
-def test_a_file_without_a_byte_in_a_folder_of_its_own_says_nothing_of_whole_legs() -> None:
+def test_empty_file_in_a_separate_folder_is_a_warning() -> None:
     world = World()
     world.extra = {"record-02-0/supervisor.jsonl": b""}
     (finding,) = world.prove().findings

@@ -93,7 +93,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_file_of_a_record_is_refused_and_said(
+def test_file_that_is_no_record_is_rejected_and_reported(
     tmp_path: Path, world: World, name: str
 ) -> None:
     make, output = REFUSED[name]
@@ -109,9 +109,7 @@ def test_what_is_no_file_of_a_record_is_refused_and_said(
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_file_that_cannot_be_understood_is_damage(
-    tmp_path: Path, world: World, name: str
-) -> None:
+def test_unreadable_record_file_is_damage(tmp_path: Path, world: World, name: str) -> None:
     (tmp_path / "records" / "record-02-1" / "process-009.jsonl").write_bytes(DAMAGED[name])
     verdict = prove_folder(tmp_path, world)
     assert verdict.exit_code == 13
@@ -119,7 +117,9 @@ def test_a_file_that_cannot_be_understood_is_damage(
 
 
 @pytest.mark.parametrize("name", ["Supervisor.jsonl", "PROCESS-001.JSONL", "ﬁle.jsonl"])
-def test_names_that_differ_by_case_are_two_files(tmp_path: Path, world: World, name: str) -> None:
+def test_file_names_that_differ_by_case_are_both_read(
+    tmp_path: Path, world: World, name: str
+) -> None:
     """What the second says is read as well: a failure is not hidden by a name."""
     folder = tmp_path / "records" / "record-02-1"
     (folder / name.replace("JSONL", "jsonl")).write_bytes(
@@ -128,7 +128,7 @@ def test_names_that_differ_by_case_are_two_files(tmp_path: Path, world: World, n
     assert prove_folder(tmp_path, world).exit_code in (10, 13)
 
 
-def test_deep_folders_are_no_reason_to_fall_over(tmp_path: Path, world: World) -> None:
+def test_deeply_nested_folders_cause_no_error(tmp_path: Path, world: World) -> None:
     try:
         deep(tmp_path / "records")
         verdict = prove_folder(tmp_path, world)
@@ -137,7 +137,9 @@ def test_deep_folders_are_no_reason_to_fall_over(tmp_path: Path, world: World) -
     assert verdict.state == "passed"
 
 
-def test_names_of_any_bytes_are_shown(tmp_path: Path, world: World, ciguard: Ciguard) -> None:
+def test_file_names_with_any_bytes_are_escaped(
+    tmp_path: Path, world: World, ciguard: Ciguard
+) -> None:
     name = os.fsdecode(b"\xff\xfe\x1b[2J\n::error::x.jsonl")
     (tmp_path / "records" / "record-02-1" / name).symlink_to("/etc/passwd")
     done = ciguard(
@@ -148,7 +150,7 @@ def test_names_of_any_bytes_are_shown(tmp_path: Path, world: World, ciguard: Cig
     assert "\n::error" not in done.stdout
 
 
-def test_many_refused_files_are_few_findings(tmp_path: Path, world: World) -> None:
+def test_findings_for_rejected_files_are_limited(tmp_path: Path, world: World) -> None:
     for number in range(50):
         (tmp_path / "records" / f"{number:02}.jsonl").symlink_to("/etc/passwd")
     verdict = prove_folder(tmp_path, world)
@@ -165,7 +167,7 @@ def test_many_refused_files_are_few_findings(tmp_path: Path, world: World) -> No
         (("MAX_ENTRIES", 5), "more than 5 files and folders: not all was read"),
     ],
 )
-def test_each_limit_takes_out_what_passes_it(
+def test_each_record_size_limit_is_enforced(
     tmp_path: Path,
     world: World,
     monkeypatch: pytest.MonkeyPatch,
@@ -179,7 +181,7 @@ def test_each_limit_takes_out_what_passes_it(
     assert prove_folder(tmp_path, world).exit_code == 13
 
 
-def test_lines_without_end_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_record_lines_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAX_LINES", 10)
     (record,) = read_records([("a.jsonl", b"\n" * 8), ("b.jsonl", b"\n" * 8), ("c.jsonl", b"\n")])
     assert record.damage == (
@@ -188,7 +190,7 @@ def test_lines_without_end_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
-def test_line_ends_alone_take_no_memory() -> None:
+def test_blank_lines_take_no_memory() -> None:
     import tracemalloc  # noqa: PLC0415  # no other test measures
 
     content = b"\n" * (1 << 16)

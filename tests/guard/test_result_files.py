@@ -80,7 +80,7 @@ def prove_files(files: dict[str, bytes], plan: Plan | None = None) -> Verdict:
     return verdict
 
 
-def test_a_whole_run_is_green_however_it_is_packed() -> None:
+def test_complete_run_passes_in_any_archive_format() -> None:
     files = complete_files()
     assert prove_files(files).exit_code == 0
     stream = io.BytesIO()
@@ -94,7 +94,7 @@ def test_a_whole_run_is_green_however_it_is_packed() -> None:
 
 
 @pytest.mark.parametrize("cut", [b"", b'<?xml version="1.0"?>', b'<?xml version="1.0"?>\n<TestR'])
-def test_a_file_that_was_not_written_is_not_whole_in_a_zip_either(cut: bytes) -> None:
+def test_truncated_result_file_in_a_zip_is_incomplete(cut: bytes) -> None:
     files = complete_files()
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
@@ -144,7 +144,9 @@ def test_a_file_that_was_not_written_is_not_whole_in_a_zip_either(cut: bytes) ->
         ),
     ],
 )
-def test_what_is_wrong_is_found(damage: dict[str, bytes | None], code: int, states: str) -> None:
+def test_each_damaged_result_file_is_found(
+    damage: dict[str, bytes | None], code: int, states: str
+) -> None:
     files = {
         path: content
         for path, content in {**complete_files(), **damage}.items()
@@ -156,7 +158,7 @@ def test_what_is_wrong_is_found(damage: dict[str, bytes | None], code: int, stat
     assert "not started" not in text_of(verdict)
 
 
-def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_result_that_only_resembles_a_pass_is_incomplete(ciguard: Ciguard, tmp_path: Path) -> None:
     case = '<testcase classname="a.t" name="t">{}</testcase>'
     aborted = '<RunInfo outcome="Warning"><Text>The test run was aborted.</Text></RunInfo>'
     result = '<UnitTestResult testName="a.t.t" outcome="Passed"/>'
@@ -180,7 +182,7 @@ def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -
     assert invalid == set(uploaded)
 
 
-def test_a_row_counts_what_ended_in_its_shard() -> None:
+def test_leg_counts_only_results_of_its_shard() -> None:
     plan = make_plan({"A": ("t::x", "t::y"), "B": ("t::x",)})
     verdict = prove_files({"a/B/r.xml": junit(["t::x"])}, plan)
     assert verdict.exit_code == 13
@@ -211,7 +213,7 @@ def test_tests_of_a_killed_vitest_worker_have_no_result() -> None:
     assert prove_sample("vitest_heap", heap).exit_code == 13
 
 
-def test_what_ctest_could_not_run_has_failed() -> None:
+def test_case_that_ctest_could_not_run_has_failed() -> None:
     fine = ["Sums.Adds", "Sums.Skipped", "Sums.Never", "shell.skip", "shell.disabled"]
     bad = ["shell.fail", "missing.binary"]
     verdict = prove_sample("ctest_not_run", [f"{name}::{name}" for name in fine + bad])
@@ -220,14 +222,14 @@ def test_what_ctest_could_not_run_has_failed() -> None:
     assert verdict.counts == {"passed": 1, "skipped": 4, "failed": 2}
 
 
-def test_no_file_cut_anywhere_is_ever_green() -> None:
+def test_truncated_result_file_never_passes() -> None:
     files = complete_files()
     content = files["a/01/r.xml"]
     for end in range(len(content)):
         assert prove_files({**files, "a/01/r.xml": content[:end]}).exit_code == 13
 
 
-def test_rows_of_one_name_are_all_counted_and_the_worst_of_them_is_the_unit() -> None:
+def test_rows_with_one_name_are_all_counted_and_the_worst_wins() -> None:
     rows = [("A.T.adds", outcome, "") for outcome in ("Passed", "Failed", "Passed")]
     verdict = prove_files({"a/1/r.trx": trx(rows)}, make_plan({"1": ("A.T.adds",)}))
     assert (verdict.exit_code, verdict.with_result) == (10, 1)
@@ -236,7 +238,7 @@ def test_rows_of_one_name_are_all_counted_and_the_worst_of_them_is_the_unit() ->
     assert failure.result.case == "A.T.adds(x: ···) #2"
 
 
-def test_timeouts_and_memory_of_seven_legs_are_exact_in_the_table() -> None:
+def test_timeouts_and_oom_of_seven_legs_are_counted_exactly() -> None:
     timeouts = {f"leg {n}": 50 + n for n in range(1, 7)} | {"leg 7": 370 - sum(range(51, 57))}
     memory = {f"leg {n}": 130 + n for n in range(1, 7)} | {"leg 7": 950 - sum(range(131, 137))}
     uploaded, shards = {}, {}
@@ -263,7 +265,7 @@ def test_timeouts_and_memory_of_seven_legs_are_exact_in_the_table() -> None:
     assert next(line for line in table if line[:1] == ["all"])[-2:] == ["370", "950"]
 
 
-def test_eighteen_of_638_is_incomplete_and_never_better(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_run_with_18_of_638_results_is_incomplete(ciguard: Ciguard, tmp_path: Path) -> None:
     units = [f"A.T.m{number}" for number in range(638)]
     (tmp_path / "units.json").write_text(json.dumps({"A-Z": units, "idle": []}))
     slow = [(unit, "Timeout" if number % 5 else "Passed", "") for number, unit in enumerate(units)]
@@ -284,9 +286,7 @@ def test_eighteen_of_638_is_incomplete_and_never_better(ciguard: Ciguard, tmp_pa
     assert ciguard("guard", *words, cwd=tmp_path).stdout.startswith("PASSED: all 638 tests")
 
 
-def test_a_file_that_a_list_leaves_out_is_not_said_to_be_empty(
-    ciguard: Ciguard, tmp_path: Path
-) -> None:
+def test_file_omitted_by_a_user_list_is_not_called_empty(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     for name in ("good", "bad"):
         (tmp_path / "tests" / f"test_{name}.py").write_text("def test_it(): pass\n")
@@ -302,7 +302,7 @@ def test_a_file_that_a_list_leaves_out_is_not_said_to_be_empty(
     assert not json.loads((tmp_path / "own.json").read_text())["inventory"]["user_listed"]
 
 
-def test_one_kind_of_evidence_is_asked_for(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_either_records_or_results_are_required(ciguard: Ciguard, tmp_path: Path) -> None:
     both = ("--records", "r", "--results", "a/*/*")
     (tmp_path / "units.json").write_text('{"1": ["t"]}')
     ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
@@ -311,7 +311,7 @@ def test_one_kind_of_evidence_is_asked_for(ciguard: Ciguard, tmp_path: Path) -> 
         assert "--results GLOB for jobs of your own" in done.stderr
 
 
-def test_files_are_found_below_the_pattern_and_links_are_not_followed(tmp_path: Path) -> None:
+def test_result_files_match_the_pattern_without_following_links(tmp_path: Path) -> None:
     for name in ("a/01/x/r.xml", "a/01/log.txt", "b/02/r.xml", "secret.xml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(junit(["x::y"]))
@@ -327,7 +327,7 @@ def test_files_are_found_below_the_pattern_and_links_are_not_followed(tmp_path: 
     assert (absolute.shard, absolute.path) == ("02", f"{tmp_path}/b/02/r.xml")
 
 
-def test_variants_are_told_apart_by_the_path() -> None:
+def test_path_distinguishes_variants() -> None:
     plan = make_plan({"1": ("A.T.a",)})
     (shard,) = plan.shards
     units = (*shard.units, PlannedUnit("A.T.a", variant="x"))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_a_green_run_passes_and_says_what_it_proved() -> None:
+def test_complete_run_passes_with_counts() -> None:
     verdict = World().prove()
     assert (verdict.state, verdict.exit_code) == ("passed", ExitCode.OK)
     assert headline(verdict) == "PASSED: all 8 tests of 3 shards have a result"
@@ -62,7 +62,9 @@ WARNINGS = [
 
 
 @pytest.mark.parametrize(("damage", "kind", "shard"), WARNINGS)
-def test_what_is_odd_is_named(damage: Callable[[World], None], kind: str, shard: str) -> None:
+def test_unusual_records_are_a_warning(
+    damage: Callable[[World], None], kind: str, shard: str
+) -> None:
     world = World()
     damage(world)
     found = [finding for finding in world.prove().findings if finding.kind == kind]
@@ -70,13 +72,13 @@ def test_what_is_odd_is_named(damage: Callable[[World], None], kind: str, shard:
 
 
 @pytest.mark.parametrize("results", list(product(RESULTS, repeat=2)))
-def test_whole_records_pass_only_beside_jobs_that_succeeded(results: tuple[str, str]) -> None:
+def test_complete_records_pass_only_if_all_jobs_succeeded(results: tuple[str, str]) -> None:
     world = World(needs=(NeededJob("plan", results[0]), NeededJob("legs", results[1])))
     expected = "passed" if results == ("success", "success") else "incomplete"
     assert world.prove().state == expected
 
 
-def test_needs_without_a_job_say_nothing_and_that_is_said() -> None:
+def test_needs_without_a_job_is_a_warning() -> None:
     (finding,) = World(needs=()).prove().findings
     assert (finding.level, finding.kind) == ("warning", "needs_empty")
     assert finding_message(finding).startswith("`needs` names no job")
@@ -92,7 +94,7 @@ def test_that_the_ends_of_the_jobs_are_unknown_is_named() -> None:
     assert output == ("the verdict does not consider how the jobs ended: there is no GITHUB_TOKEN")
 
 
-def test_a_run_of_which_nothing_ran_says_so_first() -> None:
+def test_headline_leads_with_all_tests_skipped() -> None:
     world = World()
     for shard in world.plan.shards:
         for unit in shard.units:
@@ -111,7 +113,7 @@ def test_a_run_of_which_nothing_ran_says_so_first() -> None:
     assert not verdict.findings
 
 
-def test_a_variant_of_which_nothing_ran_is_named() -> None:
+def test_variant_with_every_test_skipped_is_a_finding() -> None:
     world = World(plan=two_suites())
     for key, leg in world.legs.items():
         leg.inner = [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_branch_is_absent_then_made_then_replaced(origin: Path) -> None:
+def test_branch_is_created_then_replaced_by_one_commit(origin: Path) -> None:
     first, second = branch(clone(origin, "one")), branch(clone(origin, "two"))
     assert not load(first).exists
     assert ids(load(first).history) == []
@@ -33,7 +33,7 @@ def test_a_branch_is_absent_then_made_then_replaced(origin: Path) -> None:
     assert git(origin, "ls-tree", "--name-only", NAME) == FILE_NAME
 
 
-def test_adding_twice_pushes_nothing(origin: Path) -> None:
+def test_adding_the_same_run_twice_pushes_nothing(origin: Path) -> None:
     store = branch(clone(origin, "one"))
     update(store, one(1))
     before = git(origin, "rev-parse", NAME)
@@ -41,7 +41,7 @@ def test_adding_twice_pushes_nothing(origin: Path) -> None:
     assert git(origin, "rev-parse", NAME) == before
 
 
-def test_the_clone_is_left_as_it_was(origin: Path) -> None:
+def test_clone_is_unchanged(origin: Path) -> None:
     folder = clone(origin, "one")
     (folder / "file").write_text("being edited")
     before = [git(folder, *words) for words in (("status", "-s"), ("branch", "-a"), ("log",))]
@@ -72,7 +72,9 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("output", "fix"), REFUSALS.values(), ids=REFUSALS)
-def test_a_push_that_a_rule_refuses(origin: Path, output: str, fix: str) -> None:
+def test_push_rejected_by_a_rule_is_an_error_with_a_fix(
+    origin: Path, output: str, fix: str
+) -> None:
     hook = origin / "hooks" / "pre-receive"
     hook.write_text(f'#!/bin/sh\necho "error: {output}" >&2\nexit 1\n')
     hook.chmod(0o755)
@@ -82,7 +84,7 @@ def test_a_push_that_a_rule_refuses(origin: Path, output: str, fix: str) -> None
     assert not load(branch(clone(origin, "two"))).exists
 
 
-def test_a_server_that_takes_no_forced_push_is_no_lost_race(origin: Path) -> None:
+def test_rejected_force_push_is_no_lost_race(origin: Path) -> None:
     store = branch(clone(origin, "one"))
     update(store, one(1))
     git(origin, "config", "receive.denyNonFastForwards", "true")
@@ -100,7 +102,7 @@ def over_http(origin: Path, url: str, name: str, **more: str) -> BranchStore:
     return BranchStore(NAME, folder, environ, limits=RemoteLimits(wait_s=0.001))
 
 
-def test_a_fork_reads_without_a_token_and_cannot_write(origin: Path) -> None:
+def test_fork_can_read_without_a_token_and_cannot_write(origin: Path) -> None:
     update(branch(clone(origin, "base")), one(1))
     with serving(origin) as url:
         fork = over_http(origin, url, "fork")
@@ -117,7 +119,7 @@ def test_a_fork_reads_without_a_token_and_cannot_write(origin: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 502, 503])
-def test_a_fault_that_passes_is_waited_for(origin: Path, status: int) -> None:
+def test_temporary_server_fault_is_retried(origin: Path, status: int) -> None:
     faults = [status, status]
     with serving(origin, faults) as url:
         assert not load(over_http(origin, url, "one")).exists
@@ -129,7 +131,7 @@ def test_a_fault_that_passes_is_waited_for(origin: Path, status: int) -> None:
     assert not faults
 
 
-def test_a_remote_that_does_not_answer_is_left_and_nothing_of_git_stays(origin: Path) -> None:
+def test_unresponsive_remote_times_out_and_leaves_no_git_process(origin: Path) -> None:
     folder = clone(origin, "one")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         git(folder, "remote", "set-url", "origin", f"http://127.0.0.1:{silent.getsockname()[1]}/x")
@@ -146,7 +148,7 @@ def test_a_remote_that_does_not_answer_is_left_and_nothing_of_git_stays(origin: 
                 pass
 
 
-def test_without_git_it_is_said(origin: Path) -> None:
+def test_missing_git_is_an_input_error(origin: Path) -> None:
     folder = clone(origin, "one")
     store = open_store(PLACE, folder, {**environment(folder), "PATH": str(folder)})
     with pytest.raises(InputError, match="git is not installed") as caught:
@@ -154,7 +156,7 @@ def test_without_git_it_is_said(origin: Path) -> None:
     assert caught.value.where == PLACE
 
 
-def test_an_empty_repository_is_a_first_use(tmp_path: Path) -> None:
+def test_empty_repository_has_no_history(tmp_path: Path) -> None:
     bare = tmp_path / "empty.git"
     git(tmp_path, "init", "--quiet", "--bare", str(bare))
     store = branch(clone(bare, "one"))
@@ -163,7 +165,7 @@ def test_an_empty_repository_is_a_first_use(tmp_path: Path) -> None:
     assert ids(load(store).history) == [1]
 
 
-def test_a_partial_clone_needs_no_second_visit(origin: Path) -> None:
+def test_partial_clone_reads_and_writes(origin: Path) -> None:
     git(origin, "config", "uploadpack.allowFilter", "true")
     update(branch(clone(origin, "base")), one(1))
     store = branch(clone(origin, "partial", "--filter=blob:none"))
@@ -172,7 +174,7 @@ def test_a_partial_clone_needs_no_second_visit(origin: Path) -> None:
     assert ids(load(store).history) == [1, 2]
 
 
-def test_a_rewritten_branch_is_read_as_it_is_and_made_one_commit_again(origin: Path) -> None:
+def test_edited_branch_is_read_and_squashed_to_one_commit(origin: Path) -> None:
     store = branch(clone(origin, "one"))
     update(store, one(1))
     someone = clone(origin, "somebody", f"--branch={NAME}")
@@ -188,7 +190,7 @@ def test_a_rewritten_branch_is_read_as_it_is_and_made_one_commit_again(origin: P
     assert git(store.folder, "rev-parse", "--is-shallow-repository") == "true"
 
 
-def test_another_remote_by_its_name_or_address(origin: Path, tmp_path: Path) -> None:
+def test_remote_by_name_or_url(origin: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.git"
     git(tmp_path, "init", "--quiet", "--bare", str(other))
     folder = clone(origin, "one")
@@ -206,7 +208,7 @@ def test_another_remote_by_its_name_or_address(origin: Path, tmp_path: Path) -> 
     assert not (folder / "x").exists()
 
 
-def test_what_is_wrong_is_said(origin: Path) -> None:
+def test_invalid_branch_or_remote_is_an_error_with_a_fix(origin: Path) -> None:
     folder = clone(origin, "one")
     for name in ("", "a..b", "a b"):
         with pytest.raises(InputError, match="no branch name"):
@@ -225,7 +227,7 @@ def test_what_is_wrong_is_said(origin: Path) -> None:
         branch(folder).read()
 
 
-def test_a_branch_with_other_files_is_somebody_s_work(origin: Path) -> None:
+def test_branch_with_other_files_is_not_overwritten(origin: Path) -> None:
     folder = clone(origin, "one")
     (folder / FILE_NAME).write_bytes(encode(one(1)))
     (folder / "test_a.py").touch()
@@ -276,7 +278,7 @@ def door() -> Iterator[tuple[str, list[str | None]]]:
         thread.join()
 
 
-def test_the_token_goes_to_github_in_one_header_and_nowhere_else(
+def test_token_is_sent_to_github_only_in_one_header(
     origin: Path, door: tuple[str, list[str | None]]
 ) -> None:
     url, seen = door

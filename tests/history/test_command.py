@@ -51,7 +51,7 @@ def exported(ciguard: Ciguard, folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_the_three_kinds_of_file_and_what_is_shown(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_add_accepts_records_result_files_and_durations(ciguard: Ciguard, tmp_path: Path) -> None:
     results = [Result("t1", "passed", wall_s=0.41), Result("t2", "failed", wall_s=1.5)]
     write_record(tmp_path / "rec" / "deep", 101, *results, EndLine("completed", at_s=2.0))
     (tmp_path / "r.xml.gz").write_bytes(gzip.compress(XML.format(1).encode()))
@@ -80,11 +80,11 @@ def test_the_three_kinds_of_file_and_what_is_shown(ciguard: Ciguard, tmp_path: P
     assert shown[-1].startswith("3 runs, 4 cases, 4 values (")
 
 
-def test_what_can_be_taken_is_said_of_every_format() -> None:
+def test_accepted_inputs_name_every_format() -> None:
     assert all(name in ACCEPTED_INPUTS.lower() for name in ("jsonl", *FORMATS, "durations"))
 
 
-def test_the_table_fits_a_terminal(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_run_table_fits_a_terminal(ciguard: Ciguard, tmp_path: Path) -> None:
     for number, event in ((19876543210, "workflow_dispatch"), (19876543211, "push")):
         record = write_record(tmp_path / str(number), None, Result("t", "passed", wall_s=1.0))
         words = ("--branch", "main", "--event", event, "--run-attempt", "2", "--sha", "a" * 40)
@@ -95,7 +95,7 @@ def test_the_table_fits_a_terminal(ciguard: Ciguard, tmp_path: Path) -> None:
     assert "19876543210/2  2026-11-21 10:00  main    aaaaaaa" in shown[1]
 
 
-def test_twice_is_once_and_the_bytes_are_the_same(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_adding_the_same_record_twice_changes_nothing(ciguard: Ciguard, tmp_path: Path) -> None:
     record = write_record(tmp_path / "rec", 7, Result("t", "passed"), EndLine("completed"))
     ciguard("history", "add", record, "--history", "h", cwd=tmp_path)
     before = (tmp_path / "h").read_bytes()
@@ -111,7 +111,7 @@ def test_one_run_from_several_files(ciguard: Ciguard, tmp_path: Path) -> None:
     assert [line["unit"] for line in exported(ciguard, tmp_path)] == ["a.b::t1", "a.b::t2"]
 
 
-def test_a_zip_is_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_zip_adds_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for number in (1, 2):
             archive.writestr(f"x/{number}.xml", XML.format(number))
@@ -148,7 +148,7 @@ def test_a_zip_is_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
         (("empty", "--run-id", "1"), "no record (*.jsonl)"),
     ],
 )
-def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
+def test_invalid_input_exits_3_and_writes_nothing(
     words: tuple[str, ...], states: str, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     write_record(tmp_path / "rec", 7, Result("t", "passed"))
@@ -167,7 +167,7 @@ def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("reported_by", ["the record", "the option"])
-def test_a_pull_request_s_values_never_enter(
+def test_values_of_a_pull_request_are_rejected(
     reported_by: str, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     header = ShardLine(
@@ -192,7 +192,7 @@ def test_a_pull_request_s_values_never_enter(
         ("workflow_run", "push"),
     ],
 )
-def test_what_a_record_says_of_its_run_does_not_outrank_the_platform(
+def test_event_of_the_platform_overrides_the_record(
     event: str, reported_of: str, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     header = ShardLine("p", "01", run_id=7, event="push", branch="main")
@@ -212,7 +212,7 @@ def test_what_a_record_says_of_its_run_does_not_outrank_the_platform(
     assert code == 0 or f"is a run of {reported_of or event}: what is only" in done.stderr
 
 
-def test_damage_is_told_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_damage_is_reported_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:
     record = write_record(tmp_path / "rec", 7, Result("t", "passed"))
     with (record / "any.jsonl").open("ab") as stream:
         stream.write(b'{"type":"result","unit":"cut')
@@ -221,7 +221,7 @@ def test_damage_is_told_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) 
     assert len(exported(ciguard, tmp_path)) == 1
 
 
-def test_no_history_and_a_newer_one(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_missing_or_newer_history_is_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
     for verb in ("show", "export"):
         done = ciguard("history", verb, "--history", "h", cwd=tmp_path, expect=3)
         assert "h: there is no history yet" in done.stderr
@@ -230,7 +230,7 @@ def test_no_history_and_a_newer_one(ciguard: Ciguard, tmp_path: Path) -> None:
     assert "schema 9 is not 1" in done.stderr
 
 
-def test_the_place_comes_from_the_configuration(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_store_comes_from_the_configuration(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "ciguard.toml").write_text('[history]\nstore = "h"\n')
     record = write_record(tmp_path / "rec", 7, Result("t\nx", "passed"))
     ciguard("history", "add", record, cwd=tmp_path)
@@ -238,7 +238,7 @@ def test_the_place_comes_from_the_configuration(ciguard: Ciguard, tmp_path: Path
     assert json.loads(line)["unit"] == "t\nx"
 
 
-def test_a_branch(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_history_in_a_branch(ciguard: Ciguard, tmp_path: Path) -> None:
     for words in (("init", "-q", "--bare", "origin.git"), ("clone", "-q", "origin.git", "work")):
         subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
     work = tmp_path / "work"
@@ -252,7 +252,7 @@ def test_a_branch(ciguard: Ciguard, tmp_path: Path) -> None:
     )
 
 
-def test_times_that_cannot_be_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_impossible_times_are_reported(tmp_path: Path, ciguard: Ciguard) -> None:
     cases = "".join(f'<testcase name="{time}" time="{time}"/>' for time in ("nan", "-1", "0.5"))
     (tmp_path / "results.xml").write_text(f"<testsuite>{cases}</testsuite>")
     words = ("history", "add", "results.xml", "--history", "h", "--run-id", "1")

@@ -43,41 +43,41 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("output", RACES)
-def test_who_was_overtaken_comes_back(output: str) -> None:
+def test_lost_race_is_recognised(output: str) -> None:
     assert lost_race(LINE.format(output))
     assert not is_transient(LINE.format(output))
 
 
 @pytest.mark.parametrize("output", [*RULES, *RIGHTS, *FAULTS])
-def test_everything_else_is_no_lost_race(output: str) -> None:
+def test_other_git_errors_are_no_lost_race(output: str) -> None:
     assert not lost_race(LINE.format(output))
     assert not lost_race(output)
 
 
 @pytest.mark.parametrize("output", RULES)
-def test_a_rule_is_for_the_repository_s_settings(output: str) -> None:
+def test_rule_rejection_advises_the_repository_settings(output: str) -> None:
     assert "repository's rules" in advice(LINE.format(output), writing=True)
 
 
 @pytest.mark.parametrize("output", RIGHTS)
-def test_a_missing_right_is_for_the_job_s_permissions(output: str) -> None:
+def test_missing_permission_advises_the_job_permissions(output: str) -> None:
     assert "`permissions: contents: write`" in advice(output, writing=True)
     assert "`permissions: contents: read`" in advice(output, writing=False)
     assert not is_transient(output)
 
 
 @pytest.mark.parametrize("output", FAULTS)
-def test_a_fault_that_passes_is_tried_again_and_needs_no_advice(output: str) -> None:
+def test_transient_fault_is_recognised_and_has_no_advice(output: str) -> None:
     assert is_transient(output)
     assert advice(output, writing=True) == ""
 
 
-def test_a_file_too_large_leads_to_what_makes_it_large() -> None:
+def test_oversized_file_error_advises_history_show() -> None:
     output = "remote: error: GH001: Large files detected.\n" + LINE.format(RULES[2])
     assert "ciguard history show" in advice(output, writing=True)
 
 
-def test_what_was_said_is_told_in_one_line() -> None:
+def test_git_error_is_summarized_in_one_line() -> None:
     output = LINE.format(RULES[0]) + (
         "remote: error: GH006: Protected branch update failed for refs/heads/h.        \n"
         "remote: \nremote: - Cannot force-push to this branch        \n"

@@ -78,7 +78,7 @@ def exported(*records: Record, **output: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines(history_of(records, RunMetadata(**output)))]
 
 
-def test_a_value_in_the_record_s_words() -> None:
+def test_exported_value_has_all_fields_of_the_record() -> None:
     (line,) = exported(Record("r", HEADER, results=(RESULT,), end=DONE))
     assert line == {
         "run_id": 101,
@@ -106,7 +106,7 @@ def test_a_value_in_the_record_s_words() -> None:
     }
 
 
-def test_what_is_remembered_of_a_leg() -> None:
+def test_history_leg_has_overheads_runner_and_lost_units() -> None:
     record = Record(
         "r",
         HEADER,
@@ -141,7 +141,7 @@ def test_what_is_remembered_of_a_leg() -> None:
     assert leg.lost_units == ()
 
 
-def test_a_sample_that_came_too_late_is_no_peak() -> None:
+def test_zero_sample_gives_no_peak() -> None:
     for seen, ends, peak, measured_by in (
         ((0,), (), None, None),
         ((None,), (ProcessEndLine(1, "completed", peak_bytes=0),), None, None),
@@ -154,14 +154,14 @@ def test_a_sample_that_came_too_late_is_no_peak() -> None:
         assert (leg.peak_bytes, leg.process_peak_bytes) == (peak, None)
 
 
-def test_an_ending_that_is_not_completed_is_not_complete_and_its_values_stay() -> None:
+def test_leg_not_completed_is_incomplete_and_its_values_are_stored() -> None:
     record = Record("r", HEADER, results=(RESULT,), end=EndLine("deadline", at_s=5.0))
     history = history_of([record])
     assert (history.runs[0].legs[0].ending, history.runs[0].complete) == ("deadline", False)
     assert len(history.values) == 1
 
 
-def test_options_fill_what_a_record_lacks() -> None:
+def test_options_fill_missing_record_fields() -> None:
     bare = Record("r", None, results=(Result("a", "passed"),), starts=(StartLine("a"),))
     output: dict[str, Any] = {
         "run_id": 5,
@@ -192,7 +192,9 @@ def test_options_fill_what_a_record_lacks() -> None:
         ("suite", "other", "unit"),
     ],
 )
-def test_a_contradiction_names_both_and_where(option: str, value: Any, recorded: str) -> None:
+def test_contradicting_option_error_names_both_values_and_the_file(
+    option: str, value: Any, recorded: str
+) -> None:
     with pytest.raises(InputError) as caught:
         exported(Record("rec/x.jsonl", HEADER, results=(RESULT,)), **{option: value})
     assert str(value) in caught.value.what
@@ -201,18 +203,18 @@ def test_a_contradiction_names_both_and_where(option: str, value: Any, recorded:
     assert caught.value.where == "rec/x.jsonl"
 
 
-def test_the_head_s_sha_is_no_contradiction() -> None:
+def test_sha_option_equal_to_the_head_sha_is_no_contradiction() -> None:
     (line,) = exported(Record("r", HEADER, results=(RESULT,)), sha="head")
     assert line["sha"] == "tested"
 
 
-def test_a_record_without_a_run_id_says_what_to_do() -> None:
+def test_record_without_a_run_id_is_an_error_with_a_fix() -> None:
     with pytest.raises(InputError, match="no run id") as caught:
         history_of([Record("r", None)])
     assert "--run-id N" in caught.value.fix
 
 
-def test_an_emptied_file_beside_a_record_keeps_nothing_from_the_history() -> None:
+def test_empty_file_does_not_affect_other_records() -> None:
     nobodys = Record("gone/process-001.jsonl", None, damage=("gone/process-001.jsonl: empty",))
     record = Record("r", HEADER, results=(Result("a.py::t", "passed"),))
     assert exported(nobodys, record) == exported(record)
@@ -220,7 +222,7 @@ def test_an_emptied_file_beside_a_record_keeps_nothing_from_the_history() -> Non
         history_of([nobodys])
 
 
-def test_a_leg_that_lost_its_shard_line_keeps_nothing_from_the_history() -> None:
+def test_leg_without_shard_line_is_stored_as_a_dead_leg() -> None:
     """Its other files say whose it is: its values are those of a leg that died."""
     other = replace(RESULT, unit="a.py::t2", case="a.py::t2")
     claims = ShardLine("9f2c", "04", run_id=101, run_attempt=1, job="tests (04)")
@@ -236,7 +238,7 @@ def test_a_leg_that_lost_its_shard_line_keeps_nothing_from_the_history() -> None
     assert [leg.run_attempt for leg in run.legs] == [1, 2]
 
 
-def test_only_what_went_wrong_first_is_of_a_later_try() -> None:
+def test_repeated_pass_is_stored_as_first_try() -> None:
     """A test that kept a failed one company ran twice as well, and so did one without memory."""
     found = []
     for unit, outcome, ending in (
@@ -260,7 +262,7 @@ def test_only_what_went_wrong_first_is_of_a_later_try() -> None:
     assert [key.unit for key in run.flaky] == ["flaky"]
 
 
-def test_records_of_several_runs_and_attempts_at_once() -> None:
+def test_records_of_several_runs_and_attempts() -> None:
     def leg(run_id: int, attempt: int, wall_s: float) -> Record:
         header = ShardLine(run_id=run_id, run_attempt=attempt, shard="01", plan_id="p")
         return Record("r", header, results=(Result("a", "passed", wall_s=wall_s),))
@@ -273,7 +275,7 @@ def test_records_of_several_runs_and_attempts_at_once() -> None:
 
 
 @pytest.mark.parametrize("field", ["wall_s", "cpu_s", "setup_s", "peak_delta_bytes"])
-def test_a_value_beyond_measure_is_named(field: str) -> None:
+def test_impossible_value_is_an_error_that_names_the_test(field: str) -> None:
     invalid: dict[str, Any] = {field: 2**61}
     with pytest.raises(InputError, match=field) as caught:
         history_of([Record("r", HEADER, results=(Result("a.py::huge", "passed", **invalid),))])
@@ -284,7 +286,7 @@ def planned(*units: str, key: str) -> Shard:
     return Shard(key, "linux", tuple(PlannedUnit(unit) for unit in units), Prediction(1.0, 1.0))
 
 
-def test_with_the_plan_what_never_began_is_lost_too() -> None:
+def test_units_that_never_started_are_lost_given_the_plan() -> None:
     plan = Plan(
         id="9f2c",
         suites={},
@@ -312,7 +314,7 @@ def test_with_the_plan_what_never_began_is_lost_too() -> None:
         history_of([dead, foreign], plan=plan)
 
 
-def test_durations_tell_no_outcome_and_totals_keep_their_spelling() -> None:
+def test_durations_have_no_outcome_and_totals_retain_their_name() -> None:
     found = [
         Duration("a.py::t", 0.5),
         Duration("spec/a.rb", 3.0, is_file_total=True),
@@ -328,7 +330,7 @@ def test_durations_tell_no_outcome_and_totals_keep_their_spelling() -> None:
     assert (len(nothing.values), len(nothing.runs)) == (0, 1)
 
 
-def test_times_as_people_write_them() -> None:
+def test_time_formats_are_parsed() -> None:
     expected = datetime(2026, 11, 21, 10, tzinfo=UTC)
     for text in ("2026-11-21T10:00:00Z", "2026-11-21T12:00+02:00", "2026-11-21 10:00"):
         assert parse_time(text, "--at") == expected
@@ -337,7 +339,7 @@ def test_times_as_people_write_them() -> None:
             parse_time(text, "--at")
 
 
-def test_the_table_of_runs() -> None:
+def test_table_of_runs() -> None:
     dead = Record("r", HEADER, results=(RESULT,), starts=(StartLine("b"),))
     table, _ = document(history_of([dead]), 1000)
     assert isinstance(table, Table)

@@ -11,7 +11,7 @@ def result(unit: str, process: int, at_s: float | None, wall_s: float | None = 1
     return Result(unit, "passed", process=process, at_s=at_s, wall_s=wall_s)
 
 
-def test_a_leg_of_one_process() -> None:
+def test_overheads_of_a_leg_with_one_process() -> None:
     """Start of the leg 0.5 s, of the process 2 s; gaps 0.1 and 0.3 s; behind them 3 s and 0.2 s."""
     record = Record(
         "r",
@@ -29,7 +29,7 @@ def test_a_leg_of_one_process() -> None:
     assert (start_s(record), end_s(record)) == (0.5, 0.2)
 
 
-def test_kills_crashes_and_second_tries_are_in_no_number() -> None:
+def test_overheads_exclude_kills_crashes_and_retries() -> None:
     """Process 1 is killed over a hanging test; 2 runs it again, and 3 what was left."""
     record = Record(
         "r",
@@ -57,7 +57,7 @@ def test_kills_crashes_and_second_tries_are_in_no_number() -> None:
 ENDED = ((1, "a"), (2, "a"), (3, "b"))
 
 
-def test_results_without_moments_leave_the_rest_behind_them() -> None:
+def test_results_without_times_give_only_the_remaining_overhead() -> None:
     """A program whose results are read when it has ended: 9 s of it for 6 s of tests."""
     record = Record(
         "r",
@@ -70,7 +70,7 @@ def test_results_without_moments_leave_the_rest_behind_them() -> None:
     assert end_s(record) is None, "it was cut"
 
 
-def test_tests_side_by_side_in_one_process_leave_no_gaps() -> None:
+def test_concurrent_tests_in_one_process_have_no_gaps() -> None:
     record = Record(
         "r",
         None,
@@ -82,13 +82,13 @@ def test_tests_side_by_side_in_one_process_leave_no_gaps() -> None:
     assert suite_overheads(record) == (SuiteOverhead("", "", None, 1.0, 0.5, 0.0),)
 
 
-def test_nothing_is_said_where_nothing_was_measured() -> None:
+def test_no_measurement_gives_no_overhead() -> None:
     record = Record("r", None, processes=(ProcessLine(1, 1),), results=(result("a", 1, None),))
     assert suite_overheads(record) == ()
     assert (start_s(record), end_s(record)) == (None, None)
 
 
-def test_a_process_that_nobody_had_looked_at_yet_is_not_empty() -> None:
+def test_base_memory_ignores_a_zero_first_sample() -> None:
     """What it holds behind its first unit is the least that is known."""
     sizes = (0, 10_000, 30_000)
     results = tuple(

@@ -99,7 +99,7 @@ def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
 
 @given(twice_ordered())
 @settings(max_examples=50, deadline=None)
-def test_any_order_of_adding_gives_the_same_bytes(
+def test_merge_order_does_not_change_the_bytes(
     orders: tuple[list[History], list[History]],
 ) -> None:
     first, second = (encode(reduce(merge, order, empty())) for order in orders)
@@ -108,7 +108,7 @@ def test_any_order_of_adding_gives_the_same_bytes(
 
 @given(additions(30, entire=True))
 @settings(max_examples=50, deadline=None)
-def test_adding_twice_changes_nothing_and_what_is_read_is_what_was_written(
+def test_merge_is_idempotent_and_survives_encoding(
     found: list[History],
 ) -> None:
     history = reduce(merge, found, empty())
@@ -126,7 +126,7 @@ def test_adding_twice_changes_nothing_and_what_is_read_is_what_was_written(
 
 @given(additions(30, entire=True))
 @settings(max_examples=50, deadline=None)
-def test_joining_what_was_read_is_joining_what_was_written(found: list[History]) -> None:
+def test_merge_after_decoding_equals_merge_before_encoding(found: list[History]) -> None:
     joined = read = empty()
     for one_more in found:
         joined = merge(joined, one_more)
@@ -134,7 +134,7 @@ def test_joining_what_was_read_is_joining_what_was_written(found: list[History])
     assert encode(read) == encode(joined)
 
 
-def test_a_column_of_one_value_throughout_outlives_runs_that_did_not_measure_it() -> None:
+def test_constant_column_survives_runs_without_the_measurement() -> None:
     found = [Result(unit, "passed", wall_s=2.0, retained_bytes=0) for unit in ("a", "b")]
     stored = decode(encode(history_of([record(1, *found)])), "x")
     assert encode(merge(empty(), stored)) == encode(stored)
@@ -144,7 +144,7 @@ def test_a_column_of_one_value_throughout_outlives_runs_that_did_not_measure_it(
         assert '"retained_bytes":0' in line
 
 
-def test_the_last_twenty_values_of_a_key_are_kept_and_the_runs_they_need() -> None:
+def test_last_twenty_values_per_key_and_their_runs_are_stored() -> None:
     history = reduce(merge, [one(run_id) for run_id in range(1, 26)])
     assert [run for run, _, _ in walls(history)] == list(range(6, 26))
     assert [run.run_id for run in history.runs] == list(range(6, 26))
@@ -155,7 +155,7 @@ def test_the_last_twenty_values_of_a_key_are_kept_and_the_runs_they_need() -> No
     assert len(walls(both)) == VALUES_PER_KEY + 1
 
 
-def test_tests_that_nobody_has_seen_for_long_are_forgotten() -> None:
+def test_cases_missing_for_many_runs_are_removed() -> None:
     steady = Result("steady", "passed", wall_s=1.0)
     runs = range(1, MAX_RUNS + 6)
     history = history_of(
@@ -168,7 +168,7 @@ def test_tests_that_nobody_has_seen_for_long_are_forgotten() -> None:
     assert encode(merge(history, history_of([record(3, steady)]))) == encode(history)
 
 
-def test_a_run_older_than_all_that_is_kept_leaves_no_trace() -> None:
+def test_run_older_than_all_stored_runs_changes_nothing() -> None:
     history = reduce(merge, [one(run_id) for run_id in range(2, 25)])
     assert encode(merge(history, one(1))) == encode(history)
 
@@ -185,7 +185,7 @@ def test_the_last_try_is_the_outcome() -> None:
         assert '"wall_s":1.0' in line
 
 
-def test_what_a_plugin_ran_again_until_it_passed_was_no_first_try() -> None:
+def test_pass_after_plugin_reruns_is_stored_as_second_try() -> None:
     rerun = [
         Result("a", "passed", reruns=1),
         Result("b", "failed", reruns=1),
@@ -195,13 +195,13 @@ def test_what_a_plugin_ran_again_until_it_passed_was_no_first_try() -> None:
     assert [('"try":2' in line) for line in found] == [True, False, False]
 
 
-def test_of_two_claims_to_one_place_the_worse_is_kept() -> None:
+def test_worse_of_contradicting_results_is_stored() -> None:
     claims = [Result("t", "passed"), Result("t", "failed"), Result("t", "skipped")]
     (line,) = lines(history_of([record(1, *claims)]))
     assert '"outcome":"failed"' in line
 
 
-def test_a_later_attempt_replaces_the_legs_that_ran_again() -> None:
+def test_later_attempt_replaces_the_rerun_legs() -> None:
     def attempt(number: int, shard: str, *cases: str) -> History:
         found = [Result(case, "passed", wall_s=float(number)) for case in cases]
         return history_of([record(7, *found, shard=shard, attempt=number)])
@@ -216,14 +216,14 @@ def test_a_later_attempt_replaces_the_legs_that_ran_again() -> None:
     assert encode(merge(both, first)) == encode(both)
 
 
-def test_values_of_a_replaced_leg_go_with_it() -> None:
+def test_values_of_a_replaced_leg_are_removed() -> None:
     first = history_of([record(7, Result("a", "passed", wall_s=1.0), Result("b", "passed"))])
     dead = record(7, Result("b", "passed"), attempt=2, end=None)
     both = merge(first, history_of([dead]))
     assert [key.unit for key in both.keys] == ["b"]
 
 
-def test_two_facts_of_one_run_that_differ_are_an_error_with_both() -> None:
+def test_contradicting_run_facts_are_an_error_that_names_both() -> None:
     a = history_of([record(7, branch="main")])
     with pytest.raises(InputError) as caught:
         merge(a, history_of([record(7, branch="next", shard="02")]))
@@ -232,7 +232,7 @@ def test_two_facts_of_one_run_that_differ_are_an_error_with_both() -> None:
     assert "run 7" in str(caught.value)
 
 
-def test_what_one_piece_does_not_know_the_other_tells() -> None:
+def test_merge_fills_missing_run_facts() -> None:
     bare = history_of([record(7, shard="02")])
     reported = history_of([record(7, branch="main", tested_sha="abc", tested_parents=("p",))])
     for both in (merge(bare, reported), merge(reported, bare)):
@@ -240,7 +240,7 @@ def test_what_one_piece_does_not_know_the_other_tells() -> None:
         assert (run.branch, run.sha, run.parents) == ("main", "abc", ("p",))
 
 
-def test_a_dead_leg_is_an_observation_of_the_units_it_lost() -> None:
+def test_dead_leg_records_its_lost_units() -> None:
     dead = record(
         3,
         Result("a", "passed"),
@@ -259,7 +259,7 @@ def test_a_dead_leg_is_an_observation_of_the_units_it_lost() -> None:
     assert len(both.values) == 2
 
 
-def test_a_run_without_a_date_is_older_than_all_with_one() -> None:
+def test_undated_run_is_older_than_all_dated_ones() -> None:
     undated = history_of(
         [Record("x", None, results=(Result("t", "passed"),))], RunMetadata(run_id=99)
     )
@@ -267,6 +267,6 @@ def test_a_run_without_a_date_is_older_than_all_with_one() -> None:
     assert [run.run_id for run in merge(one(1), undated).runs] == [99, 1]
 
 
-def test_keys_without_values_go() -> None:
+def test_keys_without_values_are_removed() -> None:
     first = history_of([record(7, Result("only", "passed"))])
     assert merge(first, history_of([record(7, attempt=2)])).keys == ()

@@ -24,7 +24,7 @@ def read_history(path: Path) -> History:
     return decode(path.read_bytes(), str(path))
 
 
-def test_a_file_goes_to_the_branch_and_comes_back(origin: Path, ciguard: Ciguard) -> None:
+def test_push_and_pull_transfer_a_file(origin: Path, ciguard: Ciguard) -> None:
     first, second = clone(origin, "first"), clone(origin, "second")
     (first / "history.ciguard").write_bytes(encode(one(1)))
     (first / "more").write_bytes(encode(one(2)))
@@ -38,7 +38,7 @@ def test_a_file_goes_to_the_branch_and_comes_back(origin: Path, ciguard: Ciguard
     assert git(origin, "rev-list", "--count", NAME) == "1"
 
 
-def test_both_keep_what_the_other_does_not_know(origin: Path, ciguard: Ciguard) -> None:
+def test_push_and_pull_merge_both_histories(origin: Path, ciguard: Ciguard) -> None:
     folder = clone(origin, "one")
     update(branch(folder), one(1))
     (folder / "mine").write_bytes(encode(one(2)))
@@ -49,7 +49,7 @@ def test_both_keep_what_the_other_does_not_know(origin: Path, ciguard: Ciguard) 
     assert ids(load(branch(folder)).history) == [1, 2]
 
 
-def test_the_branch_s_name_is_said_or_configured(origin: Path, ciguard: Ciguard) -> None:
+def test_branch_name_comes_from_option_or_configuration(origin: Path, ciguard: Ciguard) -> None:
     folder = clone(origin, "one")
     (folder / "history.ciguard").write_bytes(encode(one(1)))
     (folder / "ciguard.toml").write_text('[history]\nstore = "branch:past"\n')
@@ -61,7 +61,7 @@ def test_the_branch_s_name_is_said_or_configured(origin: Path, ciguard: Ciguard)
     assert found == [NAME, "main", "other/name", "past"]
 
 
-def test_a_history_moves_to_another_repository(
+def test_history_is_pushed_to_another_repository(
     origin: Path, tmp_path: Path, ciguard: Ciguard
 ) -> None:
     git(tmp_path, "init", "--quiet", "--bare", str(tmp_path / "other.git"))
@@ -75,7 +75,9 @@ def test_a_history_moves_to_another_repository(
 
 
 @pytest.mark.parametrize("event", ["pull_request", "pull_request_target", "merge_group"])
-def test_a_proposal_s_job_pushes_nothing(event: str, origin: Path, ciguard: Ciguard) -> None:
+def test_job_of_a_pull_request_or_merge_group_cannot_push(
+    event: str, origin: Path, ciguard: Ciguard
+) -> None:
     folder = clone(origin, "one")
     (folder / "history.ciguard").write_bytes(encode(one(1)))
     done = ciguard("history", "push", cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
@@ -104,7 +106,7 @@ def test_a_proposal_s_job_pushes_nothing(event: str, origin: Path, ciguard: Cigu
         (("push", "good", "cut"), 3, "cut: the file was cut or changed"),
     ],
 )
-def test_what_cannot_be_carried(
+def test_push_and_pull_errors_change_nothing(
     words: tuple[str, ...], code: int, states: str, origin: Path, ciguard: Ciguard
 ) -> None:
     folder = clone(origin, "one")
@@ -128,7 +130,7 @@ def test_what_cannot_be_carried(
         (b"ciguard-history 2 abc\n", "schema 2 is not 1", "use the version of ciguard that"),
     ],
 )
-def test_a_branch_that_cannot_be_understood_is_not_overwritten(
+def test_unreadable_branch_is_not_overwritten(
     content: bytes, states: str, fix: str, origin: Path, ciguard: Ciguard
 ) -> None:
     folder = clone(origin, "one")

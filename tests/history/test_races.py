@@ -45,7 +45,7 @@ class Overtaken:
         return self.store.write(content, seen)
 
 
-def test_who_is_overtaken_reads_again_and_nobody_loses_anything(origin: Path) -> None:
+def test_overtaken_writer_merges_and_no_run_is_lost(origin: Path) -> None:
     rival = branch(clone(origin, "rival"))
     slow = Overtaken(
         branch(clone(origin, "slow")),
@@ -58,7 +58,7 @@ def test_who_is_overtaken_reads_again_and_nobody_loses_anything(origin: Path) ->
     assert git(origin, "rev-list", "--count", NAME) == "1"
 
 
-def test_who_always_loses_is_told(origin: Path) -> None:
+def test_persistent_lost_races_are_an_error(origin: Path) -> None:
     rival = branch(clone(origin, "rival"))
     races = [lambda number=number: update(rival, one(number)) for number in range(1, 5)]
     slow = Overtaken(branch(clone(origin, "slow")), *races)
@@ -68,7 +68,7 @@ def test_who_always_loses_is_told(origin: Path) -> None:
     assert ids(load(rival).history) == [1, 2, 3, 4]
 
 
-def test_what_somebody_took_out_meanwhile_does_not_come_back(origin: Path) -> None:
+def test_concurrently_removed_run_stays_removed(origin: Path) -> None:
     admin = branch(clone(origin, "admin"))
     update(admin, one(1))
     update(admin, one(2))
@@ -78,7 +78,7 @@ def test_what_somebody_took_out_meanwhile_does_not_come_back(origin: Path) -> No
     assert ids(update(slow, one(3), SOON).history) == [2, 3]
 
 
-def test_a_branch_that_is_deleted_meanwhile_is_begun_anew(origin: Path) -> None:
+def test_concurrently_deleted_branch_is_recreated(origin: Path) -> None:
     update(branch(clone(origin, "first")), one(1))
     slow = Overtaken(
         branch(clone(origin, "slow")), lambda: git(origin, "update-ref", "-d", f"refs/heads/{NAME}")
@@ -86,7 +86,7 @@ def test_a_branch_that_is_deleted_meanwhile_is_begun_anew(origin: Path) -> None:
     assert ids(update(slow, one(2), SOON).history) == [2]
 
 
-def test_a_push_whose_answer_was_lost_is_not_done_twice(origin: Path) -> None:
+def test_push_with_a_lost_response_is_not_repeated(origin: Path) -> None:
     store = branch(clone(origin, "one"))
     update(store, one(1))
     slow = Overtaken(store, lambda: update(store, one(2)))
@@ -95,7 +95,7 @@ def test_a_push_whose_answer_was_lost_is_not_done_twice(origin: Path) -> None:
 
 
 @pytest.mark.parametrize(("writers", "rounds"), [(2, 4), (4, 2)])
-def test_writers_at_the_same_time_lose_nothing(origin: Path, writers: int, rounds: int) -> None:
+def test_concurrent_writers_lose_no_run(origin: Path, writers: int, rounds: int) -> None:
     stores = [branch(clone(origin, f"clone{number}")) for number in range(writers)]
     for begin in range(1, rounds * writers, writers):  # the first round is the first use
         runs = [one(begin + number, f"t{begin + number}") for number in range(writers)]
@@ -112,7 +112,7 @@ def test_writers_at_the_same_time_lose_nothing(origin: Path, writers: int, round
 
 
 @pytest.mark.soak
-def test_fifty_rounds_of_two_programs_lose_nothing(origin: Path) -> None:
+def test_fifty_rounds_of_two_processes_lose_no_run(origin: Path) -> None:
     """As runs of the base branch that end together: each adds by the command, in its own clone."""
     clones = [clone(origin, "one"), clone(origin, "two")]
     reported = ""

@@ -98,7 +98,7 @@ def kill(record: Path) -> None:
     supervisor.write_bytes(b"".join(one for one in lines if json.loads(one)["type"] != "end"))
 
 
-def test_dead_legs_are_observations_until_they_run_again(project: Project) -> None:
+def test_dead_legs_are_stored_until_their_rerun(project: Project) -> None:
     first, killed = project.leg("01", 7), project.leg("02", 7)
     kill(killed)  # and shard 03 left nothing at all
     project.add(7)
@@ -140,7 +140,7 @@ def test_dead_legs_are_observations_until_they_run_again(project: Project) -> No
     assert git(project.folder, "ls-remote", "origin", NAME) == before
 
 
-def test_a_pull_request_s_run_leaves_the_branch_as_it_was(project: Project) -> None:
+def test_pull_request_run_does_not_change_the_branch(project: Project) -> None:
     project.leg("01", 7)
     project.add(7)
     before = git(project.folder, "ls-remote", "origin", NAME)

@@ -78,7 +78,7 @@ def history(folder: Path) -> str:
     return first.stdout
 
 
-def test_a_leg_goes_on_from_step_to_step_and_is_red_in_the_end_for_what_failed_at_first(
+def test_leg_continues_over_steps_and_fails_for_an_early_failure(
     tmp_path: Path,
 ) -> None:
     job = job_in(tmp_path, static=True)
@@ -109,7 +109,7 @@ def test_a_leg_goes_on_from_step_to_step_and_is_red_in_the_end_for_what_failed_a
     assert (code, [one["unit"] for one in verdict["flaky"]]) == (0, [UNITS[1]])
 
 
-def test_a_lost_runner_costs_what_came_behind_the_last_checkpoint(tmp_path: Path) -> None:
+def test_lost_runner_loses_only_results_after_last_checkpoint(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
 
     def lost(name: str, _: object) -> bool:
@@ -140,7 +140,7 @@ def test_a_lost_runner_costs_what_came_behind_the_last_checkpoint(tmp_path: Path
     assert len(runs_from_records(read_record_tree(tmp_path / "artifacts"), "x")) == 1
 
 
-def test_steps_share_the_deadline_and_another_end_than_a_checkpoint_is_red(tmp_path: Path) -> None:
+def test_steps_share_a_deadline_and_other_endings_fail(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
 
     def held(name: str, _: object) -> bool:

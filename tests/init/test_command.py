@@ -32,9 +32,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_without_yes_and_without_anybody_to_ask_nothing_is_written(
-    repository: Path, call: Init
-) -> None:
+def test_nothing_is_written_without_yes_or_a_terminal(repository: Path, call: Init) -> None:
     answer = call(repository)
     assert "would create ciguard.toml" in answer.stdout
     assert f"would create {WORKFLOW}" in answer.stdout
@@ -46,7 +44,7 @@ def test_without_yes_and_without_anybody_to_ask_nothing_is_written(
 @pytest.mark.parametrize(
     ("answers", "written"), [(b"y\nn\n", {"ciguard.toml"}), (b"n\ny\n", {".github"})]
 )
-def test_at_a_terminal_each_file_is_asked_for(
+def test_terminal_prompts_for_each_file(
     repository: Path, answers: bytes, written: set[str]
 ) -> None:
     ours, theirs = os.openpty()
@@ -67,7 +65,7 @@ def test_at_a_terminal_each_file_is_asked_for(
     assert {item.name for item in repository.iterdir()} == {".git", "tests"} | written
 
 
-def test_yes_writes_both_and_a_second_time_nothing(repository: Path, call: Init) -> None:
+def test_yes_writes_both_files_once(repository: Path, call: Init) -> None:
     first = call(repository, "--yes")
     assert first.stdout.splitlines() == ["ciguard.toml: created", f"{WORKFLOW}: created"]
     workflow = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))
@@ -76,7 +74,7 @@ def test_yes_writes_both_and_a_second_time_nothing(repository: Path, call: Init)
     assert rerun.stdout == f"ciguard.toml and {WORKFLOW} are up to date\n"
 
 
-def test_checkpoints_are_asked_for_once_and_kept(repository: Path, call: Init) -> None:
+def test_checkpoint_option_is_stored_in_the_configuration(repository: Path, call: Init) -> None:
     call(repository, "--yes", "--checkpoint", "15m")
     workflow = (repository / WORKFLOW).read_text("utf-8")
     assert "Run the shard, part 3 of at most 3" in workflow
@@ -91,25 +89,21 @@ def test_checkpoints_are_asked_for_once_and_kept(repository: Path, call: Init) -
     )
 
 
-def test_the_framework_is_recognised_and_its_installation_suggested(
-    repository: Path, call: Init
-) -> None:
+def test_framework_is_detected_and_its_installation_suggested(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
     assert "pytest: 1 test files" in answer.stderr
     setup = yaml.safe_load(load(repository, {}).workflow.setup)
     assert setup[-1] == {"run": "python -m pip install pytest"}
 
 
-def test_a_folder_without_tests_is_asked_for_a_suite(repository: Path, call: Init) -> None:
+def test_folder_without_tests_gets_a_suite_template(repository: Path, call: Init) -> None:
     (repository / "tests/test_one.py").unlink()
     answer = call(repository, "--yes")
     assert "no test framework found" in answer.stderr
     assert 'framework = "command"' in (repository / "ciguard.toml").read_text("utf-8")
 
 
-def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(
-    repository: Path, call: Init
-) -> None:
+def test_every_commented_option_is_a_valid_key(repository: Path, call: Init) -> None:
     (repository / "tests/test_one.py").unlink()
     call(repository, "--yes")
     path = repository / "ciguard.toml"
@@ -124,7 +118,7 @@ def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(
     assert (config.policy.retries, config.suite["main"].timeout) == (1, 600.0)
 
 
-def test_a_hanging_test_has_a_limit_from_the_start(repository: Path, call: Init) -> None:
+def test_default_configuration_has_a_test_timeout(repository: Path, call: Init) -> None:
     call(repository, "--yes")
     text = (repository / "ciguard.toml").read_text("utf-8")
     config = load(repository, {})
@@ -133,7 +127,7 @@ def test_a_hanging_test_has_a_limit_from_the_start(repository: Path, call: Init)
     assert "\n# retries = 1\n" in text, "offered, each with a sentence above it"
 
 
-def test_the_users_steps_survive_and_an_edited_workflow_is_not_lost_unasked(
+def test_user_steps_survive_and_edits_are_not_overwritten_silently(
     repository: Path,
     call: Init,
 ) -> None:
@@ -149,7 +143,7 @@ def test_the_users_steps_survive_and_an_edited_workflow_is_not_lost_unasked(
     assert config.read_text("utf-8") == mine
 
 
-def test_a_configuration_in_pyproject_is_used_and_none_is_written_beside_it(
+def test_configuration_in_pyproject_is_used(
     repository: Path,
     call: Init,
 ) -> None:
@@ -160,7 +154,7 @@ def test_a_configuration_in_pyproject_is_used_and_none_is_written_beside_it(
     assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
 
 
-def test_install_goes_to_the_configuration_and_the_workflow(repository: Path, call: Init) -> None:
+def test_install_is_written_to_configuration_and_workflow(repository: Path, call: Init) -> None:
     requirement = "ciguard-shards @ https://files.example/c.whl"
     answer = call(repository, "--yes", CIGUARD_INSTALL=requirement)
     assert "set install" not in answer.stderr
@@ -168,16 +162,14 @@ def test_install_goes_to_the_configuration_and_the_workflow(repository: Path, ca
     assert requirement in (repository / WORKFLOW).read_text("utf-8")
 
 
-def test_without_an_install_that_a_runner_can_reach_the_user_is_told(
-    repository: Path, call: Init
-) -> None:
+def test_missing_install_is_reported(repository: Path, call: Init) -> None:
     # The tests run from an editable checkout: nothing a runner could install.
     answer = call(repository, "--yes")
     assert "set install in ciguard.toml" in answer.stderr
     assert "::error::set install in ciguard.toml" in (repository / WORKFLOW).read_text("utf-8")
 
 
-def test_a_history_in_a_file_is_warned_of_and_needs_no_right_to_write(
+def test_history_file_is_a_warning_and_needs_no_write_permission(
     repository: Path, call: Init
 ) -> None:
     (repository / "ciguard.toml").write_text('[history]\nstore = "history.ciguard"\n', "utf-8")
@@ -193,7 +185,7 @@ def test_a_history_in_a_file_is_warned_of_and_needs_no_right_to_write(
     assert jobs["history"]["permissions"]["contents"] == "write"
 
 
-def test_the_remotes_default_branch_counts_more_than_the_one_checked_out(
+def test_default_branch_of_the_remote_overrides_the_current_branch(
     repository: Path, tmp_path: Path, call: Init
 ) -> None:
     origin = tmp_path / "origin"
@@ -216,7 +208,7 @@ def test_the_remotes_default_branch_counts_more_than_the_one_checked_out(
         (("master", "refs/remotes/origin/main"), "main"),
     ],
 )
-def test_a_branch_made_for_it_is_not_taken_for_the_default(
+def test_feature_branch_is_not_used_as_default_branch(
     repository: Path, branches: tuple[str, ...], taken: str, call: Init
 ) -> None:
     git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=n@example.org"]
@@ -231,7 +223,7 @@ def test_a_branch_made_for_it_is_not_taken_for_the_default(
 
 
 @pytest.mark.parametrize("place", ["repository/tests", "."])
-def test_elsewhere_than_at_the_top_of_a_repository_it_says_so(
+def test_init_outside_the_top_folder_is_an_error(
     repository: Path, tmp_path: Path, place: str, call: Init
 ) -> None:
     answer = call(tmp_path / place, "--yes", GIT_CEILING_DIRECTORIES=str(tmp_path.parent), expect=2)
@@ -243,16 +235,14 @@ def test_elsewhere_than_at_the_top_of_a_repository_it_says_so(
     assert not list(tmp_path.rglob("ciguard.toml"))
 
 
-def test_a_setup_that_is_no_list_of_steps_is_a_clear_error(repository: Path, call: Init) -> None:
+def test_setup_that_is_no_list_of_steps_is_a_usage_error(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("[workflow]\nsetup = 'make'\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
     assert answer.stderr.startswith("ciguard init: workflow.setup: expected a list")
     assert "fix:" in answer.stderr
 
 
-def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(
-    repository: Path, call: Init
-) -> None:
+def test_forks_option_adds_a_second_workflow(repository: Path, call: Init) -> None:
     forks = repository / ".github/workflows/ciguard-forks.yml"
     call(repository, "--yes")
     assert not forks.exists()
@@ -266,7 +256,7 @@ def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(
     assert "are up to date" in call(repository).stdout
 
 
-def test_suspects_are_run_again_where_that_is_asked_for(repository: Path, call: Init) -> None:
+def test_confirm_suspects_option_adds_a_job(repository: Path, call: Init) -> None:
     workflow = repository / ".github/workflows/ciguard.yml"
     call(repository, "--yes", "--confirm-suspects")
     assert "confirmed" in yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
@@ -276,9 +266,7 @@ def test_suspects_are_run_again_where_that_is_asked_for(repository: Path, call: 
     assert "are up to date" in call(repository).stdout
 
 
-def test_where_nothing_makes_a_checkout_ready_suspects_are_not_run_again(
-    repository: Path, call: Init
-) -> None:
+def test_confirm_suspects_requires_a_setup_command(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("[workflow]\nconfirm_suspects = true\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
     assert answer.stderr.startswith(

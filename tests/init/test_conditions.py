@@ -63,7 +63,7 @@ def needs_of(text: str, job: str) -> list[dict[str, Any]]:
 
 
 @every_workflow
-def test_the_report_runs_whatever_fails_before_it(text: str) -> None:
+def test_report_step_runs_whichever_step_failed(text: str) -> None:
     """Over all ends of the jobs before it, and whichever of its own steps fails."""
     conditions = read(text)["report"]
     assert conditions["if"] == "always()"
@@ -91,7 +91,7 @@ def test_the_report_runs_whatever_fails_before_it(text: str) -> None:
 
 
 @every_workflow
-def test_no_job_before_the_report_can_keep_it_from_running(text: str) -> None:
+def test_report_job_runs_after_any_job_result(text: str) -> None:
     condition = read(text)["report"]["if"]
     requested = [
         {"expression": condition, "contexts": {"needs": needs}, "status": status}
@@ -101,7 +101,7 @@ def test_no_job_before_the_report_can_keep_it_from_running(text: str) -> None:
 
 
 @every_workflow
-def test_a_leg_keeps_its_record_however_it_ends(text: str) -> None:
+def test_record_is_uploaded_whatever_the_step_result(text: str) -> None:
     conditions, steps = read(text)["legs"]["steps"], jobs(text)["legs"]["steps"]
     assert "upload-artifact" in steps[-1]["uses"]
     made_up = {
@@ -118,7 +118,7 @@ def test_a_leg_keeps_its_record_however_it_ends(text: str) -> None:
 
 
 @every_workflow
-def test_history_is_written_of_runs_that_have_a_plan(text: str) -> None:
+def test_history_job_runs_only_if_the_plan_succeeded(text: str) -> None:
     condition = read(text)["history"]["if"]
     base = {"repository": {"default_branch": "main"}}
     if "#no-'joke" in text:
@@ -135,7 +135,7 @@ def test_history_is_written_of_runs_that_have_a_plan(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORKS)
-def test_a_fork_s_run_is_told_of_however_it_ended_and_no_other(name: str) -> None:
+def test_forks_workflow_reports_only_runs_of_forks(name: str) -> None:
     condition = read(OURS[name])["report"]["if"]
     conclusions = ("success", "failure", "cancelled", "skipped", "timed_out", "action_required")
     events = {

@@ -42,7 +42,7 @@ def uses(folder: Path) -> set[str]:
     return {step["uses"] for step in steps if "uses" in step}
 
 
-def test_the_server_is_known_by_origin(repository: Path, call: Init) -> None:
+def test_enterprise_server_is_detected_from_origin(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
     assert "https://git.example is treated as a GitHub Enterprise Server" in answer.stderr
     assert load(repository, {}).workflow.artifacts == 3
@@ -64,7 +64,7 @@ def test_the_server_is_known_by_origin(repository: Path, call: Init) -> None:
         ("https://github.com/o/shop", "artifacts = 3", True),
     ],
 )
-def test_what_is_configured_goes_before_what_origin_tells(
+def test_configured_artifact_version_overrides_origin(
     repository: Path, origin: str, configured: str, local: bool, call: Init
 ) -> None:
     subprocess.run(
@@ -77,7 +77,7 @@ def test_what_is_configured_goes_before_what_origin_tells(
 
 
 @pytest.mark.parametrize("words", [(), ("--static",), ("--checkpoint", "15m")])
-def test_actionlint_and_zizmor_find_nothing(
+def test_workflow_passes_actionlint_and_zizmor(
     repository: Path, words: tuple[str, ...], call: Init
 ) -> None:
     call(repository, "--yes", *words)

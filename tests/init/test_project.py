@@ -19,13 +19,11 @@ PATTERNS = {"unitary": ("check_*.py",), "spinner": ("*.spin", "specs/*.txt"), "c
         ([], ("", 0)),
     ],
 )
-def test_the_framework_with_most_files_is_recognised(
-    files: list[str], expected: tuple[str, int]
-) -> None:
+def test_framework_with_most_files_is_detected(files: list[str], expected: tuple[str, int]) -> None:
     assert detect_framework(files, PATTERNS) == expected
 
 
-def test_without_any_framework_none_is_recognised() -> None:
+def test_no_framework_is_detected_without_patterns() -> None:
     assert detect_framework(["a"], {}) == ("", 0)
 
 
@@ -38,7 +36,7 @@ def test_without_any_framework_none_is_recognised() -> None:
         ("TEST_B.py", "test_*.py", False),
     ],
 )
-def test_a_pattern_without_a_folder_holds_anywhere(path: str, pattern: str, expected: bool) -> None:
+def test_pattern_without_a_folder_matches_anywhere(path: str, pattern: str, expected: bool) -> None:
     assert matches(path, pattern) is expected
 
 
@@ -67,11 +65,13 @@ dev = ["ruff"]
         ({"pyproject.toml": PYPROJECT.replace("test =", "qa =")}, "-e . --group dev unitary"),
     ],
 )
-def test_one_line_installs_what_the_project_declares(texts: dict[str, str], installed: str) -> None:
+def test_suggested_setup_installs_the_declared_dependencies(
+    texts: dict[str, str], installed: str
+) -> None:
     python, install = yaml.safe_load(suggested_setup(texts, "unitary", "3.11"))
     assert python["with"] == {"python-version": "3.11"}
     assert install == {"run": f"python -m pip install {installed}"}
 
 
-def test_with_nothing_to_install_there_is_no_such_step() -> None:
+def test_no_install_step_without_dependencies() -> None:
     assert len(yaml.safe_load(suggested_setup({}, "", "3.11"))) == 1

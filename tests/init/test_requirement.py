@@ -25,7 +25,7 @@ GIT = {"vcs": "git", "requested_revision": "main", "commit_id": "0123abcd"}
         ),
     ],
 )
-def test_an_installation_from_version_control_is_named_by_its_commit(
+def test_vcs_installation_gives_a_requirement_with_its_commit(
     origin: dict[str, object], url: str
 ) -> None:
     requirement = Requirement(direct_requirement(json.dumps(origin)))
@@ -42,5 +42,5 @@ def test_an_installation_from_version_control_is_named_by_its_commit(
         {"url": "https://files.example/ciguard_shards-1-py3-none-any.whl", "archive_info": {}},
     ],
 )
-def test_anything_else_is_not_guessed(origin: dict[str, object] | None) -> None:
+def test_other_installations_give_no_requirement(origin: dict[str, object] | None) -> None:
     assert direct_requirement(None if origin is None else json.dumps(origin)) == ""

@@ -102,24 +102,24 @@ def run_linter(
 
 
 @every_case
-def test_actionlint_finds_nothing(text: str, tmp_path: Path) -> None:
+def test_workflows_pass_actionlint(text: str, tmp_path: Path) -> None:
     answer = run_linter("actionlint", tmp_path, text, "-no-color", "-shellcheck=", "-pyflakes=")
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_actionlint_would_find_something(tmp_path: Path) -> None:
+def test_actionlint_detects_a_spoilt_workflow(tmp_path: Path) -> None:
     answer = run_linter("actionlint", tmp_path, SPOILT, "-no-color")
     assert answer.returncode == 1
     assert "fail-fats" in answer.stdout
 
 
 @every_case
-def test_zizmor_finds_nothing(text: str, tmp_path: Path) -> None:
+def test_workflows_pass_zizmor(text: str, tmp_path: Path) -> None:
     answer = run_linter("zizmor", tmp_path, text, "--offline", "--no-progress", "--persona=regular")
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_zizmor_would_find_something(tmp_path: Path) -> None:
+def test_zizmor_detects_a_template_injection(tmp_path: Path) -> None:
     leaky = CASES["plain"].replace('--shard "$SHARD"', "--shard ${{ github.head_ref }}")
     assert leaky != CASES["plain"]
     answer = run_linter("zizmor", tmp_path, leaky, "--offline", "--no-progress")
@@ -144,12 +144,12 @@ def run_github_parser(*requests: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
-def test_githubs_own_parser_finds_nothing() -> None:
+def test_workflows_pass_the_github_parser() -> None:
     answers = run_github_parser(*({"workflow": text} for text in CASES.values()))
     assert [answer["errors"] for answer in answers] == [[] for _ in CASES]
 
 
-def test_githubs_own_parser_would_find_something() -> None:
+def test_github_parser_detects_a_spoilt_workflow() -> None:
     (answer,) = run_github_parser({"workflow": SPOILT})
     assert "fail-fats" in answer["errors"][0]
 
@@ -194,7 +194,7 @@ def jobs(text: str) -> dict[str, Any]:
     return found
 
 
-def test_permissions_are_the_least_that_each_job_needs() -> None:
+def test_permissions_of_each_job_are_minimal() -> None:
     assert yaml.safe_load(CASES["plain"])["permissions"] == {}
     assert {name: job["permissions"] for name, job in jobs(CASES["plain"]).items()} == {
         "plan": {"contents": "read"},
@@ -211,7 +211,7 @@ def test_permissions_are_the_least_that_each_job_needs() -> None:
 
 
 @pytest.mark.parametrize("name", ["confirm", "static with confirm"])
-def test_what_runs_the_pull_request_s_code_again_may_write_nothing(name: str) -> None:
+def test_confirm_job_has_no_write_permission(name: str) -> None:
     confirm, confirmed = (jobs(CASES[name])[one] for one in ("confirm", "confirmed"))
     assert confirm["permissions"] == {"actions": "read", "contents": "read"}
     (step,) = (one for one in confirm["steps"] if "experiment" in one.get("run", ""))
@@ -220,7 +220,7 @@ def test_what_runs_the_pull_request_s_code_again_may_write_nothing(name: str) ->
     assert jobs(CASES["plain"]).keys() == jobs(CASES["confirm"]).keys() - {"confirm", "confirmed"}
 
 
-def test_the_workflow_for_forks_runs_nothing_of_theirs() -> None:
+def test_forks_workflow_runs_no_code_of_the_fork() -> None:
     (job,) = jobs(CASES["forks"]).values()
     assert yaml.safe_load(CASES["forks"])["permissions"] == {}
     assert "head_repository.full_name != github.repository" in job["if"]
@@ -238,7 +238,7 @@ def test_the_workflow_for_forks_runs_nothing_of_theirs() -> None:
     }
 
 
-def test_set_up_steps_are_kept_as_they_are_before_the_tests() -> None:
+def test_setup_steps_precede_the_tests_unchanged() -> None:
     steps = yaml.safe_load(SETUP)
     for name, follower in (("plan", "Plan"), ("legs", "Run the shard")):
         found = jobs(CASES["set-up steps"])[name]["steps"]
@@ -248,7 +248,7 @@ def test_set_up_steps_are_kept_as_they_are_before_the_tests() -> None:
     assert CASES["set-up steps"].count("indented") == 2
 
 
-def test_a_leg_installs_nothing_of_ours_and_replaces_its_shell() -> None:
+def test_leg_does_not_install_ciguard_and_replaces_its_shell() -> None:
     legs = jobs(CASES["plain"])["legs"]
     assert "pip install" not in json.dumps(legs)
     (run,) = [step["run"] for step in legs["steps"] if "run" in step]
@@ -256,7 +256,7 @@ def test_a_leg_installs_nothing_of_ours_and_replaces_its_shell() -> None:
     assert legs["strategy"]["fail-fast"] is False
 
 
-def test_the_step_limit_lies_below_the_job_limit_and_the_record_is_always_kept() -> None:
+def test_leg_has_step_and_job_timeouts_and_always_uploads() -> None:
     legs = jobs(CASES["plain"])["legs"]
     *_, run, upload = legs["steps"]
     assert legs["timeout-minutes"] == "${{ matrix.timeout_minutes }}"
@@ -265,7 +265,7 @@ def test_the_step_limit_lies_below_the_job_limit_and_the_record_is_always_kept()
     assert upload["with"]["name"].endswith("-${{ matrix.shard }}-${{ github.run_attempt }}")
 
 
-def test_the_parts_of_a_leg_end_at_checkpoints_and_the_last_one_at_the_end() -> None:
+def test_parts_of_a_leg_end_at_checkpoints_except_the_last() -> None:
     steps = jobs(CASES["checkpoints"])["legs"]["steps"]
     runs = [step for step in steps if "run" in step]
     assert [step["name"] for step in runs] == [
@@ -286,21 +286,21 @@ def test_the_parts_of_a_leg_end_at_checkpoints_and_the_last_one_at_the_end() -> 
 
 
 @pytest.mark.parametrize(("every_s", "parts"), [(900.0, 3), (901.0, 3), (2699.0, 2), (135.0, 20)])
-def test_as_many_parts_as_the_limit_has_room_for(every_s: float, parts: int) -> None:
+def test_number_of_parts_follows_from_limit_and_interval(every_s: float, parts: int) -> None:
     assert count_checkpoint_steps(every_s, 2700.0) == parts
 
 
 @pytest.mark.parametrize(
     ("every_s", "what"), [(2700.0, "no step would end there"), (134.0, "21 steps in a job")]
 )
-def test_a_checkpoint_that_cuts_nothing_or_too_much_is_refused(every_s: float, what: str) -> None:
+def test_checkpoint_interval_out_of_range_is_rejected(every_s: float, what: str) -> None:
     with pytest.raises(UsageError, match=what) as caught:
         count_checkpoint_steps(every_s, 2700.0)
     assert caught.value.fix == "take at least 135 s and less than 2700 s"
 
 
 @every_case
-def test_every_action_is_pinned_and_every_download_finds_earlier_attempts(text: str) -> None:
+def test_actions_are_pinned_and_downloads_include_earlier_attempts(text: str) -> None:
     for job in jobs(text).values():
         for step in job["steps"]:
             assert re.search(r"@[0-9a-f]{40}$", step.get("uses", "@" + "0" * 40))
@@ -313,7 +313,7 @@ def test_every_action_is_pinned_and_every_download_finds_earlier_attempts(text: 
 
 
 @every_case
-def test_the_report_has_the_base_s_policy_in_its_checkout(text: str) -> None:
+def test_report_job_fetches_the_base_commit(text: str) -> None:
     deep = {
         name: step["with"].get("fetch-depth")
         for name, job in jobs(text).items()
@@ -327,13 +327,13 @@ def test_the_report_has_the_base_s_policy_in_its_checkout(text: str) -> None:
     )
 
 
-def test_our_own_workflow_uses_the_pins_of_the_generated_one() -> None:
+def test_repository_workflow_uses_the_generated_action_pins() -> None:
     pins = set(ACTIONS.values())
     used = re.findall(r"uses: (.+)", CASES["our own"] + CASES["plain"])
     assert set(used) <= pins
 
 
-def test_without_an_install_the_step_fails_with_the_words_to_act_on(tmp_path: Path) -> None:
+def test_missing_install_fails_the_step_with_a_fix(tmp_path: Path) -> None:
     steps = jobs(CASES["no install known"])["plan"]["steps"]
     (script,) = [step["run"] for step in steps if step.get("name") == "Install ciguard"]
     answer = subprocess.run(
@@ -344,7 +344,7 @@ def test_without_an_install_the_step_fails_with_the_words_to_act_on(tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", CASES.values(), ids=CASES)
-def test_nothing_installs_the_other_program_of_that_name(text: str) -> None:
+def test_workflows_never_install_the_unrelated_ciguard_package(text: str) -> None:
     assert not re.search(r"pip install[^\n]*\bciguard\b(?!-shards)", text)
 
 

@@ -69,13 +69,13 @@ def test_a_failed_case_without_a_result_in_the_last_process_stays_failed() -> No
     assert flaky_cases(*tries) == ["y"], "the case that failed has no final result"
 
 
-def test_a_failure_is_one_of_its_own_case() -> None:
+def test_failure_counts_for_the_failed_case_only() -> None:
     tries = (result("x", 1, "failed"), result("y"), result("x", 2), result("y", 2))
     assert flaky_cases(*tries) == ["x"]
     assert final_results(tries).failed_attempts == {tries[0].key: 1}
 
 
-def test_in_one_process_each_case_has_its_own_last_try() -> None:
+def test_last_try_is_per_case_within_a_process() -> None:
     tries = (result("x", 1, "failed"), result("x", 1, try_number=2), result("y"))
     found = resolve_attempts(tries)
     assert found.cases == (tries[1], tries[2])
@@ -95,13 +95,13 @@ def test_a_pass_after_an_out_of_memory_retry_is_not_flaky(ending: str) -> None:
     assert (bad.status, bad.is_flaky, bad.passed_after_oom) == ("bad", False, False)
 
 
-def test_predecessors_and_what_the_leg_stopped_are_not_flaky() -> None:
+def test_repeated_predecessors_and_stopped_units_are_not_flaky() -> None:
     for first in (result("a"), result("a", 1, "skipped"), died(1, "deadline")):
         found = resolve_attempts([first, result("a", 2, try_number=2)])
         assert (found.status, found.failures) == ("good", ())
 
 
-def test_what_a_plugin_executed_again_until_it_passed_is_flaky() -> None:
+def test_unit_that_passed_after_plugin_reruns_is_flaky() -> None:
     rerun = result("a", reruns=2, message="1 != 2")
     found = resolve_attempts([rerun])
     assert found.failures == (replace(rerun, outcome="failed"),)
@@ -112,7 +112,7 @@ def test_what_a_plugin_executed_again_until_it_passed_is_flaky() -> None:
     assert not resolve_attempts([result("a", 1, "failed", reruns=2)]).is_flaky
 
 
-def test_a_unit_is_unfinished_where_its_last_attempt_has_no_verdict() -> None:
+def test_unit_is_unfinished_if_its_last_attempt_has_no_verdict() -> None:
     assert resolve_attempts([died(1, "deadline")]).status == "unfinished"
     assert resolve_attempts([result("a", 1, "failed"), died(2, "cancelled")]).status == "unfinished"
     assert resolve_attempts([result("a")], last_start=1).status == "good"
@@ -138,14 +138,14 @@ def test_a_skip_after_a_failure_is_flaky() -> None:
         (("passed", "deadline"), ("died", "deadline")),
     ],
 )
-def test_of_two_claims_to_one_attempt_the_worse_counts(better: Any, worse: Any) -> None:
+def test_worse_of_contradicting_results_counts(better: Any, worse: Any) -> None:
     pair = [result("a", 1, outcome, ending=ending) for outcome, ending in (better, worse)]
     assert resolve_attempts(pair).cases == (pair[1],)
     assert resolve_attempts(pair[::-1]).cases == (pair[1],)
     assert resolve_attempts(pair).failures == ()
 
 
-def test_severity_tells_all_words_apart_and_ranks_by_status() -> None:
+def test_severity_is_unique_and_ordered_by_status() -> None:
     words = [Result("a", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
     ranked = sorted(words, key=severity)
     assert len(set(map(severity, words))) == len(words)
@@ -153,7 +153,7 @@ def test_severity_tells_all_words_apart_and_ranks_by_status() -> None:
     assert statuses == sorted(statuses, key=("good", "bad", "unfinished").index)
 
 
-def test_units_are_told_apart_by_suite_and_variant() -> None:
+def test_units_are_distinguished_by_suite_and_variant() -> None:
     found = resolve_units(
         [Result("a", "failed", process=1), Result("a", "passed", variant="x", process=1)],
         last_starts([StartLine("a", process=2), StartLine("a", process=1)]),
@@ -185,7 +185,7 @@ def comparable(found: UnitResult) -> tuple[Any, ...]:
 
 
 @given(st.lists(RESULTS, min_size=1, max_size=8), st.randoms(use_true_random=False))
-def test_the_order_of_results_tells_nothing(results: Sequence[Result], dice: Any) -> None:
+def test_order_of_results_is_irrelevant(results: Sequence[Result], dice: Any) -> None:
     mixed = list(results)
     dice.shuffle(mixed)
     assert comparable(resolve_attempts(mixed)) == comparable(resolve_attempts(results))
@@ -193,7 +193,7 @@ def test_the_order_of_results_tells_nothing(results: Sequence[Result], dice: Any
 
 
 @given(st.lists(RESULTS, min_size=1, max_size=8), st.none() | st.integers(0, 4))
-def test_what_holds_of_every_unit(results: Sequence[Result], last_start: int | None) -> None:
+def test_invariants_of_every_unit(results: Sequence[Result], last_start: int | None) -> None:
     found = resolve_attempts(results, last_start)
     assert found.cases
     assert len({one.key for one in found.cases}) == len(found.cases)

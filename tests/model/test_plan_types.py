@@ -25,7 +25,9 @@ from ciguard.model import Suite, repository_path
         (".", ".", ""),
     ],
 )
-def test_a_file_is_named_from_the_repository_s_root(cwd: str, file: str | None, path: str) -> None:
+def test_file_path_is_relative_to_the_repository_root(
+    cwd: str, file: str | None, path: str
+) -> None:
     suites = {"unit": Suite("pytest", ("pytest",), cwd=cwd)}
     assert repository_path(suites, "unit", file) == path
     assert repository_path(suites, "of no plan", "a.py") == "a.py"

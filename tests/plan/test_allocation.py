@@ -32,20 +32,20 @@ def unit(name: str, wall_s: float, peak: int | None = None, retained: int = 0) -
     return PlannedUnit(name, "", "", wall_s, size, retained * MIB)
 
 
-def test_one_process_takes_its_set_up_and_the_sum_of_its_units() -> None:
+def test_one_process_takes_its_setup_plus_its_units() -> None:
     wall_s, peak_bytes = simulate(shard(unit("a", 1.0, 50), unit("b", 2.0, 70)))
     assert wall_s == 6.0
     assert peak_bytes == 170 * MIB
 
 
-def test_every_process_ends_as_well_as_it_starts() -> None:
+def test_every_process_has_setup_and_teardown() -> None:
     suites = {"": replace(suite(3.0, 100 * MIB), teardown_s=0.5)}
     units = [unit(name, 1.0, 300, 300) for name in "abcd"]
     wall_s, _ = simulate(shard(*units, budget_bytes=1024 * MIB), suites)
     assert wall_s == 2 * 3.5 + 4.0
 
 
-def test_two_processes_share_the_time_and_add_their_peaks() -> None:
+def test_two_processes_split_the_time_and_add_their_peaks() -> None:
     wall_s, peak_bytes = simulate(shard(unit("a", 4.0, 50), unit("b", 4.0, 70), processes=2))
     assert wall_s == 7.0
     assert peak_bytes == (150 + 170) * MIB
@@ -59,14 +59,14 @@ def test_a_leak_costs_a_second_process() -> None:
     assert peak_bytes <= 1024 * MIB
 
 
-def test_units_that_do_not_fit_side_by_side_run_one_after_the_other() -> None:
+def test_units_that_exceed_the_budget_together_run_in_sequence() -> None:
     units = [unit("a", 5.0, 700), unit("b", 5.0, 700)]
     wall_s, peak_bytes = simulate(shard(*units, processes=2, budget_bytes=1024 * MIB))
     assert wall_s == 16.0
     assert peak_bytes == 800 * MIB
 
 
-def test_what_nobody_measured_counts_as_the_policy_takes_it() -> None:
+def test_unmeasured_memory_uses_the_default_of_the_policy() -> None:
     _, peak_bytes = simulate(shard(unit("a", 1.0)), {"": suite()})
     assert peak_bytes == UNKNOWN_BASE_BYTES + UNKNOWN_DELTA_BYTES
 

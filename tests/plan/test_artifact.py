@@ -21,7 +21,7 @@ def names() -> set[str]:
         return set(archive.namelist())
 
 
-def test_it_holds_what_a_leg_needs_and_nothing_else() -> None:
+def test_pyz_contains_only_the_modules_that_a_leg_needs() -> None:
     found = names()
     folder = Path(str(PACKAGE))
     complete = {
@@ -56,13 +56,13 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
     assert one == other
 
 
-def test_one_changed_source_gives_other_bytes() -> None:
+def test_changed_source_changes_the_pyz() -> None:
     contents = members(PACKAGE)
     changed = {**contents, "ciguard/errors.py": contents["ciguard/errors.py"] + b"\n"}
     assert zipped(contents) != zipped(changed)
 
 
-def test_it_is_small_and_runs_without_anything_installed(tmp_path: Path) -> None:
+def test_pyz_is_small_and_runs_without_dependencies(tmp_path: Path) -> None:
     program = tmp_path / PROGRAM
     program.write_bytes(zipped(members(PACKAGE)))
     assert program.stat().st_size < LARGEST_BYTES
@@ -76,7 +76,7 @@ def test_it_is_small_and_runs_without_anything_installed(tmp_path: Path) -> None
     assert "--shard KEY" in done.stdout
 
 
-def test_the_artifact_has_a_name_that_github_takes() -> None:
+def test_artifact_name_is_valid_on_github() -> None:
     name = artifact_name("0123456789ab", 2)
     assert name == "ciguard-plan-0123456789ab-2"
     assert not re.search(r'[":<>|*?\r\n\\/]', name)

@@ -47,7 +47,7 @@ def test_the_same_units_stay_in_their_shards() -> None:
     assert rerun.base == before.id
 
 
-def test_what_must_move_is_listed() -> None:
+def test_moved_units_are_listed() -> None:
     before = planned(WALLS_S, group="none", shards=4).plan
     longest = before.shards[0].units
     slower = {
@@ -63,7 +63,7 @@ def test_what_must_move_is_listed() -> None:
     assert rerun.gap < 0.06
 
 
-def test_shards_of_several_commands_are_each_kept() -> None:
+def test_shards_of_several_commands_are_stable() -> None:
     suites = {"one": suite(), "two": replace(suite(), command=("other",))}
     pairs = [
         (InventoryUnit(unit, name), wall_s) for name in suites for unit, wall_s in WALLS_S.items()
@@ -81,7 +81,7 @@ def test_shards_of_several_commands_are_each_kept() -> None:
     assert rerun.moved_units == ()
 
 
-def test_a_command_keeps_shards_that_lie_around_those_of_another() -> None:
+def test_interleaved_shards_of_two_commands_are_stable() -> None:
     """Shard 05 came later, behind those of the other command."""
     suites = {"one": suite(), "two": replace(suite(), command=("other",))}
 
@@ -102,7 +102,7 @@ def test_a_command_keeps_shards_that_lie_around_those_of_another() -> None:
     assert made(31, grown).moved_units == ()
 
 
-def test_one_shard_more_than_needed_is_kept() -> None:
+def test_one_surplus_shard_of_the_base_is_retained() -> None:
     before = planned(WALLS_S, group="none", shards=13).plan
     fresh = planned(WALLS_S, group="none", target_wall_s=50.0).plan
     rerun = planned(WALLS_S, group="none", target_wall_s=50.0, base=from_plan(before)).plan
@@ -111,7 +111,7 @@ def test_one_shard_more_than_needed_is_kept() -> None:
     assert rerun.moved_units == ()
 
 
-def test_units_of_one_plan_only_have_not_moved() -> None:
+def test_units_in_only_one_plan_are_not_moved() -> None:
     base = BasePlan(
         "x", (BaseShard("01", "linux", (UnitKey("", "", "gone"), UnitKey("", "", "a"))),)
     )
@@ -121,7 +121,7 @@ def test_units_of_one_plan_only_have_not_moved() -> None:
     assert moved(other_shard, shards) == (MovedUnit("a", "07", "01"),)
 
 
-def test_the_newest_complete_run_is_a_base_too() -> None:
+def test_newest_complete_run_serves_as_base() -> None:
     rows = [("a", 0, 1.0), ("b|1", 0, 1.0), ("b|2", 0, 1.0), ("a", 1, 1.0)]
     reported = history(rows)
     assert from_history(reported) is None, "each run has a leg that did not end"
@@ -156,14 +156,14 @@ def test_one_suite_that_grows_does_not_renumber_another() -> None:
     assert not [one for one in after.moved_units if one.suite == "two"]
 
 
-def test_a_suite_that_is_spread_over_many_shards_is_kept_or_made_anew_in_time() -> None:
+def test_large_change_of_shard_count_is_planned_in_bounded_time() -> None:
     units = {f"t{number:05}": 1.0 + number % 5 for number in range(8000)}
     before = planned(units, group="none", shards=1).plan
     after = planned(units, group="none", shards=64, base=from_plan(before)).plan
     assert after.gap < 0.05
 
 
-def test_the_base_s_count_comes_from_its_plan_or_from_the_history() -> None:
+def test_base_count_comes_from_the_base_plan_or_the_history() -> None:
     plan = planned(WALLS_S, group="none", shards=4).plan
     assert base_count_of_plan(plan) == BaseCount(40, f"plan {plan.id}", collected=40)
     legs = tuple(HistoryLeg(f"0{n}", complete=True, units_planned=n) for n in (1, 2))

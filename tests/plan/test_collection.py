@@ -24,7 +24,7 @@ def write(folder: Path, **texts: str) -> None:
         (folder / f"{name}.py").write_text(text, "utf-8")
 
 
-def test_units_come_in_the_frameworks_order_with_their_files(tmp_path: Path) -> None:
+def test_units_are_in_collection_order_with_their_files(tmp_path: Path) -> None:
     write(tmp_path / "sub", test_b="def test_2(): pass\ndef test_1(): pass\n")
     suite = Suite(DEFAULT, PYTHON, cwd="sub", variants={"": Variant()})
     listing = collect_units(framework(DEFAULT), suite, "", tmp_path, clean_environment())
@@ -33,14 +33,14 @@ def test_units_come_in_the_frameworks_order_with_their_files(tmp_path: Path) -> 
     assert {unit.file for unit in listing.units} == {"sub/test_b.py"}
 
 
-def test_a_listing_that_fails_is_an_error_and_never_fewer_units(tmp_path: Path) -> None:
+def test_failed_listing_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, test_a="import nowhere\n", test_b="def test(): pass\n")
     suite = Suite(DEFAULT, PYTHON, variants={"": Variant()})
     listing = collect_units(framework(DEFAULT), suite, "", tmp_path, clean_environment())
     assert any("nowhere" in error for error in listing.errors)
 
 
-def test_what_a_listing_says_on_stderr_is_told(tmp_path: Path) -> None:
+def test_stderr_of_a_failed_listing_is_reported(tmp_path: Path) -> None:
     program = "import sys; print('a'); print('it broke', file=sys.stderr); sys.exit(3)"
     suite = Suite("command", ("x",), list_command=(sys.executable, "-c", program))
     listing = collect_units(framework("command"), suite, "", tmp_path, clean_environment())
@@ -48,7 +48,7 @@ def test_what_a_listing_says_on_stderr_is_told(tmp_path: Path) -> None:
     assert listing.errors[-1] == "it said on stderr:\nit broke"
 
 
-def test_the_environment_is_that_of_a_leg(tmp_path: Path) -> None:
+def test_listing_uses_the_environment_of_a_leg(tmp_path: Path) -> None:
     program = "import os; print(os.environ['A'] + os.environ['B'] + os.getcwd()[-3:])"
     suite = Suite(
         "command",
@@ -72,12 +72,14 @@ def test_the_environment_is_that_of_a_leg(tmp_path: Path) -> None:
         (Suite("command", ("x",), cwd="no", list_command=("true",)), "cannot be started"),
     ],
 )
-def test_what_cannot_be_started_is_said(suite: Suite, output: str, tmp_path: Path) -> None:
+def test_list_command_that_cannot_start_is_an_error(
+    suite: Suite, output: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=output):
         collect_units(framework("command"), suite, "", tmp_path, clean_environment())
 
 
-def test_files_are_found_where_tests_live_and_nowhere_else(tmp_path: Path) -> None:
+def test_collection_skips_hidden_and_vendored_folders(tmp_path: Path) -> None:
     for place in ("", "a/b", ".git", ".venv/lib", "node_modules/x", "env/lib", "__pycache__"):
         write(tmp_path / "p" / place, test_x="", helper="", x_test="")
     (tmp_path / "p" / "env" / "pyvenv.cfg").touch()
@@ -91,7 +93,7 @@ def test_files_are_found_where_tests_live_and_nowhere_else(tmp_path: Path) -> No
     assert matching_files(("*",), tmp_path / "p" / "a", ".")[0] == "b/helper.py"
 
 
-def test_the_code_that_is_listed_never_sees_the_token(tmp_path: Path) -> None:
+def test_listing_has_no_token_in_its_environment(tmp_path: Path) -> None:
     write(
         tmp_path, test_a="import os\nassert 'token' not in os.environ.values()\ndef test(): pass\n"
     )
@@ -101,14 +103,14 @@ def test_the_code_that_is_listed_never_sees_the_token(tmp_path: Path) -> None:
     assert [unit.unit for unit in listing.units] == ["test_a.py::test"]
 
 
-def test_an_id_of_two_lines_is_refused_where_ids_go_one_a_line() -> None:
+def test_multiline_id_is_rejected_for_line_based_frameworks() -> None:
     suites = {name: Suite(name, ("x",)) for name in ("command", DEFAULT)}
     reject_multiline_ids([InventoryUnit("a\nb", DEFAULT)], suites, "units.json")
     with pytest.raises(InputError, match=r"units.json: a\\nb: its framework takes ids one a line"):
         reject_multiline_ids([InventoryUnit("a\nb", "command")], suites, "units.json")
 
 
-def test_collecting_leaves_coverage_data_alone(tmp_path: Path) -> None:
+def test_collection_does_not_change_coverage_data(tmp_path: Path) -> None:
     """pytest-cov in the project's own options erases the data of the last real run."""
     write(tmp_path, test_a="def test(): pass\n")
     (tmp_path / f"{DEFAULT}.ini").write_text(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
 
 
-def test_without_configuration_it_collects_what_is_there(project: Path, ciguard: Ciguard) -> None:
+def test_plan_without_configuration_collects_all_tests(project: Path, ciguard: Ciguard) -> None:
     plan = plan_of(ciguard("plan", "--shards", "2", "--format", "json", cwd=project).stdout)
     expected = subprocess.run(
         ["python", "-m", "pytest", "--collect-only", "-q"],
@@ -42,7 +42,7 @@ def test_without_configuration_it_collects_what_is_there(project: Path, ciguard:
     assert plan["repository"] is None
 
 
-def test_units_keep_the_order_of_collection(project: Path, ciguard: Ciguard) -> None:
+def test_units_are_in_collection_order(project: Path, ciguard: Ciguard) -> None:
     plan = plan_of(ciguard("plan", "--shards", "1", "--format", "json", cwd=project).stdout)
     assert ids(plan)[-2:] == ["tests/test_a.py::TestC::test_2", "tests/test_a.py::TestC::test_1"]
 
@@ -79,7 +79,7 @@ def test_an_inventory_in_any_order_gives_the_same_bytes(tmp_path: Path, ciguard:
     assert one == other
 
 
-def test_ids_of_any_kind_survive(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_unusual_ids_survive_planning(tmp_path: Path, ciguard: Ciguard) -> None:
     names = ["a\nb", "quote\"s'", "😀", "x" * 5000, "::", "t[a::b/c]", "\u2028", "-o"]
     packed = gzip.compress(json.dumps([{"unit": name} for name in names]).encode())
     (tmp_path / "units.json.gz").write_bytes(packed)
@@ -90,7 +90,7 @@ def test_ids_of_any_kind_survive(tmp_path: Path, ciguard: Ciguard) -> None:
 
 
 @pytest.mark.parametrize(("count", "form"), [(30, list), (COLUMNS_FROM, dict)])
-def test_what_is_written_keeps_the_published_schema(
+def test_written_plan_conforms_to_the_published_schema(
     count: int, form: type, tmp_path: Path, ciguard: Ciguard
 ) -> None:
     text = "\n".join(f"tests/test_{n % 99}.py::test_{n}" for n in range(count))
@@ -113,12 +113,12 @@ def test_artifact_and_output_hold_the_same_plan(listed: Path, ciguard: Ciguard) 
     assert (folder / "ciguard-run.pyz").read_bytes() == first
 
 
-def test_a_dash_is_stdout(listed: Path, ciguard: Ciguard) -> None:
+def test_dash_means_stdout(listed: Path, ciguard: Ciguard) -> None:
     done = ciguard("plan", "--inventory", "units.txt", *NONE, "-o", "-", cwd=listed)
     assert len(ids(plan_of(done.stdout))) == 30
 
 
-def test_a_place_that_cannot_be_written_is_said(listed: Path, ciguard: Ciguard) -> None:
+def test_unwritable_output_path_is_an_error(listed: Path, ciguard: Ciguard) -> None:
     (listed / "file").write_text("")
     done = ciguard(
         *("plan", "--inventory", "units.txt", *NONE, "-o", "file/plan.json"), cwd=listed, expect=3
@@ -127,7 +127,7 @@ def test_a_place_that_cannot_be_written_is_said(listed: Path, ciguard: Ciguard) 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_read_only_is_said(listed: Path, ciguard: Ciguard) -> None:
+def test_read_only_folder_is_an_error(listed: Path, ciguard: Ciguard) -> None:
     folder = listed / "locked"
     folder.mkdir()
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
@@ -139,7 +139,7 @@ def test_a_folder_that_is_read_only_is_said(listed: Path, ciguard: Ciguard) -> N
     assert "locked/plan.json: cannot be written" in done.stderr
 
 
-def test_the_workflow_gets_its_outputs_and_its_summary(listed: Path, ciguard: Ciguard) -> None:
+def test_github_option_writes_outputs_and_summary(listed: Path, ciguard: Ciguard) -> None:
     sha = "a" * 40
     (listed / "outputs").write_text("before=1\n")
     done = ciguard(
@@ -184,7 +184,9 @@ def test_the_workflow_gets_its_outputs_and_its_summary(listed: Path, ciguard: Ci
         ("json", "{"),
     ],
 )
-def test_a_plan_is_printed_as_wanted(listed: Path, ciguard: Ciguard, form: str, begin: str) -> None:
+def test_plan_is_printed_in_each_format(
+    listed: Path, ciguard: Ciguard, form: str, begin: str
+) -> None:
     words = ("plan", "--inventory", "units.txt", *NONE, "--dry-run", "--format", form)
     assert ciguard(*words, cwd=listed).stdout.lower().startswith(begin.lower())
 
@@ -200,7 +202,7 @@ def test_a_dry_run_writes_nothing(listed: Path, ciguard: Ciguard) -> None:
     assert "--dry-run: nothing is written" in refused.stderr
 
 
-def test_a_unit_is_explained(listed: Path, ciguard: Ciguard) -> None:
+def test_explain_option_prints_a_unit(listed: Path, ciguard: Ciguard) -> None:
     unit = (listed / "units.txt").read_text().splitlines()[0]
     words = ("plan", "--inventory", "units.txt", *NONE, "--explain")
     done = ciguard(*words, unit, cwd=listed)
@@ -209,7 +211,7 @@ def test_a_unit_is_explained(listed: Path, ciguard: Ciguard) -> None:
     ciguard(*words, "no such unit", cwd=listed, expect=3)
 
 
-def test_a_base_plan_keeps_units_where_they_are(listed: Path, ciguard: Ciguard) -> None:
+def test_base_plan_option_retains_unit_placement(listed: Path, ciguard: Ciguard) -> None:
     words = ("plan", "--inventory", "units.txt", *NONE, "--group", "none", "--format", "json")
     before = plan_of(ciguard(*words, "--shards", "3", cwd=listed).stdout)
     (listed / "base.json").write_text(json.dumps(before))
@@ -221,7 +223,7 @@ def test_a_base_plan_keeps_units_where_they_are(listed: Path, ciguard: Ciguard) 
     assert "base.json: no plan" in refused.stderr
 
 
-def test_what_a_plan_says_can_be_run(project: Path, ciguard: Ciguard) -> None:
+def test_every_planned_unit_runs(project: Path, ciguard: Ciguard) -> None:
     """The plan's own program, run as a leg runs it, records every planned unit as passed."""
     ciguard("plan", *NONE, "--shards", "2", "--artifact", "art", cwd=project)
     plan = json.loads((project / "art" / "plan.json").read_bytes())

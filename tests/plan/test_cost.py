@@ -21,7 +21,7 @@ def test_jobs_over_the_cap_wait(
     assert run_wall_s(walls_s, concurrency) == expected
 
 
-def test_each_job_is_billed_in_whole_minutes_with_its_set_up() -> None:
+def test_each_job_is_billed_in_whole_minutes_including_setup() -> None:
     pool = Pool("ubuntu-latest", usd_per_minute=0.5, setup_s=30.0, concurrency=1)
     assert cost_of([29.0, 31.0, 90.0], pool) == ShardCountOption(
         3, 29 + 31 + 90 + 90.0, 1 + 2 + 2, 2.5
@@ -29,7 +29,7 @@ def test_each_job_is_billed_in_whole_minutes_with_its_set_up() -> None:
     assert cost_of([0.0], Pool("mine")) == ShardCountOption(1, 0.0, 1, None)
 
 
-def test_pools_run_side_by_side_and_one_without_a_price_leaves_none() -> None:
+def test_pools_run_in_parallel_and_a_missing_price_gives_no_cost() -> None:
     pools = {"a": Pool("a", usd_per_minute=0.25), "b": Pool("b", usd_per_minute=1.0)}
     walls_s = {"a": [60.0, 120.0], "b": [30.0]}
     assert option(walls_s, pools, chosen=True) == ShardCountOption(3, 120.0, 4, 1.75, chosen=True)

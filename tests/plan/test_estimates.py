@@ -50,7 +50,7 @@ def timed(rows: tuple[tuple[int, float], ...] | list[tuple[int, float]], count: 
     return of(past(*((unit, wall_s, NAN, False) for unit, wall_s in rows)), count)
 
 
-def test_without_any_history_all_are_equal_and_unknown() -> None:
+def test_estimates_without_history_are_equal() -> None:
     found = of(no_observations(), 3)
     assert found.wall_s.tolist() == [DEFAULT_S] * 3
     assert not found.has_history.any()
@@ -58,19 +58,19 @@ def test_without_any_history_all_are_equal_and_unknown() -> None:
     assert found.speed_spread == SPEED_SPREAD
 
 
-def test_no_past_has_no_rows() -> None:
+def test_no_observations_has_no_rows() -> None:
     nothing = no_observations()
     columns = (nothing.unit, nothing.wall_s, nothing.peak_delta_bytes, nothing.retained_bytes)
     assert {len(column) for column in (*columns, nothing.is_lower_bound)} == {0}
 
 
-def test_newer_values_count_more() -> None:
+def test_newer_values_have_more_weight() -> None:
     rising = of(past((0, 1.0, NAN, False), (0, 2.0, NAN, False))).wall_s[0]
     falling = of(past((0, 2.0, NAN, False), (0, 1.0, NAN, False))).wall_s[0]
     assert falling < 1.5 < rising
 
 
-def test_each_of_many_units_has_its_own_time() -> None:
+def test_many_units_have_separate_estimates() -> None:
     count = 2 * PART + 3
     found = timed([(unit, 1.0 + unit) for unit in range(count) for _ in range(2)], count)
     assert found.wall_s.tolist() == [1.0 + unit for unit in range(count)]
@@ -99,7 +99,7 @@ def test_a_lower_bound_raises_an_estimate() -> None:
     ("clean", "least_s", "spread_s"),
     [([], 300.0, 299.0), ([10.0, 10.0], 300.0, 290.0), ([10.0, 10.0], 9.0, 0.0)],
 )
-def test_a_time_that_was_raised_is_as_uncertain_as_it_was_off(
+def test_raised_estimate_has_the_raise_as_uncertainty(
     clean: list[float], least_s: float, spread_s: float
 ) -> None:
     """Of a unit stopped at its limit nobody knows how long it takes."""
@@ -119,7 +119,7 @@ def test_a_later_completion_disproves_a_lower_bound() -> None:
     assert found.wall_s[0] == 10.0
 
 
-def test_a_unit_that_never_completed_takes_its_siblings_mean_at_least() -> None:
+def test_never_completed_unit_takes_at_least_the_sibling_mean() -> None:
     ancestors = {0: ["f", "all"], 1: ["f", "all"]}
     low = of(past((0, 1.0, NAN, True), (1, 30.0, NAN, False)), 2, ancestors)
     assert low.wall_s.tolist() == [30.0, 30.0]
@@ -152,20 +152,20 @@ def test_a_new_unit_takes_the_mean_of_its_nearest_siblings() -> None:
     assert found.has_history.tolist() == [True] * 4 + [False] * 3
 
 
-def test_a_new_unit_is_never_free() -> None:
+def test_new_unit_has_a_minimum_time() -> None:
     found = of(past((0, 0.0, NAN, False)), 2)
     assert found.wall_s.tolist() == [0.0, MIN_S]
     assert MIN_S == 0.001
 
 
 @pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf"), -1.0])
-def test_a_value_that_is_no_duration_is_not_measured(bad: float) -> None:
+def test_invalid_duration_counts_as_not_measured(bad: float) -> None:
     found = of(past((0, 2.0, NAN, False), (0, bad, bad, False), (0, bad, bad, True)))
     assert found.wall_s[0] == 2.0
     assert np.isnan(found.peak_delta_bytes[0])
 
 
-def test_the_spread_of_a_unit_measured_once_is_that_of_the_others() -> None:
+def test_unit_measured_once_takes_the_relative_spread_of_others() -> None:
     rows = [(0, 9.0, NAN, False), (0, 11.0, NAN, False), (1, 100.0, NAN, False)]
     found = of(past(*rows), 2)
     ratio = np.sqrt(found.variance_s2) / found.wall_s
@@ -184,7 +184,7 @@ def test_the_spread_of_a_unit_measured_once_is_that_of_the_others() -> None:
         max_size=60,
     )
 )
-def test_estimates_are_always_times(rows: list[Row]) -> None:
+def test_estimates_are_finite_and_not_negative(rows: list[Row]) -> None:
     found = of(past(*sorted(rows, key=lambda row: row[0])) if rows else no_observations(), 6)
     assert np.isfinite(found.wall_s).all()
     assert (found.wall_s >= 0).all()
@@ -192,7 +192,7 @@ def test_estimates_are_always_times(rows: list[Row]) -> None:
     assert (found.variance_s2 >= 0).all()
 
 
-def test_how_much_a_unit_spreads() -> None:
+def test_weighted_mean_and_variance_of_a_unit() -> None:
     """10 s, then 20 s: weights 1/3 and 2/3, mean 50/3, variance 200/9 over 1 - 1/9 - 4/9."""
     found = timed([(0, 10.0), (0, 20.0)], 1)
     assert found.wall_s.tolist() == pytest.approx([50 / 3], abs=1e-6)
@@ -204,13 +204,13 @@ def test_how_much_a_unit_spreads() -> None:
 
 
 @pytest.mark.parametrize("values", [2, 3, 8])
-def test_the_spread_of_a_unit_is_not_biased(values: int) -> None:
+def test_variance_estimate_is_unbiased(values: int) -> None:
     walls = np.random.default_rng(values).normal(100.0, 1.0, (20_000, values))
     rows = [(unit, wall_s) for unit, found in enumerate(walls.tolist()) for wall_s in found]
     assert timed(rows, len(walls)).variance_s2.mean() == pytest.approx(1.0, rel=0.05)
 
 
-def test_what_was_measured_once_spreads_as_the_others_do() -> None:
+def test_spread_of_units_measured_once_is_the_pooled_one() -> None:
     """Units of 40 and 80 s spread by 10 and 30 %, the one of a millisecond by far more."""
     rows: list[tuple[int, float]] = []
     for unit, (first_s, second_s) in enumerate([(40.0, 44.0), (80.0, 100.0), (0.001, 0.009)]):
@@ -224,7 +224,7 @@ def test_what_was_measured_once_spreads_as_the_others_do() -> None:
     assert np.sqrt(same.variance_s2[1]) == SPREAD_RATIO * 10.0, "equal times tell nothing"
 
 
-def test_small_spreads_count_from_a_twentieth_of_a_second_on() -> None:
+def test_spreads_of_units_below_50_ms_are_not_pooled() -> None:
     """0.05 and 0.4 s: variances far below 1 s2, and the shorter one just long enough to tell."""
     rows = [(0, 0.4), (0, 0.44), (1, 10.0)]
     found = timed(rows, 2)
@@ -240,25 +240,25 @@ def test_small_spreads_count_from_a_twentieth_of_a_second_on() -> None:
         assert ratios[1] == pytest.approx(own if reports else SPREAD_RATIO)
 
 
-def test_a_unit_that_nobody_has_seen_may_be_anything() -> None:
+def test_new_unit_has_a_large_uncertainty() -> None:
     found = timed([(0, 4.0)], 2)
     assert found.wall_s.tolist() == [4.0, 4.0]
     assert np.sqrt(found.variance_s2[1]) == NEW_SPREAD_RATIO * 4.0
     assert NEW_SPREAD_RATIO == DEFAULT_S == 1.0
 
 
-def test_the_oldest_value_is_forgotten() -> None:
+def test_values_beyond_the_window_are_ignored() -> None:
     rows = [(0, 100.0), *((0, 1.0) for _ in range(WINDOW))]
     assert timed(rows, 1).wall_s.tolist() == [1.0]
     assert timed(rows[:-1], 1).wall_s[0] > 1.0
     assert WINDOW == 8
 
 
-def test_times_are_told_to_the_microsecond() -> None:
+def test_times_are_rounded_to_microseconds() -> None:
     assert timed([(0, 1.2345678)], 1).wall_s.tolist() == [1.234568]
 
 
-def test_what_stays_behind_is_a_mean_of_completed_values() -> None:
+def test_retained_memory_is_the_mean_of_completed_values() -> None:
     rows = past((0, 1.0, 5.0, False), (0, 1.0, 5.0, True), (1, 1.0, 5.0, True))
     stored = np.array([100.0, 900.0, 900.0])
     found = of(replace(rows, retained_bytes=stored), 2)
@@ -280,16 +280,16 @@ def bounded(*rows: tuple[float, float, float]) -> float:
     )
 
 
-def test_of_bounds_the_smallest_upper_one_counts() -> None:
+def test_smallest_upper_bound_counts() -> None:
     assert bounded((NAN, NAN, 3 * GIB), (NAN, NAN, GIB), (NAN, NAN, 2 * GIB)) == GIB
 
 
-def test_an_upper_bound_is_never_below_what_was_needed_once() -> None:
+def test_upper_bound_is_at_least_any_measured_peak() -> None:
     assert bounded((2 * GIB, NAN, 5 * GIB), (NAN, NAN, GIB)) == 2 * GIB
     assert bounded((NAN, 2 * GIB, NAN), (NAN, NAN, GIB)) == 2 * GIB
 
 
-def test_bounds_of_one_kind_are_enough() -> None:
+def test_lower_or_upper_bounds_alone_suffice() -> None:
     rows = past((0, 1.0, NAN, False), (0, 1.0, NAN, False))
     bounds = np.array([2 * GIB, GIB])
     assert of(replace(rows, upper_bound_bytes=bounds)).peak_delta_bytes[0] == GIB
@@ -298,11 +298,11 @@ def test_bounds_of_one_kind_are_enough() -> None:
     assert np.isnan(of(replace(rows, lower_bound_bytes=a_little)).peak_delta_bytes[0])
 
 
-def test_children_raise_a_peak_that_is_known_of_the_process_alone() -> None:
+def test_upper_bound_of_the_tree_raises_the_process_peak() -> None:
     assert bounded((GIB, GIB, 3 * GIB)) == 3 * GIB
 
 
-def test_a_death_raises_a_peak_and_a_little_says_nothing() -> None:
+def test_lower_bound_of_a_death_raises_the_peak_if_large() -> None:
     assert bounded((6 * GIB, NAN, NAN), (NAN, GIB, NAN)) == 6 * GIB
     assert bounded((6 * GIB, NAN, NAN)) == 6 * GIB
     assert np.isnan(bounded((1e6, NAN, NAN)))

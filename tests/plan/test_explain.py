@@ -56,7 +56,7 @@ def explain_unit(observations: Observations, unit: str, **basis: Any) -> str:
     return as_text(explanation(case))
 
 
-def test_its_values_and_its_place() -> None:
+def test_explanation_has_values_and_shard_of_the_unit() -> None:
     text = explain_unit(past((0, 2.0, False), (0, 3.0, False), (0, 9.0, True), peak=GIB), "one")
     assert text.startswith("a.py::one\n\nshard    0")
     assert "time     9.00 s, give or take" in text
@@ -78,7 +78,7 @@ def test_its_values_and_its_place() -> None:
         ([(0, 2.0, False)], ""),
     ],
 )
-def test_a_time_is_raised_or_guessed_or_measured(
+def test_explanation_marks_raised_and_estimated_times(
     rows: list[tuple[int, float, bool]], word: str
 ) -> None:
     """A sibling took longer than the unit had run; or it has completed since."""
@@ -86,7 +86,7 @@ def test_a_time_is_raised_or_guessed_or_measured(
     assert [one for one in ("raised", "estimated") if f"\n{one} " in text] == [word] * bool(word)
 
 
-def test_a_new_unit_is_estimated_from_others() -> None:
+def test_explanation_of_a_new_unit_names_similar_tests() -> None:
     reported = past((0, 2.0, False), (3, 8.0, False))
     assert "mean of the nearest similar tests that have timings" in explain_unit(reported, "two")
     no_one = explain_unit(no_observations(), "two")
@@ -94,7 +94,7 @@ def test_a_new_unit_is_estimated_from_others() -> None:
     assert "memory     not measured: 50.0 MiB reserved, above" in no_one
 
 
-def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
+def test_explanation_has_overheads_suspects_and_base_shard() -> None:
     base = BasePlan("run 7", (BaseShard("09", "linux", (UnitKey("", "", "a.py::one"),)),))
     text = explain_unit(
         past((0, 2.0, False)),
@@ -117,13 +117,13 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
 @pytest.mark.parametrize(
     ("suspects", "where"), [((0, 1), "spread over the shards"), ((0,), "isolated from all other")]
 )
-def test_a_suspect_is_named(suspects: tuple[int, ...], where: str) -> None:
+def test_explanation_names_a_suspect(suspects: tuple[int, ...], where: str) -> None:
     text = explain_unit(past((0, 2.0, False)), "one", candidate_sets=(CandidateSet(suspects, 1),))
     assert "it may have killed 1 shard" in text
     assert where in text
 
 
-def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
+def test_unique_part_of_an_id_selects_the_unit() -> None:
     assert explain_unit(no_observations(), "three").startswith("b.py::three\n"), (
         "the end of an id is meant first"
     )
@@ -142,7 +142,7 @@ def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
     assert raised.value.fix == "pass the name of a test, such as a.py::one, a.py::two, b.py::three"
 
 
-def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
+def test_unit_with_several_variants_is_selected_by_displayed_name() -> None:
     units = [
         InventoryUnit(one, "web", suite_key) for one in UNITS for suite_key in ("cov", "plain")
     ]
@@ -162,7 +162,7 @@ def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
     assert raised.value.fix.count("[web/") == 8
 
 
-def test_names_in_errors_cannot_write_to_the_terminal() -> None:
+def test_control_characters_in_error_names_are_escaped() -> None:
     there = inventory([InventoryUnit("\x1b[2Ja"), InventoryUnit("b\nc")], exclude={}, ordered=True)
     found = PlanInputs(there, estimate_units(no_observations(), 2, lambda _: [""]), {}, {}, {})
     with pytest.raises(InputError) as raised:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard
 
 
-def test_a_listing_names_the_shards_of_all_units_or_of_none() -> None:
+def test_listing_assigns_shards_to_all_units_or_none() -> None:
     units = [InventoryUnit("a", shard="1"), InventoryUnit("b", shard="1")]
     assert fixed_assignment([InventoryUnit("a"), InventoryUnit("b")], (), "x") is None
     given = fixed_assignment([*units, InventoryUnit("a", shard="2")], ("3",), "x")
@@ -28,7 +28,7 @@ def test_a_listing_names_the_shards_of_all_units_or_of_none() -> None:
         fixed_assignment([*units, InventoryUnit("c")], (), "x")
 
 
-def test_the_plan_has_them_as_they_are(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_plan_retains_the_listed_shards(tmp_path: Path, ciguard: Ciguard) -> None:
     listed = {"slow": [f"x.py::t{number}" for number in range(3)], "B 2": ["x.py::t0", "y.py::t"]}
     plans: list[Any] = []
     for shards in (listed, dict(reversed(listed.items()))):
@@ -46,7 +46,7 @@ def test_the_plan_has_them_as_they_are(tmp_path: Path, ciguard: Ciguard) -> None
     assert "--shards: the inventory says in which shard each unit is" in done.stderr
 
 
-def test_lists_with_history_have_a_risk_and_warn_above_the_deadline(
+def test_listed_shards_with_history_have_risk_and_warnings(
     tmp_path: Path, ciguard: Ciguard
 ) -> None:
     """Two suites, each in a pool of its own: the bound is the later one's."""

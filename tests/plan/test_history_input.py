@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard
 
 
-def test_the_table_says_that_nothing_is_known(listed: Path, ciguard: Ciguard) -> None:
+def test_missing_history_is_noted_in_the_table(listed: Path, ciguard: Ciguard) -> None:
     done = ciguard("plan", "--inventory", "units.txt", *NONE, "--shards", "3", cwd=listed)
     assert "- there is no history at none.ciguard yet" in done.stdout
     assert "the plan was not written" in done.stderr
@@ -25,7 +25,7 @@ def test_the_table_says_that_nothing_is_known(listed: Path, ciguard: Ciguard) ->
     assert "[" not in done.stdout, "no colour in a pipe"
 
 
-def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
+def test_unreachable_history_is_a_warning_and_plan_continues(
     listed: Path, ciguard: Ciguard
 ) -> None:
     words = ("plan", "--inventory", "units.txt", "--shards", "3", "--format", "json")
@@ -37,9 +37,7 @@ def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
     assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
 
 
-def test_a_history_that_cannot_be_used_is_said_once_to_who_sees_both_streams(
-    listed: Path, ciguard: Ciguard
-) -> None:
+def test_unusable_history_is_reported_on_one_stream_only(listed: Path, ciguard: Ciguard) -> None:
     (listed / "past").write_bytes(b"")
     words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3")
     output = "the history at past cannot be used"
@@ -77,7 +75,7 @@ CUT = encode(empty())[:-1]
     ],
     ids=["text", "empty", "plan", "cut", "newer", "folder"],
 )
-def test_a_history_that_cannot_be_used_is_said_first_and_stops_no_plan(
+def test_unusable_history_is_reported_first_and_plan_continues(
     content: bytes | None, what: str, fix: str, listed: Path, ciguard: Ciguard
 ) -> None:
     past = listed / "past"
@@ -109,7 +107,7 @@ def test_a_history_that_cannot_be_used_is_said_first_and_stops_no_plan(
         assert "rm " not in fix
 
 
-def test_durations_of_another_program_are_joined(listed: Path, ciguard: Ciguard) -> None:
+def test_durations_of_another_tool_are_matched(listed: Path, ciguard: Ciguard) -> None:
     durations = {f"tests/test_a.py::test_{n}": 10.0 for n in range(10)}
     (listed / ".test_durations").write_text(json.dumps({**durations, "gone": 1.0}), "utf-8")
     ciguard(
@@ -144,9 +142,7 @@ def test_durations_of_another_program_are_joined(listed: Path, ciguard: Ciguard)
 
 
 @pytest.mark.parametrize("bad", ["NaN", "-1", "1e300", '"x"'])
-def test_durations_that_are_none_are_an_error_or_not_used(
-    bad: str, listed: Path, ciguard: Ciguard
-) -> None:
+def test_invalid_durations_are_an_error(bad: str, listed: Path, ciguard: Ciguard) -> None:
     text = f'{{"tests/test_a.py::test_0": {bad}, "tests/test_a.py::test_1": 2.0}}'
     (listed / "durations.json").write_text(text, "utf-8")
     done = ciguard(

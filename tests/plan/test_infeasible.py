@@ -31,7 +31,7 @@ def late(plan: Plan) -> list[list[str]]:
 
 @pytest.mark.parametrize("target_wall_s", [600.0, 2800.0, 3600.0])
 @pytest.mark.parametrize("concurrent", [{}, {"file::sibling": 50.0}])
-def test_only_the_shard_of_the_endless_unit_is_late(
+def test_only_the_shard_of_the_infeasible_unit_exceeds_the_limit(
     target_wall_s: float, concurrent: dict[str, float]
 ) -> None:
     units = {"file::endless": 3000.0, **concurrent, **MANY}
@@ -50,7 +50,7 @@ def test_only_the_shard_of_the_endless_unit_is_late(
     )
 
 
-def test_a_long_file_beside_it_is_divided_all_the_same() -> None:
+def test_long_file_is_split_despite_an_infeasible_unit() -> None:
     units = {"endless": 3000.0, **{f"file::t{n}": 70.0 for n in range(40)}}
     for options in ({"target_wall_s": 600.0}, {"shards": 3}):
         plan = planned(units, **options).plan
@@ -58,7 +58,7 @@ def test_a_long_file_beside_it_is_divided_all_the_same() -> None:
         assert len(plan.shards) == 3
 
 
-def test_a_group_of_the_suite_is_hopeless_as_a_whole() -> None:
+def test_marked_group_is_infeasible_as_a_whole() -> None:
     pairs = [(InventoryUnit(f"db::t{n}", group="db"), 300.0) for n in range(10)]
     pairs += [(InventoryUnit(unit), wall_s) for unit, wall_s in MANY.items()]
     plan = planned(pairs, target_wall_s=3600.0).plan
@@ -66,7 +66,7 @@ def test_a_group_of_the_suite_is_hopeless_as_a_whole() -> None:
     assert plan.shard_count_limited_by == (PlanNote("target_met", {"target_s": 3600.0}),)
 
 
-def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides() -> None:
+def test_target_decides_if_most_units_are_infeasible() -> None:
     """And not a shard for each of 69 units of 5 s, because a limit of 45 min was written as 4 s."""
     units = {f"t{n:02}": 5.0 for n in range(69)}
     plan = planned(units, limit_s=4.0, target_wall_s=100.0).plan
@@ -80,12 +80,12 @@ def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides
     assert all(shard.predicted.wall_s <= 3.2 for shard in plan.shards[30:])
 
 
-def test_where_the_others_take_longer_still_it_gets_no_shard_of_its_own() -> None:
+def test_infeasible_unit_is_not_isolated_if_other_shards_are_longer() -> None:
     plan = planned({"endless": 3000.0, **MANY}, shards=2).plan
     assert [round(shard.predicted.wall_s) for shard in plan.shards] == [16500, 16500]
 
 
-def test_of_two_only_the_one_that_is_longer_than_what_is_left_is_apart() -> None:
+def test_only_a_unit_longer_than_the_remaining_mean_is_isolated() -> None:
     """After the first, 6000 s are left for two shards."""
     rest = {f"t{n:02}": 100.0 for n in range(33)}
     plan = planned({"a": 3000.0, "b": 2700.0, **rest}, shards=3, group="none").plan
@@ -93,7 +93,7 @@ def test_of_two_only_the_one_that_is_longer_than_what_is_left_is_apart() -> None
     assert [unit.unit for unit in plan.shards[0].units] == ["a"]
 
 
-def test_it_stays_in_the_shard_that_the_base_has_it_in() -> None:
+def test_infeasible_unit_stays_in_its_base_shard() -> None:
     before = planned({"slow": 2000.0, **MANY}, shards=18).plan
     home = next(shard.key for shard in before.shards if "slow" in {u.unit for u in shard.units})
     assert home != "18"
@@ -111,7 +111,7 @@ def test_it_stays_in_the_shard_that_the_base_has_it_in() -> None:
     st.floats(60.0, 8000.0),
     st.sampled_from(["none", "file"]),
 )
-def test_the_others_keep_the_limit_with_few_shards_more_than_they_need_alone(
+def test_feasible_units_meet_the_limit_with_few_extra_shards(
     endless: list[float], remaining: list[float], target_wall_s: float, group: str
 ) -> None:
     units = {f"e{n}": wall_s for n, wall_s in enumerate(endless)}

@@ -17,19 +17,19 @@ from ciguard.plan.inventory import (
 A, B, C = InventoryUnit("a.py::A::t"), InventoryUnit("b.py::t[x]"), InventoryUnit("c", file="d/c.x")
 
 
-def test_units_are_kept_by_key_with_their_turn() -> None:
+def test_units_are_sorted_by_key_with_their_run_order() -> None:
     found = inventory([C, A, B], exclude={}, ordered=True)
     assert found.units == (A, B, C)
     assert found.run_order == (1, 2, 0)
     assert inventory([C, A, B], exclude={}, ordered=False).run_order == (0, 1, 2)
 
 
-def test_every_file_is_counted_also_one_without_a_unit() -> None:
+def test_every_file_is_counted_including_empty_ones() -> None:
     found = inventory([A, B, C], exclude={"": ["b*"]}, files=["a.py", "empty.py"], ordered=True)
     assert found.summary().files == {"a.py": 1, "b.py": 1, "d/c.x": 1, "empty.py": 0}
 
 
-def test_an_excluded_unit_is_listed_with_its_rule_and_still_counts() -> None:
+def test_excluded_unit_is_listed_with_its_rule_and_counted() -> None:
     found = inventory([A, B, C], exclude={"": ["b.py::t[x]", "*::A::*"]}, ordered=True)
     assert found.units == (C,)
     assert [(one.unit, one.rule) for one in found.excluded] == [
@@ -41,14 +41,14 @@ def test_an_excluded_unit_is_listed_with_its_rule_and_still_counts() -> None:
     assert found.summary().hash == everything.summary().hash
 
 
-def test_the_hash_is_that_of_the_sorted_keys() -> None:
+def test_inventory_hash_is_that_of_the_sorted_keys() -> None:
     keys = [["", "", "a.py::A::t"], ["s", "v", "b"]]
     units = [InventoryUnit("b", "s", "v"), A]
     found = inventory(units, exclude={}, ordered=True).summary().hash
     assert found == hashlib.sha256(json.dumps(keys).encode()).hexdigest()
 
 
-def test_a_unit_that_is_there_twice_is_refused_by_name() -> None:
+def test_repeated_unit_is_rejected_by_name() -> None:
     with pytest.raises(InputError, match=r"listed more than once: a\.py::A::t"):
         inventory([A, B, A], exclude={}, ordered=True)
     inventory(
@@ -56,7 +56,7 @@ def test_a_unit_that_is_there_twice_is_refused_by_name() -> None:
     )
 
 
-def test_nothing_to_plan_is_said() -> None:
+def test_empty_inventory_is_nothing_to_do() -> None:
     with pytest.raises(NothingToDo, match="there is no unit"):
         inventory([], exclude={}, ordered=True)
     with pytest.raises(NothingToDo, match="all 1 units are excluded"):
@@ -76,7 +76,7 @@ def test_the_file_of_a_unit(unit: InventoryUnit, file: str | None) -> None:
     assert file_of(unit) == file
 
 
-def test_a_listing_may_leave_out_what_there_is_one_of() -> None:
+def test_listing_may_omit_the_only_suite_or_variant() -> None:
     one = {"unit": suite(0.0, None, "net10")}
     (found,) = resolve_suites([InventoryUnit("a")], one, "file")
     assert found.key == ("unit", "net10", "a")
@@ -87,11 +87,11 @@ def test_a_listing_may_leave_out_what_there_is_one_of() -> None:
         resolve_suites([InventoryUnit("a", "unit")], two, "file")
 
 
-def test_many_ids_are_named_by_the_first() -> None:
+def test_long_list_of_ids_is_shortened() -> None:
     assert name_some([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
 
 
-def test_siblings_are_of_one_suite_and_variant() -> None:
+def test_siblings_share_suite_and_variant() -> None:
     of_suite = {"s": ancestors, "t": ancestors}
     alone = inventory(
         [InventoryUnit("f::a", "s"), InventoryUnit("f::b", "s")], exclude={}, ordered=True
@@ -108,7 +108,7 @@ def test_siblings_are_of_one_suite_and_variant() -> None:
 
 
 @pytest.mark.parametrize("suites", [("",), ("one", "two")])
-def test_who_shares_a_name_is_found_as_if_everybody_were_asked(suites: tuple[str, ...]) -> None:
+def test_members_of_an_ancestor_match_a_full_search(suites: tuple[str, ...]) -> None:
     ids = ("a.py::t", "a.py::t2", "a.py::C::t", "a.py::C::t[x]", "a.pyc::t", "b/a.py::t", "\ud800")
     units = [InventoryUnit(unit, suite) for unit in ids for suite in suites]
     there = inventory(units, exclude={}, ordered=True)

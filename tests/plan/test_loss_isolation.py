@@ -55,13 +55,13 @@ def named(*output: tuple[str, int]) -> tuple[CandidateSet, ...]:
     return tuple(CandidateSet(tuple(map(NAMES.index, units)), losses) for units, losses in output)
 
 
-def test_units_of_a_lost_shard_are_suspects_until_they_end_well() -> None:
+def test_units_of_a_lost_shard_are_suspects_until_they_complete() -> None:
     assert found(("ab", "cd")) == named(("cd", 1))
     assert found(("ab", "cd"), ("c", "")) == named(("d", 1))
     assert found(("ab", "cd"), ("cd", "")) == ()
 
 
-def test_what_ended_well_before_the_loss_is_not_innocent() -> None:
+def test_completion_before_the_loss_does_not_clear_a_unit() -> None:
     assert found(("abcd", ""), ("ab", "cd")) == named(("cd", 1))
 
 
@@ -70,16 +70,16 @@ def test_losses_intersect_to_the_culprit() -> None:
     assert found(("", "abcd"), ("", "abe"), ("", "bfg")) == named(("b", 3))
 
 
-def test_losses_with_nothing_in_common_are_two_culprits() -> None:
+def test_disjoint_losses_give_two_candidate_sets() -> None:
     assert found(("", "ab"), ("", "cd")) == named(("cd", 1), ("ab", 1))
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "superseded", "deadline", "setup_failed"])
-def test_who_stopped_the_leg_is_known(ending: Ending) -> None:
+def test_leg_stopped_for_a_known_reason_gives_no_suspects(ending: Ending) -> None:
     assert found(("", "ab"), ending=ending) == ()
 
 
-def test_suspects_are_spread_until_each_can_have_a_shard_of_its_own() -> None:
+def test_suspects_are_spread_until_each_can_be_isolated() -> None:
     many, few = CandidateSet((0, 1, 2), 1), CandidateSet((5,), 2)
     own, spread = place_candidates((many,), range(8), 2)
     assert (own, sorted(map(len, spread))) == ([], [1, 2])
@@ -92,7 +92,7 @@ def test_suspects_are_spread_until_each_can_have_a_shard_of_its_own() -> None:
     assert own == []
 
 
-def test_where_nothing_else_is_there_they_have_nowhere_to_go() -> None:
+def test_suspects_are_not_isolated_without_other_units() -> None:
     own, spread = place_candidates((CandidateSet((0, 1), 2),), (0, 1), 2)
     assert (own, sorted(spread)) == ([], [(0,), (1,)])
     assert place_candidates((CandidateSet((0,), 2),), (0, 1), 1) == ([], [(0,)])
@@ -107,7 +107,7 @@ def test_where_nothing_else_is_there_they_have_nowhere_to_go() -> None:
     st.integers(1, 3),
     st.sets(st.integers(0, 29)),
 )
-def test_every_suspect_has_one_place_and_every_shard_can_be_filled(
+def test_every_suspect_is_placed_once_and_no_shard_stays_empty(
     sizes: tuple[int, int, set[int]], losses: int, together: set[int]
 ) -> None:
     units, count, suspects = sizes

@@ -93,7 +93,7 @@ def run(history: History, made: Plan, number: int, killers: set[str]) -> History
 
 
 @pytest.mark.parametrize("killer", [UNITS[0], UNITS[123], UNITS[399]])
-def test_the_culprit_is_alone_in_its_shard_after_three_losses(killer: str) -> None:
+def test_culprit_is_isolated_after_three_losses(killer: str) -> None:
     history = empty()
     lost: list[int] = []
     for number in range(1, 6):
@@ -107,7 +107,7 @@ def test_the_culprit_is_alone_in_its_shard_after_three_losses(killer: str) -> No
     assert [(one.unit, one.losses, one.isolated) for one in suspect] == [(killer, 5, True)]
 
 
-def test_two_culprits_are_both_found_and_forgotten_when_they_are_mended() -> None:
+def test_two_culprits_are_isolated_and_cleared_once_fixed() -> None:
     killers = {UNITS[5], UNITS[250]}
     history = empty()
     for number in range(1, 7):
@@ -131,9 +131,7 @@ def test_two_culprits_are_both_found_and_forgotten_when_they_are_mended() -> Non
         (16, [UNITS[7], UNITS[90], UNITS[180], UNITS[250], UNITS[333]], 7),
     ],
 )
-def test_few_shards_and_many_culprits_are_searched_to_the_end(
-    shards: int, killers: list[str], runs: int
-) -> None:
+def test_few_shards_with_many_culprits_converge(shards: int, killers: list[str], runs: int) -> None:
     """Suspects are not lost together with the same ones, loss after loss."""
     history = empty()
     for number in range(1, runs + 1):

@@ -60,7 +60,7 @@ def there(*units: str) -> Inventory:
     return inventory([InventoryUnit(unit) for unit in units], exclude={}, ordered=True)
 
 
-def test_rows_come_by_unit_from_the_oldest_run() -> None:
+def test_rows_are_ordered_by_unit_and_run() -> None:
     found, share = join_history(
         history([("b", 1, 4.0), ("b", 0, 3.0), ("gone", 0, 9.0)]), there("a", "b")
     )
@@ -69,7 +69,7 @@ def test_rows_come_by_unit_from_the_oldest_run() -> None:
     assert share == JoinCoverage(1, 2)
 
 
-def test_a_unit_is_the_sum_of_its_cases_and_its_peak_the_largest() -> None:
+def test_unit_sums_its_cases_and_takes_their_largest_peak() -> None:
     rows = [("a|1", 0, 1.0), ("a|2", 0, 2.0), ("a|1", 1, 5.0)]
     found, _ = join_history(
         history(rows, peak_delta_bytes=[7, 1, 9], retained_bytes=[1, 2, -1]), there("a")
@@ -79,7 +79,7 @@ def test_a_unit_is_the_sum_of_its_cases_and_its_peak_the_largest() -> None:
     assert found.retained_bytes.tolist() == [0.0, 2.0]
 
 
-def test_a_stopped_unit_and_a_leg_that_died_give_lower_bounds() -> None:
+def test_stopped_units_and_dead_legs_give_lower_bounds() -> None:
     stopped = history([("a", 0, 1.0), ("a", 1, 2.0)])
     endings = np.array([COMPLETED, TIMEOUT], np.uint8)
     stopped = replace(stopped, values=replace(stopped.values, ending=endings))
@@ -89,14 +89,14 @@ def test_a_stopped_unit_and_a_leg_that_died_give_lower_bounds() -> None:
     ]
 
 
-def test_only_the_last_clean_values_are_looked_at_and_every_bound() -> None:
+def test_only_the_last_clean_values_and_all_bounds_are_used() -> None:
     rows = [("a", run, float(run)) for run in range(20)]
     found, _ = join_history(history(rows), there("a"))
     assert found.wall_s.tolist() == [float(run) for run in range(20 - WINDOW, 20)]
     assert len(join_history(history(rows, leg=1), there("a"))[0].wall_s) == 20
 
 
-def test_times_are_scaled_to_the_common_speed() -> None:
+def test_times_are_normalised_to_the_common_speed() -> None:
     units = [f"t{number:02}" for number in range(25)]
     rows = [(unit, run, 1.3 if run == 3 else 1.0) for unit in units for run in range(5)]
     found, _ = join_history(history(rows), there(*units))
@@ -105,7 +105,7 @@ def test_times_are_scaled_to_the_common_speed() -> None:
     assert 0.05 < found.speed_spread < 0.2
 
 
-def test_another_programs_spelling_is_joined() -> None:
+def test_names_of_another_tool_are_matched() -> None:
     spelled = {"pkg.mod.C::t": ExternalName("pkg.mod.C", "t")}
     found, share = join_history(
         history([("pkg.mod.C::t", 0, 2.0)], spelled=spelled), there("pkg/mod.py::C::t", "x")
@@ -114,7 +114,7 @@ def test_another_programs_spelling_is_joined() -> None:
     assert share == JoinCoverage(1, 1)
 
 
-def test_a_total_is_divided_over_the_units_that_have_no_time_of_their_own() -> None:
+def test_total_is_divided_among_the_unmeasured_units() -> None:
     """A file's 6 s for three units is 2 s each, but for one that was measured by itself."""
     spelled = {"a.py": ExternalName(file="a.py")}
     rows = [("a.py", 0, 6.0), ("a.py::C::x", 0, 0.5)]
@@ -129,14 +129,14 @@ def test_a_total_is_divided_over_the_units_that_have_no_time_of_their_own() -> N
     assert share == JoinCoverage(2, 2)
 
 
-def test_a_history_of_nothing_is_no_rows() -> None:
+def test_empty_history_gives_no_rows() -> None:
     empty = history([])
     found, share = join_history(empty, there("a"))
     assert len(found.unit) == 0
     assert share == JoinCoverage(0, 0)
 
 
-def test_a_suites_cost_is_the_median_of_legs_that_ended() -> None:
+def test_suite_overhead_is_the_median_of_completed_legs() -> None:
     def run(number: int, complete: bool, *costs: SuiteOverhead) -> HistoryRun:
         return HistoryRun(number, legs=(HistoryLeg("01", complete=complete, overheads=costs),))
 
@@ -153,7 +153,7 @@ def test_a_suites_cost_is_the_median_of_legs_that_ended() -> None:
     assert (found["new"].base_bytes, found["new"].setup_s) == (None, 0.0)
 
 
-def test_bounds_of_a_unit_are_those_of_its_cases() -> None:
+def test_bounds_of_a_unit_combine_those_of_its_cases() -> None:
     rows = [("a|1", 0, 1.0), ("a|2", 0, 1.0), ("b|1", 0, 1.0), ("b|2", 0, 1.0)]
     measured: dict[str, Any] = {
         "peak_delta_bytes": [NAN, 7.0, NAN, NAN],
@@ -168,6 +168,6 @@ def test_bounds_of_a_unit_are_those_of_its_cases() -> None:
     assert np.isnan(found.upper_bound_bytes[1]), "one of its cases may have needed anything"
 
 
-def test_without_bounds_none_are_carried() -> None:
+def test_no_bounds_without_bounded_values() -> None:
     found, _ = join_history(history([("a", 0, 1.0)]), there("a"))
     assert (found.lower_bound_bytes, found.upper_bound_bytes) == (None, None)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         (("--github",), "GITHUB_OUTPUT is not set"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(
+def test_invalid_option_is_a_usage_error(
     words: tuple[str, ...], output: str, listed: Path, ciguard: Ciguard
 ) -> None:
     done = ciguard("plan", "--inventory", "units.txt", *words, cwd=listed, expect=2)
@@ -40,7 +40,7 @@ def test_what_cannot_be_meant_is_a_usage_error(
     assert "Traceback" not in done.stderr
 
 
-def test_all_mistakes_are_told_together(listed: Path, ciguard: Ciguard) -> None:
+def test_all_mistakes_are_reported_together(listed: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("plan", "--inventory", "units.txt", "--shards", "0", "--risk", "2"), cwd=listed, expect=2
     )
@@ -48,7 +48,7 @@ def test_all_mistakes_are_told_together(listed: Path, ciguard: Ciguard) -> None:
     assert "--risk" in done.stderr
 
 
-def test_a_limit_that_cannot_be_kept_is_a_warning(listed: Path, ciguard: Ciguard) -> None:
+def test_infeasible_limit_is_a_warning(listed: Path, ciguard: Ciguard) -> None:
     durations = {"tests/test_a.py::test_0": 600.0}
     (listed / "durations.json").write_text(json.dumps(durations), "utf-8")
     ciguard(*("history", "add", "durations.json", "--history", "past", "--run-id", "1"), cwd=listed)
@@ -132,7 +132,7 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
     assert plan["suites"]["slow"]["variants"]["two"]["env"] == {"WAY": "2"}
 
 
-def test_one_pool_may_be_chosen_for_all(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_pool_option_selects_one_pool_for_all_suites(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
     words = ("plan", *NONE, "--pool", "small", "--shards", "1", "--format", "json")
     plan = plan_of(ciguard(*words, cwd=tmp_path).stdout)
@@ -141,7 +141,7 @@ def test_one_pool_may_be_chosen_for_all(tmp_path: Path, ciguard: Ciguard) -> Non
     assert len(shard["units"]) == 4
 
 
-def test_the_errors_of_all_suites_are_told_together(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_errors_of_all_suites_are_reported_together(tmp_path: Path, ciguard: Ciguard) -> None:
     text = CONFIGURED.replace("printf 'f1\\nf2\\nskip-me\\n'", "exit 7").replace(
         "echo s-", "exit 8; echo s-"
     )
@@ -152,7 +152,7 @@ def test_the_errors_of_all_suites_are_told_together(tmp_path: Path, ciguard: Cig
     assert "suite slow two: the list command ended with exit code 8" in done.stderr
 
 
-def test_the_environment_may_say_what_the_configuration_says(
+def test_environment_overrides_configuration_and_flags_override_both(
     listed: Path, ciguard: Ciguard
 ) -> None:
     words = ("plan", "--inventory", "units.txt", *NONE, "--format", "json")
@@ -164,7 +164,7 @@ def test_the_environment_may_say_what_the_configuration_says(
     assert len(plan_of(timed.stdout)["shards"]) == 1
 
 
-def test_a_variable_that_sets_nothing_is_refused(listed: Path, ciguard: Ciguard) -> None:
+def test_unknown_environment_variable_is_rejected(listed: Path, ciguard: Ciguard) -> None:
     words = ("plan", "--inventory", "units.txt", *NONE)
     invalid = {"CIGUARD_PLAN_SHARD": "3", "CIGUARD_POLICY_RETRYS": "2"}
     done = ciguard(*words, cwd=listed, expect=2, **invalid)
@@ -173,9 +173,7 @@ def test_a_variable_that_sets_nothing_is_refused(listed: Path, ciguard: Ciguard)
     assert "did you mean CIGUARD_POLICY_RETRIES?" in done.stderr
 
 
-def test_a_bare_number_is_seconds_and_a_limit_is_kept_to_the_second(
-    listed: Path, ciguard: Ciguard
-) -> None:
+def test_bare_number_is_seconds_and_limit_is_exact(listed: Path, ciguard: Ciguard) -> None:
     words = ("plan", "--inventory", "units.txt", *NONE, "--format", "json", "--limit")
     for text in ("90", "90s", "1m30s"):
         plan = plan_of(ciguard(*words, text, cwd=listed).stdout)
@@ -183,23 +181,21 @@ def test_a_bare_number_is_seconds_and_a_limit_is_kept_to_the_second(
         assert {shard["timeout_minutes"] for shard in plan["shards"]} == {2}
 
 
-def test_patterns_that_match_no_file_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_patterns_that_match_no_file_are_reported(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "units.txt").write_text("a\n")
     (tmp_path / "ciguard.toml").write_text('[suite.x]\nfiles = ["nosuch_*.py"]\n')
     done = ciguard("plan", "--inventory", "units.txt", *NONE, cwd=tmp_path)
     assert "suite.x.files: nosuch_*.py matches no file" in done.stderr
 
 
-def test_words_for_wrong_types_are_those_of_who_wrote_them(
-    tmp_path: Path, ciguard: Ciguard
-) -> None:
+def test_type_errors_use_toml_terms(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "ciguard.toml").write_text('[suite.x]\nfiles = "test_*.py"\n[plan]\nrisk = 2\n')
     done = ciguard("plan", *NONE, cwd=tmp_path, expect=2)
     assert "suite.x.files: expected a list, found 'test_*.py'" in done.stderr
     assert "plan.risk: expected less than 1, found 2" in done.stderr
 
 
-def test_without_a_configuration_suites_are_what_the_inventory_names(
+def test_suites_without_configuration_come_from_the_inventory(
     tmp_path: Path, ciguard: Ciguard
 ) -> None:
     suite_keys = [{"suite": "x", "variant": "v"}, {"suite": "y"}, {"suite": "y", "variant": "w"}]

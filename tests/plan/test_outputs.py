@@ -8,7 +8,7 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.plan.outputs import as_output, matrix
 
 
-def test_the_matrix_is_what_the_workflow_reads() -> None:
+def test_matrix_has_the_entries_that_the_workflow_reads() -> None:
     plan = planned({"a": 1.0, "b": 2.0}, shards=2).plan
     assert json.loads(as_output(matrix(plan, 50))) == {
         "include": [
@@ -31,7 +31,7 @@ def test_runs_on_is_any_json_and_the_output_one_line() -> None:
     assert "\n" not in text
 
 
-def test_a_name_says_suite_and_pool_where_there_are_several() -> None:
+def test_job_name_has_suite_and_pool_if_there_are_several() -> None:
     units = [(InventoryUnit("t", name), 10.0) for name in ("unit", "slow")]
     plan = planned(
         units,

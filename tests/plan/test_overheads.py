@@ -69,7 +69,7 @@ def cost(between_s: float | None, setup_s: float = 2.0, suite: str = "") -> Suit
     return SuiteOverhead(suite, "", None, setup_s, 1.0, between_s)
 
 
-def test_what_a_leg_takes_is_the_median_of_its_pool() -> None:
+def test_leg_overhead_is_the_median_of_its_pool() -> None:
     found = of_legs(
         leg(0.5, 0.1, cost(0.002)),
         leg(0.7, 0.3, cost(0.004)),
@@ -87,14 +87,14 @@ def test_what_a_leg_takes_is_the_median_of_its_pool() -> None:
     assert found.inter_test_gap_s("other suite", "linux") == 0.0
 
 
-def test_a_leg_of_long_tests_and_one_of_short_ones_teach_the_same() -> None:
+def test_leg_overhead_is_independent_of_test_durations() -> None:
     """A ratio of a short leg's wall time would be multiplied onto a long test."""
     found = of_legs(*[leg(2.0, 1.0, cost(0.0), wall_s=wall_s) for wall_s in (4.0, 400.0, 5.0)])
     assert found.leg("linux") == LegCost(2.0, 1.0)
     assert found.inter_test_gap_s("", "linux") == 0.0
 
 
-def test_how_far_legs_are_apart() -> None:
+def test_spread_of_leg_overheads() -> None:
     """3.2, 5.2 and 4.2 s beside the tests: 1 s off in the middle; two suites are not compared."""
     legs = [leg(0.1, 0.1, cost(0.0, setup_s)) for setup_s in (2.0, 4.0, 3.0)]
     both = leg(0.1, 0.1, cost(0.0), cost(0.0, 50.0, "slow"))
@@ -103,7 +103,7 @@ def test_how_far_legs_are_apart() -> None:
     assert of_legs(*legs[:2]).leg("linux").spread_s == 0.0, "two legs tell of no spread"
 
 
-def test_a_files_fixtures_are_what_most_legs_show() -> None:
+def test_fixture_time_of_a_file_is_that_of_most_legs() -> None:
     found = learned(
         {"a.py::t1": [1.0] * 3, "a.py::t2": [1.0] * 3, "b.py::t1": [1.0] * 3},
         {"a.py::t1": [4.0, 0.0, 3.0], "a.py::t2": [0.0, 5.0, 0.5], "b.py::t1": [9.0, 0.0, 0.0]},
@@ -113,10 +113,10 @@ def test_a_files_fixtures_are_what_most_legs_show() -> None:
     assert found.setup_s == [4.0, 0.0], "b was first in one leg and set up the session's"
 
 
-def test_fixtures_of_units_that_are_in_no_file_are_charged_to_nobody() -> None:
+def test_fixtures_of_units_without_a_file_are_not_charged() -> None:
     found = learned({"free": [1.0] * 3}, {"free": [2.0] * 3})
     assert list(found.setup_s) == [0.0, 0.0]
 
 
-def test_without_any_set_up_nothing_is_charged() -> None:
+def test_no_setup_time_gives_no_overhead() -> None:
     assert learned({"a.py::t1": [1.0]}, wall_s=3.0) == Overheads()

@@ -67,7 +67,7 @@ def real_loads_s(
     loaded=st.sets(st.integers(0, 19), max_size=5),
     enough=st.floats(0, 2),
 )
-def test_every_unit_is_in_one_shard_and_no_indivisible_group_is_cut(
+def test_every_unit_is_in_one_shard_and_no_fixed_group_is_split(
     *,
     walls_s: list[float],
     file_s: list[float],
@@ -105,7 +105,7 @@ def test_every_unit_is_in_one_shard_and_no_indivisible_group_is_cut(
 
 
 @given(WALLS, COUNTS, st.integers(1, 12), st.randoms(use_true_random=False))
-def test_the_order_of_groups_is_irrelevant(
+def test_order_of_groups_is_irrelevant(
     walls_s: list[float], count: int, width: int, random: Random
 ) -> None:
     costs = Costs(walls_s)
@@ -155,21 +155,21 @@ def test_the_unit_of_time_is_irrelevant(
     assert found[0] == found[1]
 
 
-def test_the_longest_goes_first() -> None:
+def test_longest_unit_is_assigned_first() -> None:
     assert alone([3, 3, 2, 2, 2], 2).shards == ((0, 2, 4), (1, 3))
     assert alone([2, 2, 2, 3, 3], 2).shards == ((0, 2, 3), (1, 4))
 
 
-def test_of_equal_groups_the_one_with_the_first_unit_goes_first() -> None:
+def test_ties_between_groups_are_broken_by_first_unit() -> None:
     groups = [Group((0, 5), 1.0, indivisible=True), Group((1, 2), 1.0, indivisible=True)]
     assert pack_balanced(groups, [Preassigned()] * 2, Costs([0.5] * 6)).shards == ((0, 5), (1, 2))
 
 
-def test_the_least_loaded_shard_is_the_next_whatever_it_counts() -> None:
+def test_next_unit_goes_to_the_least_loaded_shard() -> None:
     assert alone([8, 7, 6, 5, 4], 2).shards == ((0, 3, 4), (1, 2))
 
 
-def test_without_any_time_units_are_split_by_count() -> None:
+def test_zero_times_are_split_by_count() -> None:
     assert sizes(alone([0.0] * 7, 3)) == [3, 2, 2]
     costs = Costs([0.0] * 8)
     groups = form_groups(costs, lambda _: "file")
@@ -178,11 +178,11 @@ def test_without_any_time_units_are_split_by_count() -> None:
     assert found.split_groups == (0,)
 
 
-def test_one_file_fills_all_shards() -> None:
+def test_one_file_is_split_over_all_shards() -> None:
     assert sizes(by_file([64], 8)) == [8] * 8
 
 
-def test_a_group_is_cut_where_its_shard_reaches_the_target() -> None:
+def test_group_is_split_where_its_shard_reaches_the_target() -> None:
     found = by_file([10, 10, 10], 2)
     assert [[one.members for one in mine] for mine in found.groups_by_shard] == [
         [tuple(range(10)), tuple(range(20, 25))],
@@ -191,19 +191,19 @@ def test_a_group_is_cut_where_its_shard_reaches_the_target() -> None:
     assert found.split_groups == (20,)
 
 
-def test_no_group_is_cut_for_the_last_half_percent() -> None:
+def test_group_is_not_split_for_half_a_percent() -> None:
     assert by_file([401, 399], 2).split_groups == ()
     assert by_file([403, 397], 2).split_groups == (0,)
 
 
-def test_no_group_is_cut_below_the_longest_unit() -> None:
+def test_group_is_not_split_below_the_longest_unit() -> None:
     costs = Costs([10.0, *[1.0] * 9, *[1.0] * 9])
     groups = form_groups(costs, lambda unit: (unit > 0) + (unit > 9))
     found = pack_balanced(groups, [Preassigned()] * 3, costs)
     assert found.shards == ((0,), tuple(range(1, 10)), tuple(range(10, 19)))
 
 
-def test_no_group_is_cut_below_an_indivisible_one() -> None:
+def test_group_is_not_split_below_an_indivisible_one() -> None:
     costs = Costs([1.0] * 28)
     groups = form_groups(costs, lambda unit: (unit > 9) + (unit > 18), colocated=[range(10)])
     found = pack_balanced(groups, [Preassigned()] * 3, costs)
@@ -211,7 +211,7 @@ def test_no_group_is_cut_below_an_indivisible_one() -> None:
     assert sizes(found) == [10, 9, 9]
 
 
-def test_no_group_is_cut_below_a_load_that_is_enough() -> None:
+def test_group_is_not_split_below_a_sufficient_load() -> None:
     assert sizes(by_file([10, 10, 10], 2, enough_s=19.0)) == [15, 15]
     assert sizes(by_file([10, 10, 10], 2, enough_s=20.0)) == [20, 10]
 
@@ -219,19 +219,19 @@ def test_no_group_is_cut_below_a_load_that_is_enough() -> None:
 @pytest.mark.parametrize(
     ("setup_s", "expected"), [(0.0, [15, 15]), (6.0, [15, 15]), (9.0, [15, 15]), (10.0, [20, 10])]
 )
-def test_a_cut_saves_at_least_the_second_set_up(setup_s: float, expected: list[int]) -> None:
+def test_split_must_save_more_than_its_second_setup(setup_s: float, expected: list[int]) -> None:
     """Two shards wait 5 s less each, but for half a percent."""
     assert sizes(by_file([10, 10, 10], 2, setup_s)) == expected
 
 
-def test_the_first_unit_is_taken_even_where_it_does_not_fit() -> None:
+def test_first_unit_of_a_group_is_assigned_even_if_it_does_not_fit() -> None:
     """Both shards have 10 s of 13: 4 s go there all the same, and not with the other 2 s."""
     costs = Costs([10.0, 10.0, 4.0, 2.0])
     groups = [costs.group((0,)), costs.group((1,)), costs.group((2, 3))]
     assert pack_balanced(groups, [Preassigned()] * 2, costs).shards == ((0, 2), (1, 3))
 
 
-def test_what_a_shard_holds_already_counts() -> None:
+def test_preassigned_load_counts() -> None:
     costs = Costs([1.0] * 20)
     groups = form_groups(costs, lambda unit: unit // 10)
     found = pack_balanced(groups, [Preassigned(6.0, (20, 21)), Preassigned()], costs)
@@ -240,7 +240,7 @@ def test_what_a_shard_holds_already_counts() -> None:
     assert {20, 21} <= set(found.shards[0])
 
 
-def test_half_of_the_longest_group_goes_to_each_empty_shard() -> None:
+def test_empty_shards_get_half_of_the_longest_group() -> None:
     """No number of shards ends before 50 s: no group is cut for the time."""
     costs = Costs([50.0, 1.0, 1.0, 1.0, 1.0])
     groups = form_groups(costs, lambda unit: unit == 0)
@@ -256,14 +256,14 @@ def test_half_of_the_longest_group_goes_to_each_empty_shard() -> None:
     assert pack_balanced(groups, [Preassigned()] * 6, costs).has_empty_shard
 
 
-def test_a_shard_that_holds_something_already_is_not_empty() -> None:
+def test_shard_with_a_preassigned_unit_is_not_empty() -> None:
     costs = Costs([0.0, 0.0])
     groups = form_groups(costs, lambda _: 0)
     found = pack_balanced(groups, [Preassigned(0.0, (7,)), Preassigned()], costs)
     assert found.shards == ((7,), (0, 1))
 
 
-def test_colocated_units_are_one_indivisible_group_whatever_their_keys_are() -> None:
+def test_colocated_units_are_one_indivisible_group() -> None:
     groups = form_groups(Costs([9.0] * 8), lambda unit: unit < 4, colocated=[(1, 5, 6)])
     assert [group.members for group in groups] == [(0, 2, 3), (1, 5, 6), (4, 7)]
     assert [group.indivisible for group in groups] == [False, True, False]
@@ -280,7 +280,7 @@ def test_only_groups_whose_parts_are_in_several_shards_are_split() -> None:
     assert Packing([parts[:3], parts[3:]], [Preassigned()] * 2).split_groups == (2,)
 
 
-def test_the_bound_is_the_mean_load_or_the_longest_unit() -> None:
+def test_lower_bound_is_the_mean_load_or_the_longest_unit() -> None:
     assert lower_bound_s(100.0, 20.0, 4) == 25.0
     assert lower_bound_s(100.0, 60.0, 4) == 60.0
     assert lower_bound_s(100.0, 20.0, 4, setup_s=2.0) == 27.0

@@ -37,7 +37,7 @@ def keys(plan: Plan) -> list[UnitKey]:
 
 @settings(max_examples=60)
 @given(UNITS, st.integers(1, 12), GROUPS, st.integers(1, 3))
-def test_exactly_so_many_shards_none_of_them_empty(
+def test_requested_shard_count_is_met_without_empty_shards(
     walls_s: dict[str, float], count: int, group: str, processes: int
 ) -> None:
     plan = planned(walls_s, shards=count, group=group, processes=processes).plan
@@ -53,7 +53,7 @@ def test_exactly_so_many_shards_none_of_them_empty(
 
 @settings(max_examples=40)
 @given(UNITS, st.integers(1, 12), GROUPS, st.randoms(use_true_random=False))
-def test_the_same_bytes_for_any_input_order(
+def test_plan_is_identical_for_any_input_order(
     walls_s: dict[str, float], count: int, group: str, shuffler: random.Random
 ) -> None:
     """An inventory file's order says nothing; a framework's own says only how a shard is run."""
@@ -72,7 +72,7 @@ def test_the_same_bytes_for_any_input_order(
 
 @settings(max_examples=40)
 @given(UNITS, st.floats(1, 2000), GROUPS, st.integers(1, 2))
-def test_a_target_is_kept_or_the_warning_says_why(
+def test_target_is_met_or_a_warning_explains_why(
     walls_s: dict[str, float], target_wall_s: float, group: str, processes: int
 ) -> None:
     plan = planned(walls_s, target_wall_s=target_wall_s, group=group, processes=processes).plan
@@ -81,19 +81,19 @@ def test_a_target_is_kept_or_the_warning_says_why(
     assert stored or plan.warnings[0].kind.startswith("target_missed")
 
 
-def test_units_run_in_the_order_in_which_they_were_collected() -> None:
+def test_units_run_in_collection_order() -> None:
     (shard,) = planned({"z": 1.0, "a": 2.0, "m": 3.0}, shards=1).plan.shards
     assert [unit.unit for unit in shard.units] == ["z", "a", "m"]
 
 
-def test_the_smallest_number_of_shards_that_keeps_the_target() -> None:
+def test_smallest_shard_count_that_meets_the_target() -> None:
     walls_s = {f"t{number:02}": 10.0 for number in range(12)}
     assert len(planned(walls_s, target_wall_s=40.0, group="none").plan.shards) == 3
     assert len(planned(walls_s, target_wall_s=39.0, group="none").plan.shards) == 4
     assert len(planned(walls_s, target_wall_s=40.0, group="none", processes=3).plan.shards) == 1
 
 
-def test_what_comes_on_top_is_planned_with() -> None:
+def test_overheads_are_part_of_the_prediction() -> None:
     """Two files of 10 s, one sets up for 5 s; 0.2 s a gap; 2 s a process, 1.5 s a leg."""
     units = {f"{file}.py::t{number}": 1.0 for file in "ab" for number in range(10)}
     leg = LegCost(0.5, 1.0)
@@ -105,7 +105,7 @@ def test_what_comes_on_top_is_planned_with() -> None:
     assert [unit.wall_s for shard in made.shards for unit in shard.units] == [1.0] * 20
 
 
-def test_a_long_test_alone_takes_itself_and_what_a_leg_takes() -> None:
+def test_single_test_takes_its_time_plus_the_leg_overhead() -> None:
     """No more than that, however dear legs of short tests were beside theirs."""
     overheads = Overheads({("", "linux"): 0.01}, legs={"linux": LegCost(0.3, 0.1)})
     there = {"": replace(suite(0.5), teardown_s=0.2)}
@@ -118,7 +118,7 @@ def test_a_long_test_alone_takes_itself_and_what_a_leg_takes() -> None:
     assert [one.wall_s for one in made.plan.alternatives if one.shards == 2] == [5.11]
 
 
-def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
+def test_infeasible_target_adds_no_shard_for_one_percent() -> None:
     """5.97 s is the floor: four shards of 6.00 s and five of 5.97 s do as well."""
     walls_s = {"long": 5.97} | {f"t{number:02}": 1.0 for number in range(18)}
     made = planned(walls_s, target_wall_s=5.0, group="none").plan
@@ -128,14 +128,14 @@ def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
     assert len(within.shards) == 5, "a target that can be kept is kept"
 
 
-def test_a_target_may_be_out_of_reach_for_what_is_beside_the_test() -> None:
+def test_target_may_be_infeasible_because_of_overheads() -> None:
     overheads = Overheads(legs={"linux": LegCost(1.5, 0.42)})
     made = planned({"a": 4.05}, target_wall_s=5.0, overheads=overheads).plan
     facts = {"target_s": 5.0, "test": "a", "wall_s": 5.97}
     assert made.warnings == (PlanNote("target_missed_by_test", facts),)
 
 
-def test_only_files_with_dear_fixtures_stay_together() -> None:
+def test_only_files_with_expensive_fixtures_stay_together() -> None:
     units = {f"{file}.py::t{number}": 1.0 for file in "ab" for number in range(4)}
     overheads = Overheads({}, (0,) * 4 + (1,) * 4, (1.0, 0.01))
     made = planned(units, shards=2, group="fixture", overheads=overheads).plan
@@ -154,7 +154,7 @@ def test_units_of_a_marked_group_share_a_shard() -> None:
     assert len(holders) == 1
 
 
-def test_file_strict_never_divides_a_file() -> None:
+def test_file_strict_never_splits_a_file() -> None:
     walls_s = {f"{file}.py::t{n}": 10.0 for file in "abc" for n in range(8 if file == "a" else 3)}
     files = planned(walls_s, shards=2, group="file")
     assert files.split == ("a.py",)
@@ -170,7 +170,7 @@ def test_file_strict_never_divides_a_file() -> None:
     assert target.shard_count_limited_by == (PlanNote("group"),)
 
 
-def test_a_group_in_several_files_joins_them_where_files_are_strict() -> None:
+def test_file_strict_joins_files_that_share_a_group() -> None:
     groups: dict[str, list[str | None]] = {
         "a": [None, "x"],
         "b": ["x", "y"],
@@ -188,7 +188,7 @@ def test_a_group_in_several_files_joins_them_where_files_are_strict() -> None:
     assert len(planned(pairs, shards=5, group="file").plan.shards) == 5
 
 
-def test_never_beyond_the_floor() -> None:
+def test_no_more_shards_than_the_floor_allows() -> None:
     walls_s = {"long": 100.0, **{f"t{number:02}": 10.0 for number in range(20)}}
     made = planned(walls_s, target_wall_s=20.0, group="none").plan
     assert len(made.shards) == 3
@@ -199,7 +199,7 @@ def test_never_beyond_the_floor() -> None:
     assert made.warnings == (PlanNote("target_missed_by_test", facts),)
 
 
-def test_shards_are_counted_by_what_memory_lets_run_at_once() -> None:
+def test_shard_count_respects_memory_for_parallel_processes() -> None:
     """Two of these never fit side by side: a second process per shard helps nobody."""
     walls_s = dict.fromkeys("abcd", 50.0)
     peaks = dict.fromkeys("abcd", 5 * GIB)
@@ -209,7 +209,7 @@ def test_shards_are_counted_by_what_memory_lets_run_at_once() -> None:
     assert len(light.shards) == 2
 
 
-def test_files_are_split_where_the_limit_needs_it() -> None:
+def test_files_are_split_to_meet_the_limit() -> None:
     """280 s are under half of the target, and may pass the limit on a slow machine."""
     walls_s = {"f.py::a": 140.0, "f.py::b": 140.0, "g.py::a": 10.0, "h.py::a": 10.0}
     made = planned(walls_s, target_wall_s=600.0, limit_s=600, spread=0.3, group="file")
@@ -218,7 +218,7 @@ def test_files_are_split_where_the_limit_needs_it() -> None:
     assert not made.plan.warnings
 
 
-def test_more_shards_are_made_to_keep_the_limit() -> None:
+def test_shards_are_added_to_meet_the_limit() -> None:
     """Slow machines break the limit, not the target: 2 x 400 s at 30 % more is over 480 s."""
     walls_s = {f"t{number:02}": 100.0 for number in range(8)}
     calm = planned(walls_s, target_wall_s=420.0, group="none", limit_s=600).plan
@@ -230,7 +230,7 @@ def test_more_shards_are_made_to_keep_the_limit() -> None:
     assert not rough.warnings
 
 
-def test_a_limit_that_cannot_be_kept_names_the_units_and_plans_all_of_them() -> None:
+def test_infeasible_limit_names_the_units_and_plans_all() -> None:
     plan = planned({"endless": 4000.0, "short": 1.0}, shards=2).plan
     assert len(keys(plan)) == 2
     (warning,) = plan.warnings
@@ -238,27 +238,27 @@ def test_a_limit_that_cannot_be_kept_names_the_units_and_plans_all_of_them() -> 
     assert warning == PlanNote("deadline_exceeded", {"deadline_s": 2610.0, **facts})
 
 
-def test_a_risk_that_cannot_be_kept_is_a_warning() -> None:
+def test_infeasible_risk_is_a_warning() -> None:
     plan = planned({"a": 2000.0, "b": 1.0}, shards=2, spread=0.2, risk=0.01).plan
     (warning,) = plan.warnings
     assert (warning.kind, warning.facts["risk_ratio"]) == ("risk_exceeded", 0.01)
     assert list(warning.facts["shards_s"]) == ["01"]
 
 
-def test_a_unit_too_large_for_its_pool_is_named() -> None:
+def test_unit_too_large_for_its_pool_is_a_warning() -> None:
     plan = planned({"a": 1.0, "b": 1.0}, shards=1, peaks={"a": 9 * GIB, "b": 1}).plan
     (warning,) = plan.warnings
     facts = {"budget_bytes": 7 * GIB, "tests_bytes": {"a": 9 * GIB + UNKNOWN_BASE_BYTES}}
     assert warning == PlanNote("memory_exceeded", {"pool": "linux", **facts})
 
 
-def test_fewer_units_than_shards_is_said() -> None:
+def test_fewer_units_than_shards_is_a_warning() -> None:
     plan = planned({"a": 1.0}, shards=3).plan
     (warning,) = plan.warnings
     assert warning == PlanNote("fewer_shards", {"requested": 3, "planned": 1})
 
 
-def test_keys_have_one_width_and_count_from_one() -> None:
+def test_shard_keys_have_one_width_and_start_at_one() -> None:
     walls_s = {f"t{number}": 1.0 for number in range(120)}
     found = [shard.key for shard in planned(walls_s, shards=120, group="none").plan.shards]
     assert found[0] == "001"
@@ -266,7 +266,7 @@ def test_keys_have_one_width_and_count_from_one() -> None:
     assert planned({"a": 1.0}, shards=1).plan.shards[0].key == "01"
 
 
-def test_each_pool_gets_its_own_shards() -> None:
+def test_each_pool_has_separate_shards() -> None:
     units = [(InventoryUnit(f"t{n}", suite), 10.0) for n in range(6) for suite in ("a", "b")]
     suites = {"a": suite(), "b": suite()}
     pool_of = {"a": "linux", "b": "large"}
@@ -287,13 +287,13 @@ def test_suites_that_share_a_pool_share_shards() -> None:
     assert set(plan.suites) == {"a", "b"}
 
 
-def test_a_split_file_is_named() -> None:
+def test_split_files_are_listed() -> None:
     made = planned({f"f.py::t{number}": 1.0 for number in range(8)}, shards=2, group="file")
     assert made.split == ("f.py",)
     assert planned({"f.py::t": 1.0}, shards=1, group="file").split == ()
 
 
-def test_files_are_not_split_for_a_target_that_is_out_of_reach() -> None:
+def test_files_are_not_split_for_an_infeasible_target() -> None:
     walls_s = {f"f{file}.py::t{number}": 10.0 for file in range(300) for number in range(10)}
     made = planned(walls_s, target_wall_s=20.0, group="file")
     assert len(made.plan.shards) <= 256
@@ -302,7 +302,7 @@ def test_files_are_not_split_for_a_target_that_is_out_of_reach() -> None:
     assert planned(many, target_wall_s=20.0, group="file").split == ()
 
 
-def test_files_are_divided_no_further_than_the_target_needs() -> None:
+def test_files_are_split_only_as_far_as_the_target_requires() -> None:
     walls_s = {f"f{file}.py::t{number:03}": 1.0 for file in range(3) for number in range(100)}
     made = planned(walls_s, target_wall_s=200.0, group="file")
     assert [shard.predicted.wall_s for shard in made.plan.shards] == [200.0, 100.0]
@@ -319,12 +319,12 @@ def test_files_stay_together() -> None:
     assert places[0] & places[1] == set()
 
 
-def test_the_id_in_the_plan_is_the_one_in_its_file() -> None:
+def test_plan_id_matches_the_file() -> None:
     made = planned({'a"b\n\\': 1.0}, shards=1)
     assert codec.decode(made.content, "x").id == made.plan.id
 
 
-def test_a_marked_group_is_the_floor_and_never_divided() -> None:
+def test_marked_group_is_the_floor_and_never_split() -> None:
     pairs = [(InventoryUnit(f"g{n}", group="db"), 60.0) for n in range(10)]
     pairs += [(InventoryUnit(f"u{n}"), 60.0) for n in range(5)]
     made = planned(pairs, group="none", target_wall_s=180.0)
@@ -336,7 +336,7 @@ def test_a_marked_group_is_the_floor_and_never_divided() -> None:
     assert PlanNote("fewer_shards", {"requested": 12, "planned": 6}) in queried.plan.warnings
 
 
-def test_a_matrix_has_no_more_jobs() -> None:
+def test_shard_count_is_limited_to_256_matrix_jobs() -> None:
     made = planned({f"t{n:04}": 60.0 for n in range(1000)}, group="none", target_wall_s=61.0).plan
     assert len(made.shards) == 256
     assert made.shard_count_limited_by == (PlanNote("matrix"),)
@@ -344,7 +344,7 @@ def test_a_matrix_has_no_more_jobs() -> None:
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
 @pytest.mark.parametrize("losses", [1, 2])
-def test_suspects_that_take_no_time_leave_no_shard_empty(shards: int, losses: int) -> None:
+def test_zero_time_suspects_leave_no_shard_empty(shards: int, losses: int) -> None:
     made = planned(
         dict.fromkeys("abc", 0.0), shards=shards, candidate_sets=[CandidateSet((1,), losses)]
     ).plan
@@ -352,7 +352,7 @@ def test_suspects_that_take_no_time_leave_no_shard_empty(shards: int, losses: in
     assert sum(len(shard.units) for shard in made.shards) == 3
 
 
-def test_suspects_of_a_marked_group_take_it_along() -> None:
+def test_suspects_stay_with_their_marked_group() -> None:
     pairs = [(InventoryUnit(f"u{n}", group="db" if n < 4 else None), 5.0) for n in range(12)]
     for losses in (1, 2):
         made = planned(pairs, shards=4, candidate_sets=[CandidateSet((1, 7), losses)]).plan
@@ -362,7 +362,7 @@ def test_suspects_of_a_marked_group_take_it_along() -> None:
         assert len(holders) == 1
 
 
-def test_shards_of_suspects_take_no_longer_than_others() -> None:
+def test_shards_of_suspects_are_balanced() -> None:
     units = {f"t{number:04}": 24.0 for number in range(1600)}
     suspicion = CandidateSet(tuple(range(0, 1600, 4)), 2)
     made = planned(units, group="none", shards=20, candidate_sets=[suspicion]).plan
@@ -393,7 +393,7 @@ def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
         (1.0, {"target_wall_s": 1e6}, [402.0]),
     ],
 )
-def test_suites_of_one_command_are_apart_where_their_set_ups_are_dear(
+def test_suites_of_one_command_are_separate_if_setup_is_expensive(
     setup_s: float, options: dict[str, Any], expected: list[float]
 ) -> None:
     """Two of them, each twenty units of 10 s: together, a shard pays both set-ups."""

@@ -19,7 +19,7 @@ POOLS = {"small": SMALL, "large": LARGE}
 FIRST = {"": "small"}
 
 
-def test_what_is_too_big_goes_to_the_smallest_pool_that_has_enough() -> None:
+def test_oversized_unit_goes_to_the_smallest_sufficient_pool() -> None:
     pools = {"small": SMALL, "huge": replace(LARGE, memory_bytes=99 * GIB), "large": LARGE}
     made = planned({"a": 1.0, "b": 1.0}, peaks={"b": 9 * GIB}, pools=pools, pool_of={"": "small"})
     assert [(shard.pool, len(shard.units)) for shard in made.plan.shards] == [
@@ -29,14 +29,14 @@ def test_what_is_too_big_goes_to_the_smallest_pool_that_has_enough() -> None:
     assert made.plan.warnings == ()
 
 
-def test_what_fits_nowhere_stays_and_is_named() -> None:
+def test_unit_too_large_for_all_pools_is_a_warning() -> None:
     made = planned({"a": 1.0}, peaks={"a": 90 * GIB}, pools=POOLS, pool_of={"": "small"})
     assert [shard.pool for shard in made.plan.shards] == ["small"]
     (warning,) = made.plan.warnings
     assert (warning.kind, warning.facts["pool"]) == ("memory_exceeded", "small")
 
 
-def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
+def test_shard_count_is_limited_to_the_concurrency() -> None:
     units = {f"t{number}": 60.0 for number in range(12)}
     pools = {"small": replace(SMALL, concurrency=3)}
     made = planned(units, pools=pools, pool_of=FIRST, target_wall_s=60.0).plan
@@ -49,7 +49,7 @@ def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
     assert twice.wall_s == 240.0, "two waves of 120 s"
 
 
-def test_beyond_the_cap_for_the_limit_alone() -> None:
+def test_concurrency_is_exceeded_only_to_meet_the_limit() -> None:
     units = {f"t{number}": 60.0 for number in range(12)}
     pools = {"small": replace(SMALL, concurrency=1)}
     made = planned(units, pools=pools, pool_of=FIRST, target_wall_s=60.0, limit_s=400.0).plan
@@ -57,7 +57,7 @@ def test_beyond_the_cap_for_the_limit_alone() -> None:
     assert max(shard.predicted.wall_s for shard in made.shards) <= (made.policy.deadline_s or 0)
 
 
-def test_a_pool_keeps_a_target_with_its_own_set_up() -> None:
+def test_each_pool_meets_the_target_including_its_setup() -> None:
     """12 units of a minute one after another; the set-up of the other pool takes none off."""
     units = [(InventoryUnit(f"t{n}", "one"), 60.0) for n in range(12)]
     units.append((InventoryUnit("t", "two"), 60.0))
@@ -75,7 +75,7 @@ def test_a_pool_keeps_a_target_with_its_own_set_up() -> None:
     assert warning == PlanNote("target_missed", facts)
 
 
-def test_a_shard_holds_one_command() -> None:
+def test_shard_has_units_of_one_command_only() -> None:
     other = replace(suite(), command=("other", "{units_file}"))
     suites = {"one": suite(), "two": suite(), "three": other}
     units = [(InventoryUnit(f"u{n}", name), 1.0) for name in suites for n in range(2)]
@@ -90,14 +90,14 @@ def test_a_shard_holds_one_command() -> None:
         planned(units, suites=suites, pool_of=pool_of, shards=1)
 
 
-def test_fewer_shards_than_pools_is_a_mistake() -> None:
+def test_fewer_shards_than_pools_is_a_usage_error() -> None:
     suites = {"one": suite(), "two": suite()}
     units = [(InventoryUnit("u", name), 1.0) for name in suites]
     with pytest.raises(UsageError, match="1 shard for 2 pools and commands"):
         planned(units, suites=suites, pool_of={"one": "linux", "two": "large"}, shards=1)
 
 
-def test_pools_learn_what_their_machines_have() -> None:
+def test_pool_size_is_learned_from_its_runners() -> None:
     runners = (Runner("small", cpus=4, memory_bytes=16), Runner("small", cpus=2, memory_bytes=8))
     legs = tuple(HistoryLeg(f"0{n}", runner=runner) for n, runner in enumerate(runners))
     columns = {name: np.zeros(0, np.int32) for name in ("key", "run", "leg")}
@@ -111,7 +111,7 @@ def test_pools_learn_what_their_machines_have() -> None:
     assert found["said"] == Pool("y", cpus=1, memory_bytes=5)
 
 
-def test_one_unit_too_big_does_not_take_the_others_along() -> None:
+def test_only_the_oversized_unit_moves_to_the_larger_pool() -> None:
     units = {f"t{number:03}": 60.0 for number in range(60)}
     made = planned(
         units, peaks={"t007": 20 * GIB}, pools=POOLS, pool_of=FIRST, target_wall_s=600.0
@@ -121,7 +121,7 @@ def test_one_unit_too_big_does_not_take_the_others_along() -> None:
     }
 
 
-def test_commands_of_one_pool_share_its_cap() -> None:
+def test_commands_of_one_pool_share_its_concurrency() -> None:
     suites = {"one": suite(), "two": replace(suite(), command=("other", "{units_file}"))}
     units = [(InventoryUnit(f"u{n}", name), 300.0) for name in suites for n in range(20)]
     made = planned(

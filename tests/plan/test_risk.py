@@ -37,7 +37,7 @@ def test_limits_are_whole_minutes(limit_s: float, setup_s: float, expected: Time
 
 
 @given(st.floats(0.001, 1e6), st.floats(0, 1e5))
-def test_the_leg_stops_before_its_step_and_the_step_before_its_job(
+def test_deadline_precedes_step_limit_and_step_limit_job_limit(
     limit_s: float, setup_s: float
 ) -> None:
     found = time_limits(limit_s, setup_s)
@@ -46,7 +46,7 @@ def test_the_leg_stops_before_its_step_and_the_step_before_its_job(
     assert found.step_minutes < found.job_minutes
 
 
-def test_what_is_a_shards_own() -> None:
+def test_residual_spread_of_a_shard() -> None:
     assert WallTimeSpread(0.0, 1, 0.0).residual_s(100.0) == pytest.approx(2.0)
     assert WallTimeSpread(1e4, 1, 0.0).residual_s(0.0) == pytest.approx(35.0)
     assert WallTimeSpread(1e4, 4, 0.0).residual_s(0.0) == pytest.approx(17.5)
@@ -55,14 +55,14 @@ def test_what_is_a_shards_own() -> None:
     )
 
 
-def test_one_shard_is_over_as_often_as_students_t_says() -> None:
+def test_overrun_probability_of_one_shard_follows_students_t() -> None:
     own = WallTimeSpread(1e4, 1, 0.0)  # scale 35 s
     for point, over in ((0.0, 0.5), (0.765, 0.25), (1.638, 0.1), (2.353, 0.05), (4.541, 0.01)):
         limit_s = 1.0 + point * own.residual_s(1.0)
         assert overrun_probability(limit_s, [1.0], [own]) == pytest.approx(over, abs=2e-4)
 
 
-def test_the_machine_slows_all_shards_at_once() -> None:
+def test_machine_speed_affects_all_shards_together() -> None:
     # All of the doubt is the machine's: then 50 shards are over together, or none is.
     machine = WallTimeSpread(0.0, 1, 0.5)
     one = overrun_probability(300.0, [100.0], [machine])
@@ -78,7 +78,7 @@ def test_the_machine_slows_all_shards_at_once() -> None:
 @pytest.mark.parametrize("shards", [1, 16])
 @pytest.mark.parametrize("speed_spread", [0.05, 0.1, 0.3])
 @pytest.mark.parametrize("risk", [0.001, 0.01, 0.2])
-def test_a_risk_is_the_integral_over_all_speeds(
+def test_overrun_probability_integrates_over_machine_speeds(
     risk: float, speed_spread: float, shards: int
 ) -> None:
     """Against 18,001 speeds: what is accepted as .001 must not be .006."""
@@ -96,7 +96,7 @@ def test_a_risk_is_the_integral_over_all_speeds(
     st.floats(0.001, 0.9),
     st.floats(0, 0.3),
 )
-def test_the_limit_of_a_risk_keeps_it_and_a_lower_one_does_not(
+def test_limit_for_risk_is_the_smallest_that_meets_the_risk(
     shards: list[tuple[float, float]], risk: float, speed_spread: float
 ) -> None:
     walls_s = [wall_s for wall_s, _ in shards]
@@ -107,7 +107,7 @@ def test_the_limit_of_a_risk_keeps_it_and_a_lower_one_does_not(
         assert overrun_probability(found * 0.998, walls_s, spreads) > risk
 
 
-def test_the_95_percent_point_is_near_the_models_own() -> None:
+def test_p95_is_near_the_limit_for_a_risk_of_5_percent() -> None:
     for spread in (
         WallTimeSpread(0.0, 1, 0.1),
         WallTimeSpread(400.0, 1, 0.0),
@@ -118,7 +118,7 @@ def test_the_95_percent_point_is_near_the_models_own() -> None:
         )
 
 
-def test_the_budget_is_what_the_machine_leaves() -> None:
+def test_budget_is_memory_minus_reserve() -> None:
     assert budget_bytes(Pool("x")) is None
     assert budget_bytes(Pool("x", memory_bytes=10, reserve_bytes=4)) == 6
     assert budget_bytes(Pool("x", memory_bytes=4, reserve_bytes=10)) == 1
@@ -133,7 +133,7 @@ def test_the_budget_is_what_the_machine_leaves() -> None:
         (10, None, []),
     ],
 )
-def test_a_unit_is_too_large_where_it_does_not_fit_a_fresh_process(
+def test_unit_is_too_large_if_a_fresh_process_exceeds_the_budget(
     base: int | None, budget: int | None, expected: list[tuple[str, int]]
 ) -> None:
     units = (PlannedUnit("a", peak_delta_bytes=100), PlannedUnit("never measured"))

@@ -40,7 +40,7 @@ def shards_of(plan: Plan) -> list[int]:
     return [suites.count(name) for name in sorted(set(suites))]
 
 
-def test_a_set_up_of_each_shard_counts() -> None:
+def test_setup_of_each_shard_counts() -> None:
     """300 s without any, and 240 s with 60 s in each shard: 100 s and 180 s with 3 and 2."""
     plan = made([(0.0, [10.0] * 30), (60.0, [10.0] * 24)], 5)
     assert shards_of(plan) == [2, 3]
@@ -48,7 +48,7 @@ def test_a_set_up_of_each_shard_counts() -> None:
     assert plan.gap == 0.0
 
 
-def test_what_one_unit_alone_takes_gets_no_shard_for_it() -> None:
+def test_no_second_shard_for_a_suite_limited_by_one_unit() -> None:
     """The second shard of the first suite would save nothing."""
     plan = made([(0.0, [300.0, *[2.0] * 5]), (0.0, [10.0] * 58)], 4)
     assert shards_of(plan) == [2, 2]
@@ -60,7 +60,7 @@ WALLS = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=6)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 100.0), WALLS), min_size=1, max_size=3), st.integers(0, 6))
-def test_no_other_division_has_a_smaller_bound(reported: Suites, more: int) -> None:
+def test_shard_division_minimises_the_lower_bound(reported: Suites, more: int) -> None:
     count = min(len(reported) + more, sum(len(walls_s) for _, walls_s in reported))
     bounds_s = [
         max(
@@ -75,7 +75,7 @@ def test_no_other_division_has_a_smaller_bound(reported: Suites, more: int) -> N
 
 
 @pytest.mark.parametrize("shards", range(1, 9))
-def test_a_bound_is_one_of_suites_apart_and_together(shards: int) -> None:
+def test_lower_bound_covers_separate_and_joint_suites(shards: int) -> None:
     """A shard of both beside shards of one may end before both ways: neither is a bound alone."""
     suites = {name: suite(20.0) for name in "ab"}
     pairs = [(InventoryUnit(f"t{place}", name), 10.0) for name in suites for place in range(30)]

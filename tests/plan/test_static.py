@@ -25,7 +25,7 @@ NONE = ("--history", "none.ciguard")
 WORKFLOW = ".github/workflows/ciguard.yml"
 
 
-def test_the_matrix_stands_between_its_marks_and_again_the_next_time() -> None:
+def test_matrix_is_filled_between_its_marks_repeatedly() -> None:
     text = (
         f"jobs:\n  legs:\n    strategy:\n      {BEGIN}\n      old: 1\n      {END}\n    steps: []\n"
     )
@@ -36,12 +36,12 @@ def test_the_matrix_stands_between_its_marks_and_again_the_next_time() -> None:
 
 
 @pytest.mark.parametrize("text", ["jobs: {}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])
-def test_a_workflow_without_the_marks_is_refused(text: str) -> None:
+def test_workflow_without_the_marks_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match="has no place for a matrix"):
         fill_matrix(text, MATRIX, "w.yml")
 
 
-def test_lines_end_as_those_around_them() -> None:
+def test_line_endings_match_the_workflow() -> None:
     found = fill_matrix(f"a:\r\n  {BEGIN}\r\n  {END}\r\n", MATRIX, "w.yml")
     assert found.count("\n") == found.count("\r\n") == 6
 
@@ -49,7 +49,7 @@ def test_lines_end_as_those_around_them() -> None:
 @pytest.mark.parametrize(
     ("content", "output"), [(b"\xff\xfe", "no UTF-8"), (b"jobs: {}\n", "no place for a matrix")]
 )
-def test_a_workflow_that_cannot_be_filled_in_is_said_before_anything_is_planned(
+def test_invalid_workflow_is_an_error_before_planning(
     tmp_path: Path, ciguard: Ciguard, content: bytes, output: str
 ) -> None:
     (tmp_path / "w.yml").write_bytes(content)
@@ -94,7 +94,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
     return folder
 
 
-def test_a_kept_plan_is_for_the_commits_that_follow(kept: Path) -> None:
+def test_static_plan_has_no_commit_and_runs_unplanned_units(kept: Path) -> None:
     legs = yaml.safe_load((kept / WORKFLOW).read_text())["jobs"]["legs"]
     shards = [entry["shard"] for entry in legs["strategy"]["matrix"]["include"]]
     assert shards == ["01", "02"]
@@ -104,7 +104,7 @@ def test_a_kept_plan_is_for_the_commits_that_follow(kept: Path) -> None:
     assert not plan_of(["a"]).policy.run_unplanned, "other plans are what runs"
 
 
-def test_what_is_newer_than_the_plan_runs_once(kept: Path, ciguard: Ciguard) -> None:
+def test_unit_newer_than_the_static_plan_runs_once(kept: Path, ciguard: Ciguard) -> None:
     new = [f"test_b.py::test_new[{number}]" for number in range(6)]
     lines = [
         json.loads(line)
@@ -120,7 +120,7 @@ def test_what_is_newer_than_the_plan_runs_once(kept: Path, ciguard: Ciguard) -> 
     assert "kept plan" not in done.stdout
 
 
-def test_an_unreadable_suite_is_no_smaller_one(kept: Path, tmp_path: Path) -> None:
+def test_suite_that_cannot_be_listed_is_an_error(kept: Path, tmp_path: Path) -> None:
     shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
     (tmp_path / "test_b.py").write_text("import nowhere\n")
     words = ("--plan", ".ciguard", "--shard", "01", "--record", "later")
@@ -129,9 +129,7 @@ def test_an_unreadable_suite_is_no_smaller_one(kept: Path, tmp_path: Path) -> No
     assert "nowhere" in broken.printed
 
 
-def test_a_kept_plan_that_is_older_than_the_configuration_is_said_to_be(
-    kept: Path, tmp_path: Path, ciguard: Ciguard
-) -> None:
+def test_outdated_static_plan_is_incomplete(kept: Path, tmp_path: Path, ciguard: Ciguard) -> None:
     shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
     changed = 'args = ["-x"]\n[suite.unit.variant.fast]\n[suite.slow]\n'
     (tmp_path / "ciguard.toml").write_text(CONFIGURATION + changed)

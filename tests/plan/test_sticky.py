@@ -37,7 +37,7 @@ def fresh_s(groups: list[Group], count: int) -> float:
     return afresh(groups, count, Costs([group.wall_s for group in groups])).makespan_s
 
 
-def test_what_is_balanced_stays_where_it_is() -> None:
+def test_balanced_units_stay_in_their_shards() -> None:
     groups = singles(5, 3, 4, 4)
     assert stays(groups, {0: 1, 1: 1, 2: 0, 3: 0}, 2) == ((2, 3), (0, 1))
 
@@ -46,12 +46,12 @@ def test_a_new_unit_goes_to_the_shortest_shard() -> None:
     assert stays(singles(5, 3, 4, 1), {0: 1, 1: 0, 2: 0}, 2) == ((1, 2), (0, 3))
 
 
-def test_shards_are_as_long_as_what_stays_in_them() -> None:
+def test_load_of_a_shard_includes_its_staying_units() -> None:
     shards = stays(singles(50, 30, 40, 37, 1), {0: 0, 1: 0, 2: 1, 3: 1}, 2)
     assert shards == ((0, 1), (2, 3, 4))
 
 
-def test_a_group_is_at_home_where_most_of_it_was() -> None:
+def test_group_stays_in_the_shard_with_most_of_its_time() -> None:
     groups = [Group((0, 1, 2), 6.0), Group((3,), 5.9)]
     costs = Costs([2.0, 2.0, 2.0, 5.9])
     homes = {0: 0, 1: 1, 2: 1, 3: 0}
@@ -60,16 +60,14 @@ def test_a_group_is_at_home_where_most_of_it_was() -> None:
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=40), st.integers(1, 8))
-def test_where_all_are_new_they_are_packed_as_without_a_base(
-    walls_s: list[float], count: int
-) -> None:
+def test_new_units_are_packed_as_without_a_base(walls_s: list[float], count: int) -> None:
     groups = singles(*walls_s)
     costs = Costs(walls_s)
     fresh = afresh(groups, min(count, len(walls_s)), costs)
     assert pack_sticky(groups, {}, fresh, costs).makespan_s == fresh.makespan_s
 
 
-def test_who_shares_most_time_with_a_shard_gets_its_number_first() -> None:
+def test_shard_numbers_follow_the_largest_shared_time() -> None:
     costs = Costs([9.0, 1.0, 5.0])
     groups = [costs.group((unit,)) for unit in range(3)]
     fresh = Packing([groups[:2], groups[2:]], [Preassigned()] * 2)
@@ -81,7 +79,7 @@ def test_one_move_closes_a_gap() -> None:
     assert stays(groups, {0: 0, 1: 0, 2: 0, 3: 1}, 2) == ((0, 2), (1, 3))
 
 
-def test_where_moves_do_not_help_a_fresh_plan_is_numbered_like_the_base() -> None:
+def test_fresh_plan_is_numbered_like_the_base_if_moves_fail() -> None:
     """Three of 3 and two of 4 and 5: no single move evens 9 + 9."""
     groups = singles(9, 5, 4, 3, 3, 3)
     homes = {0: 1, 1: 1, 2: 0, 3: 0, 4: 0, 5: 0}
@@ -90,7 +88,7 @@ def test_where_moves_do_not_help_a_fresh_plan_is_numbered_like_the_base() -> Non
     assert 0 in shards[1], "most of its time is where it was"
 
 
-def test_a_shard_that_is_gone_or_new_is_no_home() -> None:
+def test_units_of_missing_shards_move_and_new_shards_are_filled() -> None:
     groups = singles(1, 1, 1, 1)
     assert stays(groups, dict.fromkeys(range(4), 7), 2) == ((0, 2), (1, 3))
     assert all(stays(groups, dict.fromkeys(range(4), 0), 4)), "none is empty"
@@ -100,7 +98,7 @@ def test_a_shard_that_is_gone_or_new_is_no_home() -> None:
     st.lists(st.tuples(st.floats(0, 100), st.integers(0, 9)), min_size=1, max_size=40),
     st.integers(1, 8),
 )
-def test_every_unit_once_no_empty_shard_and_near_a_fresh_plan(
+def test_sticky_plan_is_complete_and_near_a_fresh_plan(
     units: list[tuple[float, int]], count: int
 ) -> None:
     groups = singles(*(wall_s for wall_s, _ in units))
@@ -115,7 +113,7 @@ def test_every_unit_once_no_empty_shard_and_near_a_fresh_plan(
 WIDTH = 10
 
 
-def test_shards_keep_what_they_hold_besides_when_they_are_renumbered() -> None:
+def test_renumbered_shards_retain_their_preassigned_units() -> None:
     """The shard that is full already stays empty otherwise, whatever number it gets."""
     costs = Costs([6.0, 6.0, 6.0, 6.0, 9.0])
     groups = form_groups(costs, None, range(4))
@@ -137,7 +135,7 @@ def test_shards_keep_what_they_hold_besides_when_they_are_renumbered() -> None:
     ("before", "count", "slower"),
     [(4, 4, 1.2), (8, 9, 1.0), (8, 16, 1.0), (16, 16, 1.3), (2, 64, 1.0)],
 )
-def test_of_many_small_files_no_more_move_than_must(before: int, count: int, slower: float) -> None:
+def test_few_of_many_small_files_move(before: int, count: int, slower: float) -> None:
     """The first shard got slower, or there are more of them."""
     walls_s = [1.0 + unit * 7 % 10 / 10 for unit in range(8000)]
     first, _ = files(walls_s, {}, before)
@@ -166,20 +164,20 @@ def files(walls_s: list[float], homes: Mapping[int, int], count: int) -> tuple[P
     return fresh, pack_sticky(groups, homes, fresh, costs)
 
 
-def test_a_file_that_the_base_has_in_two_shards_stays_in_both() -> None:
+def test_file_split_in_the_base_stays_split() -> None:
     homes = {unit: 0 if unit < 15 else 1 for unit in range(30)}
     _, found = files([1.0] * 30, homes, 2)
     assert found.shards == (tuple(range(15)), tuple(range(15, 30)))
     assert found.split_groups == (10,)
 
 
-def test_new_units_of_a_divided_file_go_where_most_of_it_is() -> None:
+def test_new_units_of_a_split_file_join_its_largest_part() -> None:
     homes = {unit: 0 if unit < 13 else 1 for unit in range(29)}
     _, found = files([1.0] * 30, homes, 2)
     assert found.shards[1] == tuple(range(14, 30)) or 29 in found.shards[1]
 
 
-def test_of_a_file_that_grew_a_part_goes_and_nothing_else_moves() -> None:
+def test_only_a_part_of_a_grown_file_moves() -> None:
     walls_s = [1.5] * 10 + [1.0] * 30
     homes = {unit: unit // WIDTH for unit in range(40)}
     fresh, found = files(walls_s, homes, 4)
@@ -190,7 +188,7 @@ def test_of_a_file_that_grew_a_part_goes_and_nothing_else_moves() -> None:
     assert found.makespan_s <= fresh.makespan_s * (1 + MAX_GAP)
 
 
-def test_more_shards_are_filled_from_the_longest() -> None:
+def test_added_shards_are_filled_from_the_longest() -> None:
     homes = {unit: unit // 20 for unit in range(40)}
     fresh, found = files([1.0] * 40, homes, 3)
     assert found.makespan_s <= fresh.makespan_s * (1 + MAX_GAP)
@@ -201,7 +199,7 @@ def test_more_shards_are_filled_from_the_longest() -> None:
     st.lists(st.tuples(st.floats(0, 100), st.integers(0, 9)), min_size=1, max_size=60),
     st.integers(1, 8),
 )
-def test_parts_of_files_are_each_in_one_shard_near_a_fresh_plan(
+def test_file_parts_are_placed_once_and_near_a_fresh_plan(
     units: list[tuple[float, int]], count: int
 ) -> None:
     count = min(count, len(units))

@@ -73,14 +73,14 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("case", ["plan_with_all_facts", "unknown", "hostile"])
-def test_the_page(case: str, golden: Golden) -> None:
+def test_plan_page_matches_golden_file(case: str, golden: Golden) -> None:
     made = CASES[case]()
     text = html(made.plan, made.split)
     Page(text)
     golden(STYLE.sub("", text), SAMPLES / case / "plan.html", scrub={made.plan.id: "PLAN"})
 
 
-def test_nothing_from_outside_becomes_markup() -> None:
+def test_foreign_text_adds_no_markup() -> None:
     made = hostile()
     shard = replace(made.plan.shards[0], key='"><script>x</script>', pool="</title><b>")
     plan = replace(
@@ -96,7 +96,7 @@ def test_nothing_from_outside_becomes_markup() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_needs_nothing_from_anywhere(case: str) -> None:
+def test_page_is_self_contained(case: str) -> None:
     made = CASES[case]()
     text = html(made.plan, made.split)
     names = {name for _, given in Page(text).tags for name in given}
@@ -119,7 +119,7 @@ def many(units: int, shards: int) -> PlanResult:
     return planned(walls_s, shards=shards, origin=SEEN, group="file", spread=0.05)
 
 
-def test_a_hundred_thousand_units_are_a_small_page() -> None:
+def test_page_of_100000_units_is_small() -> None:
     made = many(100_000, 64)
     text = html(made.plan, made.split)
     assert len(text.encode()) < 2_000_000
@@ -154,7 +154,7 @@ def test_units_fill_their_lane_in_order(units: int, shards: int) -> None:
     st.integers(1, 4),
     st.floats(0, 60),
 )
-def test_no_lane_leaves_the_frame(
+def test_lanes_stay_inside_the_frame(
     walls_s: list[float], shards: int, processes: int, setup_s: float
 ) -> None:
     named = {f"tests/test_{n % 5}.py::test_{n}": wall_s for n, wall_s in enumerate(walls_s)}
@@ -180,13 +180,13 @@ def _units_in(blocks: Iterable[Block]) -> int:
     return sum(int(found[1].replace(",", "")) if found else 1 for found in reported)
 
 
-def test_neighbours_of_one_file_are_of_one_shade() -> None:
+def test_adjacent_units_of_one_file_share_a_shade() -> None:
     walls_s = {f"tests/test_{file}.py::test_{n}": 10.0 for file in "abc" for n in range(3)}
     (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN, group="file").plan).lanes
     assert [block.kind for block in rectangles(lane)] == ["even"] * 3 + ["odd"] * 3 + ["even"] * 3
 
 
-def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
+def test_narrow_neighbours_merge_into_one_labelled_block() -> None:
     walls_s = {"a.py::long": 1000.0} | {f"a.py::t{n}": 0.01 for n in range(9)}
     walls_s |= {"b.py::long": 1000.0} | {f"{'cd'[n % 2]}.py::t{n}": 0.01 for n in range(8)}
     peaks = {"a.py::t3": 300 << 20, "a.py::long": 100 << 20}
@@ -209,12 +209,12 @@ def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
         (900_000.0, ["0 h", "267 h"]),
     ],
 )
-def test_the_axis_is_told_in_round_numbers(wall_s: float, output: list[str]) -> None:
+def test_axis_has_round_tick_labels(wall_s: float, output: list[str]) -> None:
     made = planned({"a.py::t": wall_s}, shards=1, limit_s=1e7, origin=SEEN)
     assert [tick.label for tick in shard_chart(made.plan).ticks] == output
 
 
-def test_what_was_never_measured_is_marked_and_listed() -> None:
+def test_unmeasured_units_are_marked_and_listed() -> None:
     made = planned({"a.py::t": 60.0, "a.py::u": 60.0}, shards=1, origin=SEEN)
     (shard,) = made.plan.shards
     guessed = replace(shard.units[1], has_history=False)
@@ -243,14 +243,14 @@ def test_without_a_deadline_only_the_bound_is_drawn() -> None:
     assert not found.hidden_deadline
 
 
-def test_classes_stand_for_files_where_ids_name_none() -> None:
+def test_classes_replace_files_for_ids_without_a_file() -> None:
     walls_s = {f"Space.{name}.Test{n}": 10.0 for name in ("A", "B") for n in range(2)}
     (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN).plan).lanes
     assert [block.kind for block in rectangles(lane)] == ["even", "even", "odd", "odd"]
 
 
 @pytest.mark.parametrize(("limit_s", "is_drawn"), [(600.0, True), (6000.0, False)])
-def test_the_deadline_is_drawn_where_it_is_near(limit_s: float, is_drawn: bool) -> None:
+def test_deadline_is_drawn_only_if_near(limit_s: float, is_drawn: bool) -> None:
     made = planned({"a.py::t": 400.0}, shards=1, limit_s=limit_s, origin=SEEN)
     found = shard_chart(made.plan)
     assert ("deadline" in [mark.kind for mark in found.marks]) is is_drawn
@@ -258,7 +258,7 @@ def test_the_deadline_is_drawn_where_it_is_near(limit_s: float, is_drawn: bool) 
     assert made.plan.policy.deadline_s is not None
 
 
-def test_set_up_is_told_from_the_units() -> None:
+def test_setup_is_drawn_separately_from_the_units() -> None:
     made = planned({"a.py::t": 75.0}, shards=1, suites={"": suite(setup_s=25.0)}, origin=SEEN)
     (lane,) = shard_chart(made.plan).lanes
     test, setup, late = lane.blocks
@@ -300,6 +300,6 @@ def test_every_colour_is_readable_in_both_schemes() -> None:
         assert contrast(scheme["one"], scheme["two"]) >= 1.7
 
 
-def test_the_same_plan_is_the_same_page() -> None:
+def test_same_plan_gives_the_same_page() -> None:
     one, other = usual(), usual()
     assert html(one.plan, one.split) == html(other.plan, other.split)

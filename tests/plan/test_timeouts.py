@@ -45,19 +45,19 @@ def past() -> Observations:
         (TimeoutRule(100.0, 10.0), 0.0, (60.0, 100.0, 100.0, 100.0, None)),
     ],
 )
-def test_limits(rule: TimeoutRule, setup_s: float, expected: tuple[float | None, ...]) -> None:
+def test_unit_timeouts_follow_the_rule(
+    rule: TimeoutRule, setup_s: float, expected: tuple[float | None, ...]
+) -> None:
     assert unit_timeouts(found(), past(), {"": rule}, {"": setup_s, "other": 9.0}) == expected
 
 
-def test_without_a_rule_there_is_none_and_without_a_past_only_the_configured() -> None:
+def test_no_rule_gives_no_timeout_and_no_history_the_configured_one() -> None:
     assert unit_timeouts(found(), past(), {"": TimeoutRule(), "other": TimeoutRule()}, {}) == ()
     both = {"": TimeoutRule(5.0, 3.0), "other": TimeoutRule(None, 3.0)}
     assert unit_timeouts(found(), no_observations(), both, {}) == (5.0, 5.0, 5.0, 5.0, None)
 
 
-def test_the_past_of_a_real_history_with_its_shared_set_ups(
-    tmp_path: Path, ciguard: Ciguard
-) -> None:
+def test_timeouts_from_a_real_history_with_shared_setups(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "units.txt").write_text("a.py::one\na.py::two\na.py::new\n")
     (tmp_path / "ciguard.toml").write_text("[suite.s]\ntimeout_ratio = 20\ntimeout = '5m'\n")
     lines = [

@@ -134,7 +134,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_table_on_a_terminal(case: str, golden: Golden) -> None:
+def test_terminal_table_matches_golden_file(case: str, golden: Golden) -> None:
     made = CASES[case]()
     text = terminal(made.plan, made.split)
     assert max(map(len, text.splitlines())) <= 80
@@ -142,13 +142,13 @@ def test_the_table_on_a_terminal(case: str, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("case", ["scattered", "hostile", "plan_with_all_facts"])
-def test_the_summary_of_the_job(case: str, golden: Golden) -> None:
+def test_job_summary_matches_golden_file(case: str, golden: Golden) -> None:
     made = CASES[case]()
     text = markdown(made.plan, made.split)
     golden(text, SAMPLES / case / "summary.md", scrub={made.plan.id: "<id>"})
 
 
-def test_nothing_from_outside_becomes_markup() -> None:
+def test_foreign_text_adds_no_markup() -> None:
     made = hostile()
     html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown(made.plan, made.split))
     assert html.count("<h3>") == 1
@@ -159,7 +159,7 @@ def test_nothing_from_outside_becomes_markup() -> None:
     assert "@\u200bsomeone" in html
 
 
-def test_hostile_keys_and_bases_stay_text() -> None:
+def test_hostile_keys_and_bases_are_escaped() -> None:
     made = plan_with_all_facts()
     shards = [
         replace(shard, key=f'"]\n```\n<b>%%{{x}}%%#quot;{number}')
@@ -209,7 +209,7 @@ def bars_of(text: str) -> list[str]:
     return re.findall(r"(?m)^\d+ .*  ([#.]+)$", text)
 
 
-def test_bars_are_as_long_as_the_wall_time_and_lighter_to_the_95_percent() -> None:
+def test_bars_show_wall_time_and_95_percent_margin() -> None:
     walls_s = {"a.py::t": 200.0, "b.py::t": 100.0, "c.py::t": 5.0}
     plan = planned(walls_s, shards=3, group="none", spread=0.2).plan
     text = terminal(plan)
@@ -235,7 +235,7 @@ def test_without_history_there_are_no_times_bars_or_prices() -> None:
         ((60.0, 60.0, 60.0), ""),
     ],
 )
-def test_the_deadline_is_said_with_what_has_no_other_limit(
+def test_deadline_line_counts_tests_without_a_timeout(
     limits_s: tuple[float | None, ...], output: str
 ) -> None:
     made = planned({f"a.py::t{n}": 10.0 for n in range(3)}, shards=1).plan
@@ -249,7 +249,7 @@ def test_the_deadline_is_said_with_what_has_no_other_limit(
     assert line.endswith(f"43 min 30 s, then a job stops itself{output}")
 
 
-def test_suspects_that_could_not_run_apart_are_not_said_to() -> None:
+def test_unisolated_suspects_are_not_called_isolated() -> None:
     walls_s = {f"a.py::t{n}": 10.0 for n in range(4)}
     plan = planned(walls_s, shards=1, candidate_sets=[CandidateSet((1, 2), 3)]).plan
     assert not any(one.isolated for one in plan.culprit_candidates)
@@ -273,7 +273,7 @@ def test_many_shards_are_folded() -> None:
         assert ("<details><summary>20 shards</summary>" in text) is (count == 20)
 
 
-def test_shards_with_long_keys_are_told_apart() -> None:
+def test_long_shard_keys_are_shortened_uniquely() -> None:
     made = planned({f"{name}.py::t": 60.0 for name in "abc"}, shards=3, group="none").plan
     keys = [f"integration-tests-of-the-shop-on-net{n}-with-a-database" for n in (8, 9, 471)]
     shards = [replace(one, key=key) for one, key in zip(made.shards, keys, strict=True)]
@@ -282,7 +282,7 @@ def test_shards_with_long_keys_are_told_apart() -> None:
     assert len({row.split()[0] for row in rows}) == 3
 
 
-def test_what_a_plan_does_not_say_is_left_out() -> None:
+def test_missing_plan_facts_are_omitted() -> None:
     made = planned({"a.py::t": 60.0, "b.py::t": 60.0}, shards=2)
     pools = {name: replace(pool, setup_s=0.0) for name, pool in made.plan.pools.items()}
     chosen = tuple(one for one in made.plan.alternatives if one.chosen)
@@ -298,11 +298,11 @@ def test_what_a_plan_does_not_say_is_left_out() -> None:
     assert "billed" not in markdown(replace(plan, alternatives=()), ())
 
 
-def test_every_note_has_words() -> None:
+def test_every_note_kind_has_a_text() -> None:
     assert set(WORDS) == set(get_args(PlanNoteKind))
 
 
-def test_facts_are_shown_by_their_units_and_the_worst_first() -> None:
+def test_facts_are_formatted_with_units_and_worst_first() -> None:
     shards = {f"{number:02}": 60.0 * number for number in range(1, 8)}
     facts = {"deadline_s": 30.0, "risk_ratio": 0.001, "shards_s": shards, "tests_s": {"a\nb": 5.0}}
     assert note_text(PlanNote("risk_exceeded", facts)) == (

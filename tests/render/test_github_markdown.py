@@ -54,7 +54,7 @@ def document(rows: int) -> list[Headline | Section]:
     ]
 
 
-def test_a_long_name_in_a_table_can_be_divided() -> None:
+def test_long_name_in_a_table_has_line_break_hints() -> None:
     """A table no wider than GitHub's column; what is copied is the name alone."""
     name = "tests/checkout/test_payment_methods.py::TestRefunds::test_partial" + "x" * 60
     text = as_markdown([Table((Column("test"),), ((Code(name),),))])
@@ -66,7 +66,7 @@ def test_a_long_name_in_a_table_can_be_divided() -> None:
     assert "<wbr>" not in as_markdown([Paragraph(Code(name))])
 
 
-def test_a_folded_section() -> None:
+def test_folded_section() -> None:
     """Markdown folds it behind its title; elsewhere the title is a heading."""
     section = Section("legs", (Paragraph("inside"),), "3 shards", folded=True)
     assert as_markdown([section]) == (
@@ -76,7 +76,7 @@ def test_a_folded_section() -> None:
     assert "<h2>3 shards</h2>" in as_html([section])
 
 
-def test_rows_go_before_sections() -> None:
+def test_rows_are_cut_before_sections() -> None:
     """And both are counted where they are missing."""
     complete = as_markdown(document(100), full_text_location="the report")
     assert "t99" in complete
@@ -96,7 +96,7 @@ def test_rows_go_before_sections() -> None:
     assert "Left out to stay within GitHub's limit; see the report: 100 warnings." in short
 
 
-def test_the_headline_stays() -> None:
+def test_headline_is_never_cut() -> None:
     """Where nothing else fits."""
     text = as_markdown(
         document(3), limit=SizeLimit(80, utf8_bytes), full_text_location="the report"

@@ -37,7 +37,7 @@ def test_hostile_text_is_escaped() -> None:
     assert "<b>" not in as_html(sample(HOSTILE))
 
 
-def test_only_plain_addresses_are_links() -> None:
+def test_only_http_urls_become_links() -> None:
     """A page of a fork's records must not run a script."""
     page = as_html([Paragraph((Link("a", "javascript:alert(1)"), Link("b", "https://x.org/y")))])
     assert "javascript" not in page
@@ -52,7 +52,7 @@ def test_numbers_sort_by_their_value() -> None:
     assert '<td class="number" data-value="">-</td>' in page
 
 
-def test_rows_beyond_the_first_wait_for_a_script() -> None:
+def test_rows_beyond_the_limit_are_hidden_without_script() -> None:
     """A browser lays out 500; the others lie in the page as text."""
     rows = tuple((f"t{n}",) for n in range(ROWS + 2))
     page = as_html([Table((Column("test"),), rows)])

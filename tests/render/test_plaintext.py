@@ -16,7 +16,7 @@ TABLE = Table(
 )
 
 
-def test_columns_are_aligned_and_numbers_stand_at_the_right() -> None:
+def test_columns_are_aligned_and_numbers_right_justified() -> None:
     """Without trailing blanks."""
     assert as_text([TABLE]) == (
         "test                                  wall  shard\n"
@@ -33,18 +33,18 @@ def test_columns_are_aligned_and_numbers_stand_at_the_right() -> None:
         (41, "test"),
     ],
 )
-def test_columns_go_where_a_line_is_too_long(columns: int, first: str) -> None:
+def test_columns_are_dropped_if_a_line_is_too_long(columns: int, first: str) -> None:
     """Those of the largest `drop` first."""
     assert as_text([TABLE], columns=columns).splitlines()[0] == first
 
 
-def test_a_table_that_is_still_too_wide_becomes_entries() -> None:
+def test_table_still_too_wide_becomes_a_list() -> None:
     """The first cell on its line, the others below."""
     table = Table((Column("test"), Column("change")), ((Code("t" * 70), "1 s -> 2 s"),))
     assert as_text([table]) == f"  {'t' * 70}\n    change 1 s -> 2 s\n"
 
 
-def test_facts_wrap_under_their_value() -> None:
+def test_long_values_wrap_in_their_column() -> None:
     """The term stands alone."""
     text = as_text([Facts((("plan", "word " * 12), ("baseline", "x")))], columns=50)
     assert text == (
@@ -54,7 +54,7 @@ def test_facts_wrap_under_their_value() -> None:
     )
 
 
-def test_rows_without_room_are_counted() -> None:
+def test_omitted_rows_are_counted() -> None:
     """By the noun of the table."""
     table = Table((Column("n"),), tuple((str(n),) for n in range(1234)), noun="failure")
     assert as_text([table], rows=2).splitlines() == ["n", "0", "1", "and 1,232 more failures"]
@@ -74,6 +74,6 @@ def test_no_foreign_text_breaks_a_line(foreign: str) -> None:
     assert all(character.isprintable() or character == "\n" for character in text)
 
 
-def test_hostile_text_is_shown_as_it_is() -> None:
+def test_hostile_text_is_printed_verbatim() -> None:
     """A terminal knows no markup; the line feed is spelled out."""
     assert "FAILED: <b>x</b> | @team #1 `y` www.example.com\\n# z" in as_text(sample(HOSTILE))

@@ -72,7 +72,7 @@ def job(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> Job:
     return Job(tmp_path, ciguard, server)
 
 
-def test_what_is_printed_may_be_the_page(job: Job) -> None:
+def test_html_format_prints_the_page(job: Job) -> None:
     job.world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
     words = ("--format", "html", "--html", "page.html", "--github")
     done = job.report(*words, expect=10)
@@ -89,7 +89,7 @@ def test_what_is_printed_may_be_the_page(job: Job) -> None:
     assert "'json' is not one of 'markdown', 'html'" in refused
 
 
-def test_one_comment_is_created_left_alone_and_updated(job: Job, server: FakeGitHub) -> None:
+def test_comment_is_created_then_unchanged_then_updated(job: Job, server: FakeGitHub) -> None:
     assert "comment created" in job.report("--comment").stderr
     (first,) = server.bodies()
     assert first.startswith("<!-- ciguard:tests.yml -->\n### :white_check_mark: PASSED")
@@ -101,7 +101,7 @@ def test_one_comment_is_created_left_alone_and_updated(job: Job, server: FakeGit
     assert "assert 1 &#61;&#61; 2" in second or "assert 1 == 2" in second
 
 
-def test_a_token_that_may_not_write_gives_the_summary_a_note(job: Job, server: FakeGitHub) -> None:
+def test_read_only_token_adds_a_note_to_the_summary(job: Job, server: FakeGitHub) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
     done = job.report("--comment", "--github")
     assert server.bodies() == []
@@ -118,7 +118,7 @@ def test_without_a_pull_request_there_is_no_comment(job: Job, server: FakeGitHub
     assert server.request_log() == []
 
 
-def test_github_is_told_in_its_own_ways(job: Job) -> None:
+def test_github_option_writes_annotations_outputs_and_summary(job: Job) -> None:
     job.world.result("01", "a.t::two", outcome="failed", message="no", file="a.t", line=3)
     done = job.report("--github", "--needs", NEEDS, expect=10)
     assert "::error file=a.t,line=3," in done.stderr
@@ -127,7 +127,7 @@ def test_github_is_told_in_its_own_ways(job: Job) -> None:
     assert (job.folder / "summary.md").read_text() == done.stdout
 
 
-def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
+def test_run_without_a_plan_gets_an_incomplete_comment(
     job: Job, server: FakeGitHub, ciguard: Ciguard
 ) -> None:
     job.report("--comment")
@@ -151,7 +151,7 @@ def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
         (("--ignore-base-failures", "--history", "h"), "[guard]\nno_such = 1\n", (2, "no_such")),
     ],
 )
-def test_a_run_that_cannot_be_judged_leaves_no_green_comment(
+def test_run_that_cannot_be_judged_leaves_no_passed_comment(
     words: tuple[str, ...], config: str, output: tuple[int, str], job: Job, server: FakeGitHub
 ) -> None:
     job.report("--comment")
@@ -165,7 +165,7 @@ def test_a_run_that_cannot_be_judged_leaves_no_green_comment(
     assert '<h1 class="incomplete">INCOMPLETE: this run could not be judged</h1>' in page
 
 
-def test_the_policy_of_the_comparison_decides_where_the_guard_passes(
+def test_comparison_policy_decides_if_the_guard_passes(
     job: Job, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     plan, records = job.world.write(tmp_path)
@@ -231,9 +231,7 @@ def with_a_past(job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
     server.commits_of[between] = commits[1:]
 
 
-def test_the_run_before_confirms_what_this_one_shows(
-    job: Job, server: FakeGitHub, ciguard: Ciguard
-) -> None:
+def test_previous_run_confirms_a_suspect(job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
     """Run 90 leaves its values, run 101 finds them: each report in at most 6 calls."""
     with_a_past(job, server, ciguard)
     for name in job.world.legs:
@@ -283,7 +281,7 @@ def outputs(job: Job) -> dict[str, str]:
     return dict(zip((x.partition("<<")[0] for x in lines[::3]), lines[1::3], strict=True))
 
 
-def test_a_run_of_no_pull_request_leaves_no_values(job: Job) -> None:
+def test_run_without_pull_request_writes_no_values(job: Job) -> None:
     (job.folder / "event.json").write_text("{}")
     of_push: dict[str, Any] = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
     job.report("--values", "values.jsonl", "--github", **of_push)

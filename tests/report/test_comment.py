@@ -64,7 +64,7 @@ def failing_world(count: int, name: str = "pkg/test_module_{}.py::test_case") ->
     return world
 
 
-def test_a_short_comment_has_everything() -> None:
+def test_short_comment_is_complete() -> None:
     world = failing_world(3)
     text = comment(world.plan, world.prove(), why="there is no history")
     assert text.startswith("### :x: FAILED: 3 of 3 tests failed\n")
@@ -75,7 +75,7 @@ def test_a_short_comment_has_everything() -> None:
 
 
 @pytest.mark.parametrize("limit", [65_536, 20_000, 5_000, 1_000, 200])
-def test_a_long_comment_fits_and_counts_what_it_leaves_out(limit: int) -> None:
+def test_long_comment_fits_and_counts_omitted_rows(limit: int) -> None:
     plan, verdict = many_failures()
     text = comment(plan, verdict, limit)
     assert len(text) <= limit
@@ -102,7 +102,7 @@ def compared(world: World, base: World) -> str:
     return comment(world.plan, world.prove(), comparison=found)
 
 
-def test_what_the_guard_excuses_fails_nothing_in_the_comparison_either() -> None:
+def test_excused_failures_do_not_fail_the_comparison() -> None:
     world = failing_world(2)
     base = World(world.plan, {"01": make_leg(world.plan, "01", run=6)})
     verdict = world.prove()
@@ -123,7 +123,7 @@ def test_what_the_guard_excuses_fails_nothing_in_the_comparison_either() -> None
     assert text.count("late mail") == 2
 
 
-def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little() -> None:
+def test_first_comment_has_one_heading_and_one_data_note() -> None:
     world = World()
     base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
     world.result("01", "a.t::one", wall_s=0.7)
@@ -137,7 +137,7 @@ def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little(
 
 
 @pytest.mark.parametrize("slow", [1, 6])
-def test_tests_three_times_as_long_are_named_though_nothing_is_confirmed(slow: int) -> None:
+def test_large_slowdowns_are_listed_without_confirmation(slow: int) -> None:
     plan = make_plan({"01": tuple(f"a.t::test_{number}" for number in range(8))})
     world, base = World(plan), World(plan, {"01": make_leg(plan, "01", run=6)})
     for number in range(slow):
@@ -150,7 +150,7 @@ def test_tests_three_times_as_long_are_named_though_nothing_is_confirmed(slow: i
     assert text.count("<details>") == text.count("</details>") == 2 + (slow > 5)
 
 
-def test_what_the_verdict_names_the_comparison_does_not_name_again() -> None:
+def test_comparison_omits_findings_of_the_verdict() -> None:
     world, base = World(make_plan({**SHARDS, "04": ("e.t::new",)})), World()
     base.legs = {key: make_leg(base.plan, key, run=6) for key in base.legs}
     leg = world.legs["04"]
@@ -164,7 +164,7 @@ def test_what_the_verdict_names_the_comparison_does_not_name_again() -> None:
     assert "02" not in heading
 
 
-def test_names_and_messages_stay_names_and_messages() -> None:
+def test_names_and_messages_are_escaped() -> None:
     world = failing_world(1, "a|b <script>x</script> `{}` @everyone #1 [l](http://x.y)::t")
     text = comment(world.plan, world.prove())
     page = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
@@ -173,14 +173,14 @@ def test_names_and_messages_stay_names_and_messages() -> None:
     assert page.count("<table>") == 2
 
 
-def test_a_run_without_a_plan() -> None:
+def test_comment_of_a_run_without_a_plan() -> None:
     answer = Report(None, 13, "cannot be read. Fix: @somebody")
     text = answer.text(SizeLimit(1000, utf16_units))
     assert text.startswith("### :warning: INCOMPLETE: this run has no plan\n")
     assert "@somebody" not in text
 
 
-def test_of_3000_changed_tests_the_most_important_come_first_and_the_rest_is_counted() -> None:
+def test_worst_of_3000_changes_come_first_and_the_rest_is_counted() -> None:
     units = tuple(
         f"pkg/test_module_{number:04}.py::test_with_a_long_name" for number in range(3000)
     )
@@ -213,7 +213,7 @@ def test_of_3000_changed_tests_the_most_important_come_first_and_the_rest_is_cou
     assert text.rstrip().endswith("</sub>"), "the footer is there"
 
 
-def test_the_chart_draws_nothing_that_nobody_measured_or_predicted() -> None:
+def test_chart_omits_unmeasured_and_unpredicted_shards() -> None:
     world = World()
     del world.legs["02"]
     text = comment(world.plan, world.prove())
@@ -236,7 +236,7 @@ Current thread 0x00007f41 (most recent call first):
 """
 
 
-def test_a_test_that_hung_shows_where_down_to_its_own_file() -> None:
+def test_hung_test_shows_its_stack_down_to_its_file() -> None:
     unit = "tests/test_prices.py::test_settles"
     world = World(make_plan({"01": (unit,)}))
     world.result(

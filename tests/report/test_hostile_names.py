@@ -69,7 +69,7 @@ class Seen(HTMLParser):
         self.text += data
 
 
-def test_the_comment_holds_no_markup_but_ours() -> None:
+def test_hostile_names_add_no_markup_to_the_comment() -> None:
     text = comment()
     raw = re.sub(r"```mermaid\n.*?\n```\n", "", text, flags=re.DOTALL)
     for mark in (
@@ -97,7 +97,7 @@ def test_the_comment_holds_no_markup_but_ours() -> None:
     } == set()
 
 
-def test_every_table_of_the_comment_keeps_its_columns() -> None:
+def test_hostile_names_preserve_table_columns() -> None:
     rows = [line for line in comment().splitlines() if line.startswith("| ")]
     assert len(rows) > 3 * len(NAMES)
     rendered = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(comment())
@@ -108,14 +108,14 @@ def test_every_table_of_the_comment_keeps_its_columns() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-def test_each_name_is_shown_as_it_is(name: str) -> None:
+def test_each_name_is_displayed_verbatim(name: str) -> None:
     shown = one_line(f"0{name}", 120)
     text = comment().replace("<wbr>", "")
     assert shown in entities.unescape(text).replace("\u200b", "")
     assert one_line(f"0{name}", 200) in Seen(page()).text
 
 
-def test_the_page_holds_no_markup_but_ours() -> None:
+def test_hostile_names_add_no_markup_to_the_page() -> None:
     seen = Seen(page())
     assert seen.tags.count("script") == 1
     assert not {"img", "iframe", "object"} & set(seen.tags)
@@ -128,7 +128,7 @@ def test_the_page_holds_no_markup_but_ours() -> None:
     assert "\x1b" not in page()
 
 
-def test_a_terminal_an_annotation_and_a_check_are_told_plain_text() -> None:
+def test_terminal_annotations_and_checks_get_plain_text() -> None:
     contents, _ = hostile_report()
     text = text_of(contents.verdict)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e\u2066]", text)
@@ -144,7 +144,7 @@ def test_a_terminal_an_annotation_and_a_check_are_told_plain_text() -> None:
 
 
 @needs_browser
-def test_a_browser_finds_one_script_and_no_stranger(tmp_path: Path) -> None:
+def test_browser_finds_one_script_and_no_injected_element(tmp_path: Path) -> None:
     seen = Seen(dumped(page(), tmp_path))
     assert seen.tags.count("script") == 1
     assert not {"img", "iframe"} & set(seen.tags)

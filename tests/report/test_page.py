@@ -49,7 +49,7 @@ def hurt() -> tuple[ReportData, World]:
     return contents, world
 
 
-def test_both_formats(golden: Golden) -> None:
+def test_report_as_page_and_comment(golden: Golden) -> None:
     contents, world = hurt()
     text = Report(contents, 0, records=tuple(read_records(world.files().items()))).page()
     golden(STYLE.sub("", text), SAMPLES / "hurt.html", scrub=SCRUB)
@@ -57,7 +57,7 @@ def test_both_formats(golden: Golden) -> None:
     golden(text, SAMPLES / "hurt.md", scrub=SCRUB)
 
 
-def test_the_page_is_accessible_and_needs_nobody() -> None:
+def test_page_is_accessible_and_self_contained() -> None:
     contents, world = hurt()
     text = Report(contents, 0, records=tuple(read_records(world.files().items()))).page()
     assert '<html lang="en">' in text
@@ -70,11 +70,11 @@ def test_the_page_is_accessible_and_needs_nobody() -> None:
     assert not re.search(r"\b(src|href)=\"(?!https://github.com/octo-org/shop/)", text)
 
 
-def test_a_page_without_a_plan() -> None:
+def test_page_of_a_run_without_a_plan() -> None:
     assert "plan.json: &lt;gone&gt;" in Report(None, 13, "plan.json: <gone>").page()
 
 
-def test_curves_stand_below_their_limit_and_the_nearest_comes_first() -> None:
+def test_memory_curves_are_ordered_by_distance_to_their_limit() -> None:
     world = World()
     plan = replace(
         world.plan, shards=tuple(replace(one, budget_bytes=600 * MIB) for one in world.plan.shards)
@@ -114,7 +114,7 @@ def test_bars() -> None:
     assert (len(many.bars), many.omitted) == (charts.MAX_LEGS, 256 - charts.MAX_LEGS)
 
 
-def test_files_that_lead_out_have_no_address() -> None:
+def test_paths_outside_the_repository_have_no_link() -> None:
     contents, _ = hurt()
     result = contents.verdict.failures[0].result
     for file, shown in (
@@ -133,9 +133,7 @@ def test_files_that_lead_out_have_no_address() -> None:
     ("runs", "output"),
     [(2, ""), (9, ""), (12, "0.2 confirmed peaks"), (20, "0.05 confirmed peaks")],
 )
-def test_how_often_it_is_wrong_is_said_where_anything_can_be_confirmed(
-    runs: int, output: str
-) -> None:
+def test_false_alarm_rate_is_shown_if_confirmation_is_possible(runs: int, output: str) -> None:
     contents, _ = hurt()
     assert contents.comparison is not None
     name = contents.comparison.candidate
@@ -150,7 +148,7 @@ def test_how_often_it_is_wrong_is_said_where_anything_can_be_confirmed(
     assert ("False alarms" in text) == bool(output)
 
 
-def test_a_plan_of_a_hundred_shards() -> None:
+def test_page_of_a_plan_with_110_shards() -> None:
     world = World(make_plan({f"{n:03}": (f"a{n}.t::one",) for n in range(110)}))
     text = Report(
         ReportData(world.plan, world.prove()), 0, records=tuple(read_records(world.files().items()))

@@ -86,7 +86,7 @@ def die(run: Run, server: FakeGitHub) -> None:
     add_job(server, "tests (03)", "failure", steps=FAILED, log=f"##[error]{SHUTDOWN}\n")
 
 
-def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitHub) -> None:
+def test_report_explains_each_dead_leg_in_few_calls(run: Run, server: FakeGitHub) -> None:
     die(run, server)
     text = run.report("--comment", "--github", "--needs", NEEDS, expect=13).stdout
     assert text.startswith(
@@ -110,7 +110,7 @@ def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitH
     assert len(requested) <= 6 + 2 * 2
 
 
-def test_the_guard_s_text_and_json(run: Run, server: FakeGitHub) -> None:
+def test_guard_text_and_json_explain_dead_legs(run: Run, server: FakeGitHub) -> None:
     die(run, server)
     text = run.call("guard", expect=13).stdout
     assert max(map(len, text.splitlines())) <= 80
@@ -136,7 +136,7 @@ def test_the_guard_s_text_and_json(run: Run, server: FakeGitHub) -> None:
         (Fault(path="/jobs", status=0, times=9), "no answer"),
     ],
 )
-def test_without_github_s_word_the_records_decide(
+def test_records_decide_if_github_is_unavailable(
     run: Run, server: FakeGitHub, fault: Fault, words: str
 ) -> None:
     for shard in ("01", "02", "03"):
@@ -147,9 +147,7 @@ def test_without_github_s_word_the_records_decide(
     assert words in text.replace("\n  ", " ")
 
 
-def test_a_run_that_was_repeated_while_github_is_silent_is_no_proof(
-    run: Run, server: FakeGitHub
-) -> None:
+def test_rerun_is_incomplete_if_github_is_unavailable(run: Run, server: FakeGitHub) -> None:
     server.faults.append(Fault(path="/jobs", status=404, message="Not Found"))
     rerun = make_leg(run.world.plan, "03", attempt=2)
     run.world.legs["03 again"] = rerun
@@ -157,7 +155,7 @@ def test_a_run_that_was_repeated_while_github_is_silent_is_no_proof(
     assert "whether it ran again is unknown" in done.stdout.replace("\n  ", " ")
 
 
-def test_without_a_token_it_says_what_is_not_known(run: Run, server: FakeGitHub) -> None:
+def test_missing_token_is_reported(run: Run, server: FakeGitHub) -> None:
     text = run.call("guard", expect=0, GITHUB_TOKEN="").stdout
     assert (
         "the verdict does not consider how the jobs ended: there is no GITHUB_TOKEN"
@@ -166,9 +164,7 @@ def test_without_a_token_it_says_what_is_not_known(run: Run, server: FakeGitHub)
     assert server.request_log() == []
 
 
-def test_a_fork_s_run_is_explained_although_it_may_not_comment(
-    run: Run, server: FakeGitHub
-) -> None:
+def test_run_of_a_fork_is_explained_without_a_comment(run: Run, server: FakeGitHub) -> None:
     die(run, server)
     server.tokens[TOKEN] = Login(may_write=False)
     head = {"sha": "a" * 40, "repo": {"full_name": "stranger/shop"}}
@@ -179,7 +175,7 @@ def test_a_fork_s_run_is_explained_although_it_may_not_comment(
     assert "`ciguard init --forks` writes a workflow" in (run.folder / "summary.md").read_text()
 
 
-def test_a_workflow_run_judges_the_run_that_it_tells_of(run: Run, server: FakeGitHub) -> None:
+def test_workflow_run_event_judges_the_triggering_run(run: Run, server: FakeGitHub) -> None:
     die(run, server)
     run.happens("workflow_run", {"workflow_run": {"id": 7, "run_attempt": 1}})
     done = run.call("guard", expect=13, GITHUB_RUN_ID="99")
@@ -187,13 +183,13 @@ def test_a_workflow_run_judges_the_run_that_it_tells_of(run: Run, server: FakeGi
     assert server.request_log()[0] == JOBS
 
 
-def test_a_merge_queue_s_run(run: Run, server: FakeGitHub) -> None:
+def test_merge_queue_run_is_explained(run: Run, server: FakeGitHub) -> None:
     die(run, server)
     run.happens("merge_group", {"merge_group": {"base_ref": "refs/heads/main"}})
     assert "(superseded)" in run.report("--github", expect=13).stdout
 
 
-def test_an_enterprise_server(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_enterprise_server_run_is_explained(tmp_path: Path, ciguard: Ciguard) -> None:
     with serving(prefix="/api/v3") as server:
         server.tokens[TOKEN] = Login()
         run = Run(tmp_path, ciguard, server)

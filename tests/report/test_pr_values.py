@@ -20,7 +20,7 @@ LEGS = {
 }
 
 
-def test_the_numbers_are_those_of_the_records() -> None:
+def test_values_match_the_records() -> None:
     records = read_records(files_of(LEGS, run_id=9, event="pull_request").items())
     rerun = read_records([("values.jsonl", encode_values(records))])
     (before,), (after,) = runs_from_records(records, "run"), runs_from_records(rerun, "run")
@@ -36,7 +36,7 @@ def test_the_numbers_are_those_of_the_records() -> None:
     assert b"long" not in encode_values(records)
 
 
-def test_a_leg_that_was_cut_stays_cut() -> None:
+def test_truncated_leg_stays_incomplete_in_values() -> None:
     files = files_of({"01": LEGS["01"]}, ending=None)
     (record,) = read_records([("values.jsonl", encode_values(read_records(files.items())))])
     assert (record.end.ending if record.end else "", record.damage) == ("unknown", ())
@@ -44,7 +44,7 @@ def test_a_leg_that_was_cut_stays_cut() -> None:
     assert not run.complete
 
 
-def test_a_run_that_somebody_stopped_is_no_witness() -> None:
+def test_cancelled_run_gives_no_usable_values() -> None:
     world = World()
     assert is_usable(world.prove())
     world.end("02", ending="cancelled")

@@ -113,7 +113,7 @@ def job(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> Job:
     return Job(tmp_path, ciguard, server)
 
 
-def test_a_fork_is_told_by_a_trusted_job(job: Job, server: FakeGitHub) -> None:
+def test_trusted_job_comments_on_the_pull_request_of_a_fork(job: Job, server: FakeGitHub) -> None:
     """The number is GitHub's: of three pull requests with this commit, one is the run's."""
     server.pulls_of[HEAD] = [
         pull(7, state="closed"),
@@ -144,7 +144,7 @@ def test_a_fork_is_told_by_a_trusted_job(job: Job, server: FakeGitHub) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the step's shell is bash")
 @pytest.mark.parametrize("bad", [False, True])
-def test_the_generated_workflow_for_forks(
+def test_generated_workflow_for_forks_publishes_the_report(
     job: Job, server: FakeGitHub, tmp_path: Path, bad: bool
 ) -> None:
     """Its step, run by its shell: all of the run comes out of the fork's artifacts."""
@@ -188,14 +188,14 @@ def test_the_generated_workflow_for_forks(
     assert "own claim" in (tmp_path / "ciguard-report.html").read_text("utf-8")
 
 
-def test_a_run_of_no_pull_request_is_told_to_nobody(job: Job, server: FakeGitHub) -> None:
+def test_run_without_a_pull_request_gets_no_comment(job: Job, server: FakeGitHub) -> None:
     server.pulls_of[HEAD] = [pull(9, head={"ref": "elsewhere"})]
     job.happens("workflow_run", {"workflow_run": FORK_S_RUN})
     assert "no open pull request is known" in job.report("--comment").stderr
     assert server.comments == {}
 
 
-def test_what_a_record_says_of_its_pull_request_is_not_asked(job: Job, server: FakeGitHub) -> None:
+def test_pull_request_number_from_the_fork_is_not_trusted(job: Job, server: FakeGitHub) -> None:
     """A fork could name any number in its plan and records; there is no place for one."""
     server.pulls_of[HEAD] = []
     job.happens("workflow_run", {"workflow_run": {**FORK_S_RUN, "pull_requests": [{"number": 7}]}})
@@ -203,7 +203,7 @@ def test_what_a_record_says_of_its_pull_request_is_not_asked(job: Job, server: F
     assert server.comments == {}
 
 
-def test_a_red_base_branch_has_one_issue(job: Job, server: FakeGitHub) -> None:
+def test_failing_base_branch_has_one_issue(job: Job, server: FakeGitHub) -> None:
     job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
     assert "issue not needed" in job.report("--issue", "--comment").stderr
     job.world.result("01", "a.t::two", outcome="failed", message="no")
@@ -242,7 +242,7 @@ def test_a_quarantined_failure_opens_no_issue(job: Job, ciguard: Ciguard) -> Non
     assert "1 newly failing" not in job.summary()
 
 
-def test_a_merge_queue_has_check_and_summary_only(job: Job, server: FakeGitHub) -> None:
+def test_merge_queue_gets_check_and_summary_only(job: Job, server: FakeGitHub) -> None:
     job.happens("merge_group", {"merge_group": {"base_ref": "refs/heads/main"}})
     job.report("--comment", "--check", "--issue")
     assert [one["head_sha"] for one in server.checks.values()] == ["c" * 40]
@@ -250,9 +250,7 @@ def test_a_merge_queue_has_check_and_summary_only(job: Job, server: FakeGitHub) 
     assert "PASSED" in job.summary()
 
 
-def test_a_check_has_its_annotations_at_lines_of_the_repository(
-    job: Job, server: FakeGitHub
-) -> None:
+def test_check_annotations_have_repository_paths_and_lines(job: Job, server: FakeGitHub) -> None:
     event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
     job.happens("pull_request", event)
     job.world.result("01", "a.t::two", outcome="failed", message="no", file="a.t", line=3)
@@ -265,7 +263,7 @@ def test_a_check_has_its_annotations_at_lines_of_the_repository(
 
 
 @pytest.mark.parametrize("refused", ["comment", "check", "issue"])
-def test_a_token_that_may_not_is_a_note_that_says_what_it_lacks(
+def test_missing_permission_is_a_note_that_names_it(
     job: Job, server: FakeGitHub, refused: str
 ) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
@@ -281,7 +279,9 @@ def test_a_token_that_may_not_is_a_note_that_says_what_it_lacks(
     assert "write" in note
 
 
-def test_github_s_fault_is_told_and_hides_no_verdict(job: Job, server: FakeGitHub) -> None:
+def test_github_fault_is_reported_and_does_not_hide_the_verdict(
+    job: Job, server: FakeGitHub
+) -> None:
     event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
     job.happens("pull_request", event)
     server.faults.append(Fault(path="/issues/", status=410, message="Gone", times=9))
@@ -290,7 +290,7 @@ def test_github_s_fault_is_told_and_hides_no_verdict(job: Job, server: FakeGitHu
     assert len(server.checks) == 1, "one refusal does not keep the other from being told"
 
 
-def test_a_body_that_is_still_too_long_is_sent_shorter(job: Job, server: FakeGitHub) -> None:
+def test_rejected_long_body_is_shortened_and_resent(job: Job, server: FakeGitHub) -> None:
     event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
     job.happens("pull_request", event)
     output = "Validation Failed: Body is too long (maximum is 65536 characters)"
@@ -298,7 +298,7 @@ def test_a_body_that_is_still_too_long_is_sent_shorter(job: Job, server: FakeGit
     assert "comment created" in job.report("--comment").stderr
 
 
-def test_the_footer_of_the_configuration_is_last(job: Job) -> None:
+def test_configured_footer_is_last(job: Job) -> None:
     (job.folder / "ciguard.toml").write_text('[report]\nfooter = "Ask in **#ci**."\n')
     job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
     assert job.report().stdout.endswith("\n\nAsk in **#ci**.\n")

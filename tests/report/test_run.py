@@ -99,7 +99,7 @@ def test_a_run_is_judged_from_its_artifacts(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_report_on_a_laptop_links_the_run_and_its_jobs(call: Call, world: World) -> None:
+def test_local_report_links_the_run_and_its_jobs(call: Call, world: World) -> None:
     page = f"https://github.com/{REPOSITORY}/actions/runs/7"
     for run, address in (("7", page), ("7/2", f"{page}/attempts/2")):
         text = call("report", "--run", run).stdout
@@ -107,13 +107,15 @@ def test_a_report_on_a_laptop_links_the_run_and_its_jobs(call: Call, world: Worl
         assert f"| [03]({page}/job/1002) | completed |" in text
 
 
-def test_the_checkout_says_which_repository(tmp_path: Path, call: Call, world: World) -> None:
+def test_repository_is_read_from_the_checkout(tmp_path: Path, call: Call, world: World) -> None:
     for words in (["init", "-q"], ["remote", "add", "origin", f"git@github.com:{REPOSITORY}.git"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     assert "PASSED" in call("guard", "--no-repo").stdout
 
 
-def test_a_leg_without_a_record_is_dead_and_asked_about(call: Call, server: FakeGitHub) -> None:
+def test_leg_without_a_record_is_dead_and_explained_by_github(
+    call: Call, server: FakeGitHub
+) -> None:
     world = World()
     planned = {"plan.json": plan_codec.encode(world.plan)}
     add_artifact(server, f"ciguard-plan-{world.plan.id}-1", planned)
@@ -127,7 +129,7 @@ def test_a_leg_without_a_record_is_dead_and_asked_about(call: Call, server: Fake
     assert limit in " ".join(text.split())
 
 
-def test_an_earlier_attempt_is_judged_as_it_was(
+def test_earlier_attempt_is_judged_without_later_ones(
     call: Call, server: FakeGitHub, world: World
 ) -> None:
     """In attempt 2 shard 02 ran again and was cut; in attempt 1 all was well."""
@@ -164,7 +166,7 @@ def test_a_hostile_artifact_makes_the_run_incomplete(
         (Fault(path="/jobs", status=404, message="Not Found"), 13),
     ],
 )
-def test_what_cannot_be_asked_is_never_green(
+def test_unanswered_request_never_passes(
     call: Call, server: FakeGitHub, world: World, fault: Fault, code: int
 ) -> None:
     server.faults.append(replace(fault))
@@ -173,14 +175,14 @@ def test_what_cannot_be_asked_is_never_green(
         assert "the verdict does not consider how the jobs ended" in " ".join(done.stdout.split())
 
 
-def test_of_a_named_attempt_the_records_decide(
+def test_records_decide_for_an_explicit_attempt(
     call: Call, server: FakeGitHub, world: World
 ) -> None:
     server.faults.append(Fault(path="/jobs", status=404, message="Not Found"))
     assert "does not consider how the jobs" in call("guard", "--run", "7/1").stdout
 
 
-def test_a_run_without_a_plan_is_incomplete_for_a_report(call: Call, server: FakeGitHub) -> None:
+def test_run_without_a_plan_is_incomplete_in_a_report(call: Call, server: FakeGitHub) -> None:
     add_job(server, "plan", "failure")
     assert "no plan among its artifacts" in call("report", expect=13).stderr
     assert "pass it by --plan FILE" in call("guard", expect=3).stderr
@@ -195,15 +197,17 @@ def test_a_run_without_a_plan_is_incomplete_for_a_report(call: Call, server: Fak
         (("--run", "https://git.example/o/r/actions/runs/7"), "not sent to another server"),
     ],
 )
-def test_what_cannot_be_meant(call: Call, words: tuple[str, ...], output: str) -> None:
+def test_contradictory_options_are_usage_errors(
+    call: Call, words: tuple[str, ...], output: str
+) -> None:
     assert output in call("guard", *words, expect=2).stderr
 
 
-def test_one_of_plan_and_run_is_needed(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_plan_or_run_option_is_required(tmp_path: Path, ciguard: Ciguard) -> None:
     assert "no --plan and no --run" in ciguard("guard", cwd=tmp_path, expect=2).stderr
 
 
-def test_without_a_token_it_says_which(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_missing_token_error_names_the_variables(tmp_path: Path, ciguard: Ciguard) -> None:
     words = ("guard", "--run", "7", "--repo", REPOSITORY)
     assert "set GITHUB_TOKEN or GH_TOKEN" in ciguard(*words, cwd=tmp_path, expect=2).stderr
 
@@ -263,7 +267,7 @@ def upload_confirmation(
     ("verdict", "tier", "head"),
     [("more memory", "confirmed", "WORSE"), ("-", "not confirmed", "NO SIGNIFICANT")],
 )
-def test_what_the_run_itself_ran_again_is_told_as_its_own_claim(
+def test_confirmation_by_the_judged_run_is_marked_as_a_claim(
     call: Call, server: FakeGitHub, verdict: str, tier: str, head: str
 ) -> None:
     upload_confirmation(server, verdict)
@@ -277,7 +281,7 @@ def test_what_the_run_itself_ran_again_is_told_as_its_own_claim(
 
 
 @pytest.mark.usefixtures("suspected")
-def test_re_runs_that_cannot_be_read_leave_a_suspect_and_say_so(
+def test_unreadable_confirmation_leaves_a_suspect_with_a_note(
     call: Call, server: FakeGitHub
 ) -> None:
     add_artifact(server, "ciguard-confirmation-7-1", {"ciguard-confirmation.json": b"{"})
@@ -288,7 +292,7 @@ def test_re_runs_that_cannot_be_read_leave_a_suspect_and_say_so(
 
 
 @pytest.mark.usefixtures("suspected")
-def test_of_an_archive_that_is_refused_as_well(call: Call, server: FakeGitHub) -> None:
+def test_rejected_confirmation_archive_leaves_a_suspect(call: Call, server: FakeGitHub) -> None:
     content, _ = HOSTILE["bomb"]
     add_artifact(server, "ciguard-confirmation-7-1", content)
     assert "The result of the experiment cannot be read" in call("report", "--history", "h").stdout

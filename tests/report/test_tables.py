@@ -67,7 +67,7 @@ def page(tests: int = TESTS) -> str:
     return FORMATS["html"](compare_run(head, None, [base]))
 
 
-def test_without_scripts_there_are_the_first_rows_and_how_many_more() -> None:
+def test_page_without_scripts_shows_first_rows_and_a_count() -> None:
     text = page()
     shown, _, rest = text.partition('<script type="text/plain">')
     assert shown.count("<tr><td>newly failing</td>") == ROWS
@@ -80,7 +80,7 @@ def test_without_scripts_there_are_the_first_rows_and_how_many_more() -> None:
     assert "and 1 more" not in page(ROWS)
 
 
-def test_a_page_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_rows_in_a_page_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ciguard.render.html.MAX_ROWS", 700)
     text = page()
     assert 'data-left="and 500 more: all are in the JSON"' in text
@@ -88,7 +88,7 @@ def test_a_page_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_browser
-def test_with_scripts_all_rows_are_there(tmp_path: Path) -> None:
+def test_script_shows_all_rows(tmp_path: Path) -> None:
     text = POLICY.sub("", page()).replace("</body>", PERSON)
     found = re.search(r"<pre>(.*?)</pre>", dumped(text, tmp_path))
     assert found is not None

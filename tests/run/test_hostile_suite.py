@@ -43,7 +43,7 @@ def check(folder: Path, shape: Shape) -> None:
     shutil.rmtree(leg.record_folder)  # 200 MB each, which pytest would keep three times
 
 
-def test_each_unit_has_one_right_end(tmp_path: Path) -> None:
+def test_each_unit_has_the_expected_ending(tmp_path: Path) -> None:
     check(tmp_path, Shape(1, 0, 1))
 
 
@@ -51,7 +51,7 @@ def test_each_unit_has_one_right_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("processes", [1, 2, 4])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("turn", range(20))
-def test_each_unit_has_one_right_end_again_and_again(
+def test_each_unit_has_the_expected_ending_in_all_shapes(
     tmp_path: Path, processes: int, workers: int, turn: int
 ) -> None:
     check(tmp_path, Shape(processes, workers, tries=1 + turn % 2))

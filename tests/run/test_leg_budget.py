@@ -48,7 +48,7 @@ def admitted(record: Record) -> list[tuple[int, int]]:
     return found
 
 
-def test_what_is_admitted_fits_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_admitted_units_fit_the_budget_and_none_is_lost(tmp_path: Path) -> None:
     assert sum(unit.peak_delta_bytes or 0 for unit in UNITS) + 20 * BASE > 51 << 30
     outcomes = {}
     for name, budget in (("budget", BUDGET), ("free", None)):

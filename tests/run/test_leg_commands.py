@@ -51,7 +51,7 @@ def units() -> list[PlannedUnit]:
     ]
 
 
-def test_its_list_is_read(project: Path) -> None:
+def test_list_command_of_a_suite_is_read(project: Path) -> None:
     invocation = command.listing(SUITE, "exact", "", "")
     done = subprocess.run(invocation.argv, cwd=project, capture_output=True, check=False)
     listing = command.read_listing(SUITE, b"", done.stdout, done.returncode)
@@ -62,7 +62,7 @@ def test_its_list_is_read(project: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_two_variants_with_several_cases_a_unit(project: Path, processes: int) -> None:
+def test_two_variants_with_several_cases_per_unit(project: Path, processes: int) -> None:
     plan = plan_of(units(), suites={"tables": SUITE}, processes=processes)
     leg = start_shard(project, plan).wait(10)
     record = leg.record()
@@ -79,7 +79,7 @@ def test_two_variants_with_several_cases_a_unit(project: Path, processes: int) -
     replays(leg.record_folder, plan)
 
 
-def test_a_crash_is_blamed_on_the_unit_that_began_last(project: Path) -> None:
+def test_crash_is_attributed_to_the_last_started_unit(project: Path) -> None:
     suite = replace(SUITE, env={"CRASH_IN": "odd.txt"})
     plan = plan_of(units()[:3], suites={"tables": suite})
     leg = start_shard(project, plan).wait(10)
@@ -107,7 +107,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
 
 
 @pytest.mark.parametrize("through", [(), ("sh", "-c", '"$@"; exit $?', "sh")])
-def test_a_crash_without_start_lines_is_searched_for(tmp_path: Path, through: list[str]) -> None:
+def test_crash_without_start_lines_is_bisected(tmp_path: Path, through: list[str]) -> None:
     """Its units say nothing before they run; a shell may hand the signal on as 134."""
     suite = Suite("command", (*through, sys.executable, "-c", SILENT))
     planned = [PlannedUnit(unit, suite="s") for unit in ("a", "b", "kills", "c", "d")]
@@ -121,7 +121,7 @@ def test_a_crash_without_start_lines_is_searched_for(tmp_path: Path, through: li
     replays(leg.record_folder, plan)
 
 
-def test_a_hang_without_start_lines_is_stopped_where_it_is_alone(tmp_path: Path) -> None:
+def test_hang_without_start_lines_is_stopped_if_isolated(tmp_path: Path) -> None:
     suite = Suite("command", (sys.executable, "-c", SILENT))
     planned = [PlannedUnit("hangs", suite="s", timeout_s=0.5)]
     leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite})).wait(10)
@@ -130,7 +130,7 @@ def test_a_hang_without_start_lines_is_stopped_where_it_is_alone(tmp_path: Path)
     assert 0.5 <= (culprit.wall_s or 0) < 5
 
 
-def test_a_start_line_without_a_time_is_given_one(tmp_path: Path) -> None:
+def test_start_line_without_a_time_gets_one(tmp_path: Path) -> None:
     """Late in a leg, a limit counts from the unit's start and not from the leg's."""
     code = """
 import json, os, time
@@ -151,7 +151,7 @@ for unit in ("a", "b", "c"):
     replays(leg.record_folder, plan)
 
 
-def test_a_failing_unit_is_tried_again_as_a_whole(project: Path) -> None:
+def test_failed_unit_is_retried_with_all_its_cases(project: Path) -> None:
     policy = LegPolicy(guard_rail="off", max_tries=2)
     plan = plan_of(units()[:3], suites={"tables": SUITE}, policy=policy)
     leg = start_shard(project, plan).wait(10)
@@ -163,7 +163,7 @@ def test_a_failing_unit_is_tried_again_as_a_whole(project: Path) -> None:
     replays(leg.record_folder, plan)
 
 
-def test_an_id_that_no_line_can_carry_is_refused(project: Path) -> None:
+def test_multiline_id_is_rejected(project: Path) -> None:
     plan = plan_of([PlannedUnit("two\nlines", suite="tables")], suites={"tables": SUITE})
     leg = start_shard(project, plan).wait(3)
     assert r"'two\nlines'" in leg.printed
@@ -185,7 +185,7 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     no_survivor(leg)
 
 
-def test_a_command_gets_the_environment_of_the_leg_and_nothing_that_slows_it(
+def test_command_gets_the_environment_of_the_leg(
     tmp_path: Path,
 ) -> None:
     code = "import json, os, sys; json.dump(dict(os.environ), sys.stdout)"
@@ -201,7 +201,7 @@ def test_a_command_gets_the_environment_of_the_leg_and_nothing_that_slows_it(
 @pytest.mark.parametrize(
     ("redirected", "read"), [("<words", "got [hello]"), ("</dev/null", "got []"), ("<&-", "got []")]
 )
-def test_a_command_reads_what_the_leg_was_given(tmp_path: Path, redirected: str, read: str) -> None:
+def test_command_inherits_stdin_of_the_leg(tmp_path: Path, redirected: str, read: str) -> None:
     (tmp_path / "words").write_text("hello\n")
     requests = 'read word; echo "got [$word]"'
     words = shlex.join([*LEG, "--record", "record", "--", "sh", "-c", requests])
@@ -216,7 +216,7 @@ def test_a_command_reads_what_the_leg_was_given(tmp_path: Path, redirected: str,
     assert (tmp_path / "record" / "process-001.log").read_text() == f"{read}\n"
 
 
-def test_tests_read_nothing(tmp_path: Path) -> None:
+def test_stdin_of_tests_is_empty(tmp_path: Path) -> None:
     (tmp_path / "test_reads.py").write_text(
         "import os\ndef test_reads(): assert os.read(0, 10) == b''\n"
     )
@@ -227,7 +227,7 @@ def test_tests_read_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def test_a_command_may_add_numbers_of_its_own(tmp_path: Path) -> None:
+def test_command_may_add_metrics(tmp_path: Path) -> None:
     line = '{"type":"metric","name":"loss","value":0.5,"key":{"steps":"4"}}'
     stray = '{"type":"result","unit":"somebody else","outcome":"passed"}'
     script = 'printf "%s\\n%s\\n" "$0" "$1" >> "$CIGUARD_RECORD_FILE"'
@@ -240,14 +240,14 @@ def test_a_command_may_add_numbers_of_its_own(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_that_fails_is_10_whatever_it_said(tmp_path: Path) -> None:
+def test_failed_command_exits_10(tmp_path: Path) -> None:
     leg = start(tmp_path, "--record", "record", "--", "sh", "-c", "exit 4").wait(10)
     (result,) = leg.record().results
     assert (result.outcome, result.message) == ("failed", "exit code 4")
 
 
 @pytest.mark.parametrize("text", ["kill -9 $$", "sh -c 'kill -9 $$'; exit $?"])
-def test_a_command_that_is_killed_died(tmp_path: Path, text: str) -> None:
+def test_killed_command_died(tmp_path: Path, text: str) -> None:
     leg = start(tmp_path, "--record", "record", "--", "sh", "-c", text).wait(10)
     (result,) = leg.record().results
     assert [end.ending for end in leg.record().process_ends] == ["crash"]
@@ -255,13 +255,13 @@ def test_a_command_that_is_killed_died(tmp_path: Path, text: str) -> None:
     assert "SIGKILL" in (result.message or "")
 
 
-def test_a_command_that_does_not_exist_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+def test_missing_command_is_a_usage_error(tmp_path: Path) -> None:
     leg = start(tmp_path, "--record", "record", "--", "no-such-program").wait(2)
     assert "no program 'no-such-program'" in leg.printed
     assert not leg.record_folder.exists()
 
 
-def test_a_file_that_is_no_program_is_said_to_be_none(tmp_path: Path) -> None:
+def test_non_executable_file_is_an_error_with_a_fix(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"\0\1\2")
     (tmp_path / "data").chmod(0o755)
     leg = start(tmp_path, "--record", "record", "--", "./data").wait(2)
@@ -275,7 +275,7 @@ def test_a_file_that_is_no_program_is_said_to_be_none(tmp_path: Path) -> None:
     assert list(leg.record_folder.iterdir()) == [], "it was there before"
 
 
-def test_the_time_of_a_command_is_its_own(tmp_path: Path) -> None:
+def test_command_time_excludes_leg_overhead(tmp_path: Path) -> None:
     """What the leg needs to start it is not in it."""
     code = "import time; start = time.monotonic(); time.sleep(0.2); print(time.monotonic() - start)"
     leg = start(tmp_path, "--record", "record", "--", sys.executable, "-S", "-c", code).wait(0)

@@ -52,7 +52,7 @@ def culprits(leg: Leg) -> dict[str, Result]:
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.soak)])
-def test_each_victim_is_named_and_the_rest_runs(tmp_path: Path, processes: int) -> None:
+def test_each_crashed_test_is_named_and_the_rest_runs(tmp_path: Path, processes: int) -> None:
     (tmp_path / "test_deadly.py").write_text(DEADLY)
     units = [PlannedUnit(unit, timeout_s=0.5 if unit.endswith("hangs") else None) for unit in UNITS]
     leg = start_shard(tmp_path, plan_of(units, processes=processes)).wait(10)
@@ -84,7 +84,7 @@ def test_each_victim_is_named_and_the_rest_runs(tmp_path: Path, processes: int) 
     no_survivor(leg)
 
 
-def test_a_worker_that_dies_names_its_test_and_the_others_go_on(tmp_path: Path) -> None:
+def test_dead_worker_names_its_test_and_the_others_continue(tmp_path: Path) -> None:
     (tmp_path / "test_deadly.py").write_text(DEADLY)
     units = [unit for unit in UNITS if not unit.endswith(("hangs", "leaves", "segfault"))]
     plan = plan_of(units, suites={"": replace(PYTEST, args=("-n", "2"))})
@@ -109,7 +109,7 @@ def test_a_worker_that_dies_names_its_test_and_the_others_go_on(tmp_path: Path) 
     ],
     ids=["loadgroup", "loadfile", "no restart"],
 )
-def test_what_a_dead_worker_leaves_goes_on_in_a_fresh_process(
+def test_units_of_a_dead_worker_continue_in_a_fresh_process(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_two.py").write_text(
@@ -124,7 +124,7 @@ def test_what_a_dead_worker_leaves_goes_on_in_a_fresh_process(
     no_survivor(leg)
 
 
-def test_who_ran_beside_a_crash_has_a_turn_alone(tmp_path: Path) -> None:
+def test_concurrent_tests_of_a_crash_are_rerun_isolated(tmp_path: Path) -> None:
     """Two workers are in a test when all of them die: only one of the tests did it."""
     (tmp_path / "test_two.py").write_text("""
 import os, pathlib, signal, time
@@ -148,7 +148,7 @@ def test_innocent():
     assert dict(end.counts) == {"passed": 1, "died": 1}
 
 
-def test_a_hanging_test_does_not_take_its_neighbour_along(tmp_path: Path) -> None:
+def test_hanging_test_does_not_fail_a_concurrent_test(tmp_path: Path) -> None:
     """Two workers are in a test when one of them is over its limit: the other ran innocently."""
     (tmp_path / "test_two.py").write_text("""
 import time, pathlib
@@ -168,7 +168,7 @@ def test_slow():
     }
 
 
-def test_what_a_process_is_told_has_no_limit_of_the_systems(tmp_path: Path) -> None:
+def test_unit_list_may_exceed_the_environment_size_limit(tmp_path: Path) -> None:
     """All ids together are more than the 128 KiB that one environment variable takes."""
     (tmp_path / "test_many.py").write_text("""
 import pathlib, pytest
@@ -187,7 +187,7 @@ def test_flaky():
     replays(leg.record_folder, plan)
 
 
-def test_what_fails_is_tried_again_in_a_fresh_process_behind_what_ran_before_it(
+def test_failed_test_is_retried_in_a_fresh_process_with_predecessors(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_flaky.py").write_text("""
@@ -247,7 +247,7 @@ def test_later(): pass
     no_survivor(leg)
 
 
-def test_without_the_framework_it_says_so_and_gives_up(tmp_path: Path) -> None:
+def test_missing_framework_is_reported_and_ends_the_leg(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     bare = Suite("pytest", (sys.executable, "-I", "-S", "-m", "pytest"))
     leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": bare})).wait(13)
@@ -261,13 +261,13 @@ def test_without_the_framework_it_says_so_and_gives_up(tmp_path: Path) -> None:
     )
 
 
-def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_program_is_named(tmp_path: Path) -> None:
     suite = Suite("pytest", ("no-such-program-anywhere",))
     leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": suite})).wait(13)
     assert "no-such-program-anywhere: No such file or directory" in leg.printed
 
 
-def test_a_unit_that_vanished_is_missing(tmp_path: Path) -> None:
+def test_vanished_unit_is_missing(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     units = ["test_a.py::test_a", "test_a.py::test_gone"]
     leg = start_shard(tmp_path, plan_of(units)).wait(13)
@@ -303,7 +303,7 @@ def test_leak(n): kept.append(bytearray(b"x" * (30 << 20)))
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the guard rail needs /proc")
-def test_the_largest_process_goes_when_memory_runs_out(tmp_path: Path) -> None:
+def test_largest_process_is_stopped_when_memory_runs_out(tmp_path: Path) -> None:
     """The machine's memory is a file here, lowered while a test is running."""
     (tmp_path / "test_hog.py").write_text("""
 import os, pathlib, time
@@ -345,7 +345,7 @@ sys.exit(int(found.exit_code))
     until(lambda: not leg.survivors(), what="the hog is gone", timeout_s=5)
 
 
-def test_a_process_that_pytest_timeout_ends_was_over_a_limit(tmp_path: Path) -> None:
+def test_process_ended_by_pytest_timeout_is_a_timeout(tmp_path: Path) -> None:
     """Its method "thread", the only one on Windows, leaves by os._exit(1)."""
     (tmp_path / "test_slow.py").write_text(
         "import time\ndef test_hangs(): time.sleep(600)\ndef test_behind(): pass\n"
@@ -362,7 +362,7 @@ def test_a_process_that_pytest_timeout_ends_was_over_a_limit(tmp_path: Path) -> 
     assert "in test_hangs" in message, "where it stood"
 
 
-def test_a_limit_holds_for_a_test_that_swallows_its_interruption(tmp_path: Path) -> None:
+def test_timeout_applies_to_a_test_that_swallows_the_interrupt(tmp_path: Path) -> None:
     """And what failed before in its process is shown although the process has no end to show it."""
     (tmp_path / "test_deaf.py").write_text("""
 import os, time
@@ -406,7 +406,7 @@ def test_leaves(): os._exit(3)
         ("import os; os._exit(0)", "crash, exit code 0"),
     ],
 )
-def test_a_file_that_ends_its_process_keeps_no_other_from_its_turn(
+def test_other_files_run_despite_a_file_that_crashes_on_import(
     tmp_path: Path, line: str, how: str
 ) -> None:
     (tmp_path / "test_bad.py").write_text(f"{line}\ndef test_a(): pass\ndef test_b(): pass\n")
@@ -425,7 +425,7 @@ def test_a_file_that_ends_its_process_keeps_no_other_from_its_turn(
     replays(leg.record_folder, plan)
 
 
-def test_a_hook_behind_the_last_import_is_no_files_fault(tmp_path: Path) -> None:
+def test_crash_after_the_last_import_is_attributed_to_no_file(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("""
 import os
 def pytest_collection_finish(): os._exit(3)

@@ -35,7 +35,7 @@ def detail_of(leg: Leg, kind: str) -> str:
     return found
 
 
-def test_a_test_that_empties_the_temporary_folder_stops_nothing(tmp_path: Path) -> None:
+def test_emptied_temporary_folder_does_not_stop_the_leg(tmp_path: Path) -> None:
     (tmp_path / "test_takes.py").write_text("""
 import os, pathlib, shutil
 def test_empties():
@@ -74,7 +74,7 @@ def test_last(): pass
     no_survivor(leg)
 
 
-def test_a_record_removed_by_the_last_test_is_no_success(tmp_path: Path) -> None:
+def test_record_removed_by_the_last_test_fails_the_leg(tmp_path: Path) -> None:
     (tmp_path / "test_takes.py").write_text("""
 import shutil
 def test_removes(): shutil.rmtree("record")
@@ -111,7 +111,7 @@ sys.exit(int(found.exit_code))
 """
 
 
-def test_a_mistake_of_ours_at_the_very_end_has_an_end_too(tmp_path: Path) -> None:
+def test_internal_error_at_the_end_writes_an_end_line(tmp_path: Path) -> None:
     (tmp_path / "test_takes.py").write_text("def test_first(): pass\n")
     plan = plan_of(units_of("first"))
     leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", FAILS_LAST)).wait(13)
@@ -123,7 +123,7 @@ def test_a_mistake_of_ours_at_the_very_end_has_an_end_too(tmp_path: Path) -> Non
     assert (end.ending, end.exit_code) == ("unknown", 13)
 
 
-def test_a_mistake_of_ours_has_an_end_and_names_what_is_missing(tmp_path: Path) -> None:
+def test_internal_error_writes_an_end_line_and_names_missing_units(tmp_path: Path) -> None:
     (tmp_path / "test_takes.py").write_text("""
 import pathlib, time
 def test_first(): pass

@@ -39,7 +39,7 @@ def test_a_plan_is_found_in_the_folder_of_its_artifact(folder: Path) -> None:
     run_and_read_error(folder, "--plan", ".", *WORDS[2:], expect=0)
 
 
-def test_a_shard_that_nobody_knows(folder: Path) -> None:
+def test_unknown_shard_is_an_error(folder: Path) -> None:
     printed = run_and_read_error(
         folder, "--plan", "plan.json", "--shard", "7", "--record", "record", expect=3
     )
@@ -49,42 +49,42 @@ def test_a_shard_that_nobody_knows(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"schema": 99}'])
-def test_a_plan_that_is_none(folder: Path, content: bytes) -> None:
+def test_invalid_plan_is_an_error(folder: Path, content: bytes) -> None:
     (folder / "plan.json").write_bytes(content)
     assert "plan.json" in run_and_read_error(folder, *WORDS, expect=3)
 
 
-def test_a_plan_that_is_not_there(folder: Path) -> None:
+def test_missing_plan_is_an_error(folder: Path) -> None:
     (folder / "plan.json").unlink()
     assert "download the plan's artifact" in run_and_read_error(folder, *WORDS, expect=3)
 
 
-def test_a_record_is_written_once(folder: Path) -> None:
+def test_existing_record_is_not_overwritten(folder: Path) -> None:
     run_and_read_error(folder, *WORDS, expect=0)
     before = {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
     assert "a record is written once" in run_and_read_error(folder, *WORDS, expect=3)
     assert before == {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
 
 
-def test_a_record_that_cannot_be_written(folder: Path) -> None:
+def test_unwritable_record_is_an_error(folder: Path) -> None:
     words = (*WORDS[:4], "--record", "plan.json/record")
     assert "pass another folder to --record" in run_and_read_error(folder, *words, expect=3)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(folder: Path) -> None:
+def test_folder_without_permission_is_an_error(folder: Path) -> None:
     (folder / "closed").mkdir(mode=0o500)
     words = (*WORDS[:4], "--record", "closed")
     assert "Permission denied" in run_and_read_error(folder, *words, expect=3)
 
 
-def test_a_suite_whose_folder_is_not_there(folder: Path) -> None:
+def test_missing_suite_folder_is_an_error(folder: Path) -> None:
     plan = plan_of(["test_a.py::test_a"], suites={"": Suite("pytest", PYTEST.command, cwd="gone")})
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     assert "no folder 'gone' here" in run_and_read_error(folder, *WORDS, expect=3)
 
 
-def test_a_framework_of_a_later_version(folder: Path) -> None:
+def test_unknown_framework_in_the_plan_is_an_error(folder: Path) -> None:
     plan = plan_of(["test_a.py::test_a"], suites={"": Suite("abacus", ("abacus",))})
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     printed = run_and_read_error(folder, *WORDS, expect=2)
@@ -92,7 +92,7 @@ def test_a_framework_of_a_later_version(folder: Path) -> None:
     assert "command, pytest" in printed
 
 
-def test_a_plan_of_another_commit(folder: Path) -> None:
+def test_plan_of_another_commit_is_an_error(folder: Path) -> None:
     plan = replace(plan_of(["test_a.py::test_a"]), head_sha="a" * 40)
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     github = {"GITHUB_ACTIONS": "true", "GITHUB_SHA": "b" * 40}
@@ -117,7 +117,7 @@ def test_a_plan_of_another_commit(folder: Path) -> None:
         (*WORDS, "--", "true"),
     ],
 )
-def test_a_command_line_that_means_nothing(folder: Path, words: tuple[str, ...]) -> None:
+def test_incomplete_command_line_is_a_usage_error(folder: Path, words: tuple[str, ...]) -> None:
     run_and_read_error(folder, *words, expect=2)
     assert not (folder / "record").exists()
 
@@ -134,17 +134,17 @@ def test_a_command_line_that_means_nothing(folder: Path, words: tuple[str, ...])
         ),
     ],
 )
-def test_an_option_that_there_is_not(folder: Path, words: tuple[str, ...], fix: str) -> None:
+def test_unknown_option_is_a_usage_error(folder: Path, words: tuple[str, ...], fix: str) -> None:
     printed = run_and_read_error(folder, *words, expect=2)
     assert printed.startswith("ciguard run: no option '--")
     assert printed.endswith(f"  fix: {fix}\n")
 
 
-def test_help_is_the_legs_own(folder: Path) -> None:
+def test_help_is_that_of_the_leg(folder: Path) -> None:
     assert "--shard KEY" in run_and_read_error(folder, "--help", expect=0)
 
 
-def test_a_reader_that_goes_away_stops_nothing(folder: Path) -> None:
+def test_closed_output_pipe_does_not_stop_the_leg(folder: Path) -> None:
     program = [sys.executable, "-m", "ciguard", "run", *WORDS]
     with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, bufsize=0) as leg:
         assert leg.stdout is not None
@@ -153,7 +153,7 @@ def test_a_reader_that_goes_away_stops_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_stops_nothing(folder: Path, closed: str) -> None:
+def test_closed_standard_stream_does_not_stop_the_leg(folder: Path, closed: str) -> None:
     """Also where the record's own file would get the number of one."""
     line = f'exec "$0" -m ciguard run "$@" {closed}'
     program = ("bash", "-c", line, sys.executable)
@@ -163,7 +163,7 @@ def test_a_closed_stream_stops_nothing(folder: Path, closed: str) -> None:
     assert ("1 passed" in leg.printed) == (" >&-" not in f" {closed}")
 
 
-def test_a_mistake_is_an_exit_code_where_nobody_listens(folder: Path) -> None:
+def test_usage_error_with_closed_streams_gives_the_exit_code(folder: Path) -> None:
     program = ("bash", "-c", 'exec "$0" -m ciguard run "$@" >&- 2>&-', sys.executable)
     start(folder, "--unknown", program=program).wait(2)
 
@@ -193,7 +193,7 @@ def fill(path: Path) -> None:
     os.close(descriptor)
 
 
-def test_a_disk_that_fills_up_is_named_and_the_leg_goes_on_to_its_end(small_disk: Path) -> None:
+def test_full_disk_is_reported_and_the_leg_completes(small_disk: Path) -> None:
     (small_disk / "test_full.py").write_text("""
 import os, pytest
 def test_before(): pass
@@ -216,7 +216,7 @@ def test_after(n): pass
     no_survivor(leg)
 
 
-def test_a_disk_without_any_room_is_an_error_before_the_first_test(small_disk: Path) -> None:
+def test_full_disk_is_an_error_before_the_first_test(small_disk: Path) -> None:
     (small_disk / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_a.py::test_a"])))
     fill(small_disk / "ballast")
     leg = start(small_disk, *WORDS).wait(3)
@@ -224,7 +224,7 @@ def test_a_disk_without_any_room_is_an_error_before_the_first_test(small_disk: P
     assert "free some space" in leg.printed
 
 
-def test_a_long_id_takes_no_more_room_in_the_log_than_a_message(tmp_path: Path) -> None:
+def test_long_id_is_truncated_in_the_log(tmp_path: Path) -> None:
     body = f"""
 import pytest
 @pytest.mark.parametrize("n", [pytest.param(1, id={"x" * 5000!r})])
@@ -250,7 +250,7 @@ def test_an_interpreter_that_ignores_pythonpath_is_named(tmp_path: Path, option:
     assert leg.printed.count("take -I or -E out of the suite's command") == 1
 
 
-def test_why_a_process_could_not_be_started_is_said_of_what_did_not_run(tmp_path: Path) -> None:
+def test_unstarted_units_name_the_start_error(tmp_path: Path) -> None:
     """A test takes the suite's folder along, and its process."""
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "test_a.py").write_text(

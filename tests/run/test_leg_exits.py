@@ -54,7 +54,7 @@ def command_leg(folder: Path, code: str, *, units: str = "ab", tries: int = 1) -
 
 
 @pytest.mark.parametrize(("code", "words"), [(1, ()), (1, ("-n", "2")), (3, ())])
-def test_a_session_that_a_hook_makes_fail_is_red(
+def test_session_failed_by_a_hook_fails_the_leg(
     tmp_path: Path, code: int, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "conftest.py").write_text(GATE.format(code=code))
@@ -82,7 +82,7 @@ def test_a_session_that_a_hook_makes_fail_is_red(
         ("sys.stdout.flush(); os.kill(os.getpid(), 11)", "killed by SIGSEGV\nnothing"),
     ],
 )
-def test_a_command_that_fails_behind_its_last_result_is_red(
+def test_command_that_fails_after_its_last_result_fails_the_leg(
     tmp_path: Path, ending: str, words: str
 ) -> None:
     leg = command_leg(tmp_path, PASSES + ending)
@@ -91,7 +91,7 @@ def test_a_command_that_fails_behind_its_last_result_is_red(
     assert leg.record().end is not None
 
 
-def test_a_failed_result_explains_the_exit_of_its_own_process(tmp_path: Path) -> None:
+def test_failed_result_explains_the_exit_code_of_its_process(tmp_path: Path) -> None:
     """Tried again in a second process, which passes: the first one's exit code is explained."""
     code = WRITES + (
         'first = os.environ["CIGUARD_PROCESS"] == "1"\n'
@@ -133,7 +133,7 @@ def new(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def test_what_could_not_be_imported_is_said_once_and_not_tried_again(tmp_path: Path) -> None:
+def test_import_error_is_reported_once_and_not_retried(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("import no_such_module_here\n\ndef test_a(): pass\n")
     (tmp_path / "test_b.py").write_text("def test_b(): pass\n")
     plan = plan_of(["test_a.py::test_a", "test_b.py::test_b"])
@@ -151,7 +151,7 @@ def test_what_could_not_be_imported_is_said_once_and_not_tried_again(tmp_path: P
     replays(leg.record_folder, alone)
 
 
-def test_what_another_checkout_or_folder_lacks_was_not_found(tmp_path: Path) -> None:
+def test_units_missing_in_the_checkout_are_not_found(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     units = ["test_a.py::test_a", "test_a.py::test_old", "gone/test_b.py::test_b"]
     leg = start_shard(tmp_path, plan_of(units)).wait(13)
@@ -160,7 +160,7 @@ def test_what_another_checkout_or_folder_lacks_was_not_found(tmp_path: Path) -> 
     assert "2 tests did not run" in leg.printed
 
 
-def test_what_another_plugin_takes_out_was_deselected(tmp_path: Path) -> None:
+def test_unit_removed_by_another_plugin_is_deselected(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
     suite = replace(PYTEST, args=("-k", "test_a and not test_b"))
     plan = plan_of(["test_a.py::test_a", "test_a.py::test_b"], suites={"": suite})
@@ -169,7 +169,7 @@ def test_what_another_plugin_takes_out_was_deselected(tmp_path: Path) -> None:
     assert causes(leg) == {"test_a.py::test_b": ("deselected", why)}
 
 
-def test_what_the_framework_did_not_come_to(tmp_path: Path) -> None:
+def test_unit_not_reached_by_the_framework_has_a_reason(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): assert 0\ndef test_b(): pass\n")
     plan = plan_of(
         ["test_a.py::test_a", "test_a.py::test_b"], suites={"": replace(PYTEST, args=("-x",))}
@@ -191,7 +191,7 @@ def test_what_the_framework_did_not_come_to(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_command_that_writes_no_result_is_named(tmp_path: Path, writes: str, more: str) -> None:
+def test_command_without_results_is_the_reason(tmp_path: Path, writes: str, more: str) -> None:
     leg = command_leg(tmp_path, WRITES + writes, units="a")
     assert leg.process.returncode == 13
     why = f"the command wrote no result for it to $CIGUARD_RECORD_FILE{more}"
@@ -199,7 +199,7 @@ def test_a_command_that_writes_no_result_is_named(tmp_path: Path, writes: str, m
     assert f"did not run [s] a: {why}\n" in leg.printed
 
 
-def test_a_program_that_cannot_begin_is_quoted_beside_each_unit(tmp_path: Path) -> None:
+def test_output_of_a_failed_start_is_quoted_for_each_unit(tmp_path: Path) -> None:
     leg = command_leg(tmp_path, 'raise SystemExit("no licence")')
     assert leg.process.returncode == 13
     assert (
@@ -208,7 +208,7 @@ def test_a_program_that_cannot_begin_is_quoted_beside_each_unit(tmp_path: Path) 
     )
 
 
-def test_an_exit_in_the_midst_of_a_unit_is_quoted(tmp_path: Path) -> None:
+def test_exit_inside_a_unit_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("""
 import pytest
 def test_a(): pytest.exit("enough", 0)
@@ -218,7 +218,7 @@ def test_b(): pass
     assert "died (crash) test_a.py::test_a: Exit('enough') (exit code 0)\n" in leg.printed
 
 
-def test_the_last_output_is_in_the_first_line_of_a_death(tmp_path: Path) -> None:
+def test_message_of_a_crash_starts_with_the_last_output(tmp_path: Path) -> None:
     leg = command_leg(
         tmp_path, WRITES + 'say(type="start", unit="a"); print("enough"); sys.exit(0)', units="a"
     )
@@ -243,7 +243,7 @@ def test_results_without_times_are_timed_by_the_leg(tmp_path: Path) -> None:
     assert (results[-1].at_s or 0.0) <= (end.at_s or 0.0)
 
 
-def test_what_a_program_measured_is_left_to_it(tmp_path: Path) -> None:
+def test_durations_measured_by_the_program_are_unchanged(tmp_path: Path) -> None:
     reported = {"type": "result", "outcome": "passed", "wall_s": 7.0}
     code = WRITES + f"for unit in units: say(unit=unit, **{json.dumps(reported)})\n"
     leg = command_leg(tmp_path, code)
@@ -263,7 +263,7 @@ sys.exit(int(found.exit_code))
 """
 
 
-def test_a_file_whose_import_hangs_is_ended_and_blamed(tmp_path: Path) -> None:
+def test_file_whose_import_hangs_is_stopped_and_named(tmp_path: Path) -> None:
     (tmp_path / "test_hangs.py").write_text(
         "import time\ntime.sleep(600)\ndef test_a(): pass\ndef test_b(): pass\n"
     )
@@ -276,7 +276,7 @@ def test_a_file_whose_import_hangs_is_ended_and_blamed(tmp_path: Path) -> None:
     no_survivor(leg)
 
 
-def test_a_process_that_would_not_end_is_ended_and_red(tmp_path: Path) -> None:
+def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(tmp_path: Path) -> None:
     """A thread that never ends: all results are there, and pytest would wait for ever."""
     (tmp_path / "test_thread.py").write_text("""
 import threading, time

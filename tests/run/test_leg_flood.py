@@ -28,7 +28,7 @@ def test_later(): pass
 """
 
 
-def test_a_slow_reader_does_not_keep_the_leg_from_stopping_a_test(tmp_path: Path) -> None:
+def test_slow_output_reader_does_not_delay_a_timeout(tmp_path: Path) -> None:
     (tmp_path / "test_flood.py").write_text(FLOOD)
     units = [PlannedUnit("test_flood.py::test_flood", timeout_s=0.5)]
     units.append(PlannedUnit("test_flood.py::test_later"))
@@ -60,7 +60,7 @@ def ended(leg: Leg) -> bool:
     return place.exists() and b'"type":"end"' in place.read_bytes()
 
 
-def test_a_reader_that_stalls_holds_up_nobody_and_loses_nothing(tmp_path: Path) -> None:
+def test_stalled_output_reader_delays_and_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_flood.py").write_text(FLOOD)
     units = [PlannedUnit("test_flood.py::test_flood", timeout_s=0.5)]
     units.append(PlannedUnit("test_flood.py::test_later"))
@@ -76,7 +76,7 @@ def test_a_reader_that_stalls_holds_up_nobody_and_loses_nothing(tmp_path: Path) 
     no_survivor(leg)
 
 
-def test_a_leg_that_is_told_to_stop_does_not_wait_for_a_reader_that_stalls(tmp_path: Path) -> None:
+def test_cancelled_leg_does_not_wait_for_a_stalled_reader(tmp_path: Path) -> None:
     (tmp_path / "test_flood.py").write_text(FLOOD)
     suite = replace(PYTEST, args=("-s",))
     leg = start_shard(tmp_path, plan_of(["test_flood.py::test_flood"], suites={"": suite}))
@@ -90,7 +90,7 @@ def test_a_leg_that_is_told_to_stop_does_not_wait_for_a_reader_that_stalls(tmp_p
     no_survivor(leg)
 
 
-def test_a_log_that_is_too_large_for_an_artifact_keeps_its_beginning_and_its_end(
+def test_oversized_log_retains_its_start_and_end(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "process-001.log"

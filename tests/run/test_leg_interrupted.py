@@ -47,7 +47,7 @@ def executed(folder: Path, name: str = "ran") -> Counter[str]:
         *(pytest.param(n, marks=pytest.mark.soak) for n in range(MOMENTS, MOMENTS + SOAKED)),
     ],
 )
-def test_whenever_it_ends_the_next_one_completes_it(
+def test_next_leg_completes_an_interrupted_one(
     tmp_path: Path, number: signal.Signals, seed: int
 ) -> None:
     (tmp_path / "test_a.py").write_text(TESTS)
@@ -86,7 +86,7 @@ def test_whenever_it_ends_the_next_one_completes_it(
         assert (both.state, both.counts) == ("passed", {"passed": COUNT}), both
 
 
-def test_a_clock_that_is_set_back_changes_no_time(tmp_path: Path) -> None:
+def test_clock_set_back_changes_no_duration(tmp_path: Path) -> None:
     """In the leg and in what it tests, whoever asks finds it an hour earlier than the last time."""
     (tmp_path / "back").mkdir()
     (tmp_path / "back" / "sitecustomize.py").write_text("""

@@ -96,7 +96,7 @@ def from_junit(folder: Path) -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize(
     ("processes", "words"), [(1, ()), (2, ()), (1, ("-n", "2"))], ids=["1", "2", "xdist"]
 )
-def test_outcomes_are_those_of_a_run_without_us(
+def test_outcomes_match_a_run_without_ciguard(
     tmp_path: Path, processes: int, words: tuple[str, ...]
 ) -> None:
     lay_out(tmp_path, SUITE)

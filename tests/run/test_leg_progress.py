@@ -43,7 +43,7 @@ def naps(folder: Path, processes: int = 1) -> Plan:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_plain_lines_in_ci_outside_of_folds(tmp_path: Path, processes: int) -> None:
+def test_progress_lines_in_ci_are_outside_of_groups(tmp_path: Path, processes: int) -> None:
     plan = naps(tmp_path, processes)
     leg = start_shard(tmp_path, plan, program=PROGRAM, CI="true", GITHUB_ACTIONS="true").wait(10)
     counts = r"progress: (\d)/8 tests(?:, 1 failed)?, [\d.]+ MiB in use, .* free"
@@ -65,12 +65,12 @@ def test_plain_lines_in_ci_outside_of_folds(tmp_path: Path, processes: int) -> N
     assert any("said by 2" in path.read_text() for path in logs)
 
 
-def test_without_ci_a_pipe_gets_none(tmp_path: Path) -> None:
+def test_no_progress_in_a_pipe_outside_ci(tmp_path: Path) -> None:
     leg = start_shard(tmp_path, naps(tmp_path), program=PROGRAM).wait(10)
     assert "progress:" not in leg.printed
 
 
-def test_failures_are_annotated_where_they_stand(tmp_path: Path) -> None:
+def test_failures_are_annotated_at_their_line(tmp_path: Path) -> None:
     plan = naps(tmp_path)
     leg = start_shard(tmp_path, plan, GITHUB_ACTIONS="true").wait(10)
     errors = [line for line in leg.printed.splitlines() if line.startswith("::error")]
@@ -81,7 +81,7 @@ def test_failures_are_annotated_where_they_stand(tmp_path: Path) -> None:
     assert leg.printed.index("::error") > leg.printed.rindex("::endgroup::")
 
 
-def test_the_file_of_a_suite_below_the_root_is_named_from_the_root(tmp_path: Path) -> None:
+def test_annotation_paths_are_relative_to_the_repository_root(tmp_path: Path) -> None:
     (tmp_path / "backend").mkdir()
     (tmp_path / "backend" / "test_a.py").write_text("def test_a():\n    assert 0\n")
     suites = {"": Suite("pytest", PYTEST.command, cwd="backend")}
@@ -91,7 +91,7 @@ def test_the_file_of_a_suite_below_the_root_is_named_from_the_root(tmp_path: Pat
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
-def test_a_crash_and_a_timeout_are_annotated_where_the_test_stands(
+def test_crash_and_timeout_are_annotated_at_the_test(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_dies.py").write_text(
@@ -111,7 +111,7 @@ def test_a_crash_and_a_timeout_are_annotated_where_the_test_stands(
     ]
 
 
-def test_of_too_many_failures_ten_are_annotated(tmp_path: Path) -> None:
+def test_at_most_ten_failures_are_annotated(tmp_path: Path) -> None:
     code = """
 import json, os, sys
 for name in open(sys.argv[1]).read().splitlines():

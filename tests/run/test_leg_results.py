@@ -38,7 +38,7 @@ def copies(record: Path) -> list[str]:
     )
 
 
-def test_a_wrapped_commands_files_are_copied_although_it_failed(tmp_path: Path) -> None:
+def test_result_files_of_a_failed_command_are_copied(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old.xml").write_text("<testsuite/>")
     (tmp_path / "secret.xml").write_text("<testsuite/>")
@@ -80,7 +80,7 @@ sys.exit(1)
     ],
     ids=["one", "none"],
 )
-def test_a_command_that_ends_with_0_has_its_files_told(
+def test_summary_counts_result_files_of_a_successful_command(
     tmp_path: Path, writes: str, output: str
 ) -> None:
     (tmp_path / "run.py").write_text(f"{WRITES}\n{writes}\n")
@@ -90,7 +90,7 @@ def test_a_command_that_ends_with_0_has_its_files_told(
     assert output in line
 
 
-def test_what_a_killed_command_left_is_copied_and_its_cut_file_never_complete(
+def test_result_files_of_a_killed_command_are_copied_as_incomplete(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "run.py").write_text(
@@ -147,7 +147,7 @@ def guard(folder: Path) -> tuple[int, dict[str, Any]]:
     return answer.returncode, json.loads(answer.stdout)
 
 
-def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
+def test_suite_may_report_results_in_files_only(tmp_path: Path) -> None:
     lay_out(tmp_path, "a")
     words = f"{sys.executable!r}, 'suite.py'"
     (tmp_path / "ciguard.toml").write_text(
@@ -175,7 +175,7 @@ def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
     assert len(record.results) == 3
 
 
-def test_a_unit_that_no_file_names_is_missing(tmp_path: Path) -> None:
+def test_unit_in_no_result_file_is_missing(tmp_path: Path) -> None:
     lay_out(tmp_path, "a", "silent")
     words = ("--plan", "plan.json", "--shard", "01", "--record", "records/1")
     start(tmp_path, *words).wait(0)

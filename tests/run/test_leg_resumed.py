@@ -108,7 +108,7 @@ def outcomes(record: Record) -> dict[str, str]:
         ),
     ],
 )
-def test_only_what_did_not_end_runs_again(
+def test_only_unfinished_units_run_again(
     tmp_path: Path, number: int, rerun: int, processes: int
 ) -> None:
     plan = plan_of(UNITS, processes=processes)
@@ -158,7 +158,7 @@ def test_slow():
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_a_failed_unit_gets_the_rest_of_its_tries(tmp_path: Path, *, broken: bool) -> None:
+def test_failed_unit_gets_its_remaining_tries(tmp_path: Path, *, broken: bool) -> None:
     """Its leg was lost before the repeat: executed twice in all, and not three times."""
     names = ("before", "flaky", "slow")
     plan = plan_of(
@@ -187,7 +187,7 @@ def test_a_failed_unit_gets_the_rest_of_its_tries(tmp_path: Path, *, broken: boo
     replays(tmp_path / "records" / "2", plan)
 
 
-def test_a_third_one_takes_both_and_has_nothing_to_do(tmp_path: Path) -> None:
+def test_third_leg_resumes_from_two_records_with_nothing_left(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS))
     interrupted(tmp_path, signal.SIGKILL, **attempt(1))
     shard(tmp_path, "2", "--resume-from", "records/z-first", **attempt(2)).wait(10)
@@ -199,7 +199,7 @@ def test_a_third_one_takes_both_and_has_nothing_to_do(tmp_path: Path) -> None:
     assert guard(tmp_path)[1]["findings"] == []
 
 
-def test_the_clock_goes_on_and_the_deadline_is_that_of_the_step(tmp_path: Path) -> None:
+def test_clock_continues_and_the_deadline_is_per_step(tmp_path: Path) -> None:
     plan = plan_of(UNITS, policy=LegPolicy(guard_rail="off", deadline_s=30.0))
     lay_out(tmp_path, plan)
     interrupted(tmp_path, signal.SIGTERM)
@@ -222,7 +222,7 @@ def test_the_clock_goes_on_and_the_deadline_is_that_of_the_step(tmp_path: Path) 
         ({"run_id": 6}, "is of run 6, not 7"),
     ],
 )
-def test_records_of_something_else_are_refused(
+def test_records_of_another_plan_or_run_are_rejected(
     tmp_path: Path, change: dict[str, object], output: str
 ) -> None:
     lay_out(tmp_path, plan_of(UNITS))
@@ -242,7 +242,7 @@ def test_a_first_attempt_has_nothing_to_resume(tmp_path: Path) -> None:
     assert "resumed: 0 of 1 test ended before, in 0 records" in leg.printed
 
 
-def test_steps_of_one_attempt_go_on_until_all_is_done(tmp_path: Path) -> None:
+def test_steps_of_one_attempt_continue_until_complete(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("""
 import os, time, pytest
 @pytest.mark.parametrize("n", range(12))
@@ -277,14 +277,14 @@ def test_nap(n):
     assert verdict["counts"] == {"passed": 12}
 
 
-def test_there_must_be_something_to_continue(tmp_path: Path) -> None:
+def test_continue_without_a_record_is_an_error(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS[:1]))
     shard(tmp_path, "1", **attempt(1)).wait(0)
     leg = shard(tmp_path, "2", "--continue", "records", **attempt(2)).wait(3)
     assert "records: no record of shard 01 of this attempt" in leg.printed
 
 
-def test_a_program_of_ones_own_with_several_cases_a_unit(tmp_path: Path) -> None:
+def test_resumed_custom_program_with_several_cases_per_unit(tmp_path: Path) -> None:
     program = """
 import json, os, pathlib, sys, time
 for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
@@ -308,7 +308,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
     assert guard(tmp_path)[1]["counts"] == {"passed": 6}
 
 
-def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_turn(
+def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(
     tmp_path: Path,
 ) -> None:
     lay_out(tmp_path, plan_of(UNITS[3:]))
@@ -333,7 +333,7 @@ def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_
     assert verdict["counts"] == {"passed": 3}
 
 
-def test_a_checkpoint_that_nobody_could_be_told_of_is_no_success(tmp_path: Path) -> None:
+def test_unwritable_checkpoint_output_fails_the_leg(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS[3:]))
     leg = shard(tmp_path, "1", "--for", "1s", "--github").wait(13)
     assert "--github: GITHUB_OUTPUT cannot be written" in leg.printed

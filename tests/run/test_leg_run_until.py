@@ -40,7 +40,7 @@ def until(folder: Path, plan: Plan, unit: str) -> Leg:
     ("processes", "run", "whose"),
     [(1, UNITS[:3], "in its order"), (2, UNITS[:3:2], "those of its process of 2 in parallel")],
 )
-def test_what_came_before_runs_before_it_and_nothing_behind(
+def test_until_runs_predecessors_and_nothing_after(
     tmp_path: Path, processes: int, run: list[str], whose: str
 ) -> None:
     plan = plan_of(UNITS, processes=processes)
@@ -56,7 +56,7 @@ def test_what_came_before_runs_before_it_and_nothing_behind(
     assert leg.outcomes()[UNITS[2]] == "failed"
 
 
-def test_a_test_of_another_shard_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
+def test_until_with_a_test_of_another_shard_is_an_error(tmp_path: Path) -> None:
     leg = until(tmp_path, plan_of(UNITS), "test_order.py::test_victims").wait(3)
     assert leg.printed == (
         "ciguard run: --until test_order.py::test_victims: not among the 4 tests of shard 01\n"

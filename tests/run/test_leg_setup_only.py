@@ -24,7 +24,7 @@ UNITS = ("test_bad.py::test_one", "test_bad.py::test_two")
     ],
     ids=["args", "addopts", "environment", "xdist"],
 )
-def test_tests_that_are_only_set_up_are_not_run(
+def test_setup_only_gives_no_results(
     tmp_path: Path, through: str, option: str, workers: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_bad.py").write_text("def test_one(): assert 0\ndef test_two(): assert 0\n")

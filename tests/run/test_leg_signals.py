@@ -68,7 +68,9 @@ def running(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("processes", [1, 2])
-def test_it_stops_politely(tmp_path: Path, number: int, code: int, processes: int) -> None:
+def test_signal_stops_the_leg_gracefully(
+    tmp_path: Path, number: int, code: int, processes: int
+) -> None:
     with running(tmp_path, processes=processes) as leg:
         leg.process.send_signal(number)
         leg.wait(code, timeout_s=10)
@@ -87,7 +89,7 @@ def test_it_stops_politely(tmp_path: Path, number: int, code: int, processes: in
     replays(leg.record_folder, plan_of(UNITS, processes=processes))
 
 
-def test_a_cancelled_step_has_its_results_on_disk(tmp_path: Path) -> None:
+def test_cancelled_step_leaves_its_results_on_disk(tmp_path: Path) -> None:
     """The runner signals only the process that it started: the shell, which became the leg."""
     build_pyz(tmp_path / "ciguard-run.pyz")
     (tmp_path / "step.sh").write_text(f'exec "{sys.executable}" ciguard-run.pyz "$@"\n')
@@ -106,7 +108,7 @@ def test_a_cancelled_step_has_its_results_on_disk(tmp_path: Path) -> None:
         assert "SIGKILL" in (died.message or "")
 
 
-def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+def test_second_signal_ends_the_leg_immediately(tmp_path: Path) -> None:
     with running(tmp_path, STUBBORN) as leg:
         leg.process.send_signal(signal.SIGINT)
         leg.process.send_signal(signal.SIGTERM)
@@ -115,7 +117,7 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         assert leg.process.returncode in (130, 143), "signals that wait together have no order"
 
 
-def test_a_killed_leg_leaves_its_record_and_nothing_else(tmp_path: Path) -> None:
+def test_killed_leg_leaves_its_record_and_no_process(tmp_path: Path) -> None:
     with running(tmp_path) as leg:
         leg.process.kill()
         leg.wait(-signal.SIGKILL)
@@ -126,7 +128,7 @@ def test_a_killed_leg_leaves_its_record_and_nothing_else(tmp_path: Path) -> None
         assert leg.outcomes() == {UNITS[0]: "passed"}
 
 
-def test_a_killed_keeper_is_a_crash_and_the_rest_runs(tmp_path: Path) -> None:
+def test_killed_reaper_is_a_crash_and_the_rest_runs(tmp_path: Path) -> None:
     """Of several nobody is blamed: the one that runs may not be the one that killed."""
     (tmp_path / "test_slow.py").write_text("""
 import os, signal, subprocess, sys, time
@@ -160,7 +162,7 @@ def test_later(): pass
 """
 
 
-def test_a_stopped_keeper_holds_up_no_limit(tmp_path: Path) -> None:
+def test_stopped_reaper_does_not_delay_a_timeout(tmp_path: Path) -> None:
     (tmp_path / "test_stops.py").write_text(STOPS)
     units = [f"test_stops.py::test_{name}" for name in ("stops_its_keeper", "later")]
     leg = start_shard(tmp_path, plan_of(units, timeout_s=0.5)).wait(10)
@@ -170,7 +172,7 @@ def test_a_stopped_keeper_holds_up_no_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a parent's end is told on Linux alone")
-def test_a_stopped_keeper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
+def test_stopped_reaper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
     slow = SLOW.replace('Path("started")', 'Path(os.kill(os.getppid(), 19) or "started")')
     with running(tmp_path, slow) as leg:
         leg.process.kill()
@@ -178,7 +180,7 @@ def test_a_stopped_keeper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
         no_survivor(leg)
 
 
-def test_a_keeper_that_stays_stopped_is_ended_with_all_that_it_keeps(tmp_path: Path) -> None:
+def test_reaper_that_stays_stopped_is_killed_with_its_processes(tmp_path: Path) -> None:
     environ = {**os.environ, MARK: str(tmp_path)}
     process = SupervisedProcess(["sleep", "600"], environ, ".", str(tmp_path / "log"))
     end = threading.Event()
@@ -207,7 +209,7 @@ def test_a_keeper_that_stays_stopped_is_ended_with_all_that_it_keeps(tmp_path: P
 
 
 @pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="Linux only")
-def test_the_kernel_takes_a_test_before_the_leg(tmp_path: Path) -> None:
+def test_oom_killer_prefers_tests_over_the_leg(tmp_path: Path) -> None:
     with running(tmp_path) as leg:
         (process,) = leg.record().processes
         assert process.pid is not None
@@ -229,7 +231,7 @@ sys.exit(int(found.exit_code))
 """
 
 
-def test_a_process_that_starts_slowly_holds_up_no_limit(tmp_path: Path) -> None:
+def test_slow_process_start_does_not_delay_a_timeout(tmp_path: Path) -> None:
     """The second interpreter waits until the first process's test has exceeded its limit."""
     (tmp_path / "python").write_text(f"""#!/bin/sh
 mkdir first 2>&- || until grep -q '"timeout"' record/supervisor.jsonl; do sleep 0.05; done
@@ -247,7 +249,7 @@ exec "{sys.executable}" "$@"
     no_survivor(leg)
 
 
-def test_a_killed_reaper_costs_no_process_that_others_started(tmp_path: Path) -> None:
+def test_killed_reaper_does_not_end_processes_of_others(tmp_path: Path) -> None:
     """A step's shell starts a server, and becomes the leg by `exec`: its child is the leg's."""
     (tmp_path / "test_slow.py").write_text("""
 import os, signal, time

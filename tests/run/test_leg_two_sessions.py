@@ -37,7 +37,7 @@ UNTIL_IT_PASSES = """#!/bin/sh
     ],
     ids=["one after the other", "twice", "until it passes"],
 )
-def test_two_sessions_that_run_one_batch_are_refused(
+def test_two_sessions_for_one_batch_are_rejected(
     tmp_path: Path, script: str, folders: str, body: str
 ) -> None:
     for folder in "ab":

@@ -44,7 +44,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_leg_and_tests_under_each_python(pyz: Path, folder: Path, foreign_python: Path) -> None:
+def test_leg_and_tests_run_under_each_python_version(
+    pyz: Path, folder: Path, foreign_python: Path
+) -> None:
     python = str(foreign_python)
     suite = Suite("pytest", (python, "-m", "pytest", "-p", "no:cacheprovider"))
     program = (python, "-I", "-S", str(pyz))
@@ -58,7 +60,7 @@ def test_leg_and_tests_under_each_python(pyz: Path, folder: Path, foreign_python
     assert "resumed: 4 of 4 tests ended before" in rerun.printed
 
 
-def test_a_bare_python_drives_tests_of_another_environment(pyz: Path, folder: Path) -> None:
+def test_bare_python_runs_tests_of_another_environment(pyz: Path, folder: Path) -> None:
     program = (sys.executable, "-I", "-S", str(pyz))
     bare = subprocess.run(
         [*program[:3], "-c", "import click, pytest"], capture_output=True, check=False
@@ -68,7 +70,7 @@ def test_a_bare_python_drives_tests_of_another_environment(pyz: Path, folder: Pa
     assert leg.outcomes() == OUTCOMES
 
 
-def test_without_ctypes_it_says_what_it_lacks(pyz: Path, folder: Path, tmp_path: Path) -> None:
+def test_missing_ctypes_is_reported(pyz: Path, folder: Path, tmp_path: Path) -> None:
     """The program of the leg, with another name in the place of ctypes."""
     maimed = tmp_path / "maimed.pyz"
     with zipfile.ZipFile(pyz) as whole, zipfile.ZipFile(maimed, "w") as archive:
@@ -81,7 +83,7 @@ def test_without_ctypes_it_says_what_it_lacks(pyz: Path, folder: Path, tmp_path:
     assert [event.kind for event in leg.record().events].count("unavailable") == 1
 
 
-def test_a_test_that_removes_the_program_stops_nothing(pyz: Path, folder: Path) -> None:
+def test_removed_pyz_does_not_stop_the_leg(pyz: Path, folder: Path) -> None:
     """`git clean -fdx` takes the plan's folder along; TMPDIR is emptied beside it."""
     for name in ("plan", "temporary"):
         (folder / name).mkdir()
@@ -105,7 +107,7 @@ def test_last(): pass
     assert leg.outcomes() == dict(zip(units, ("passed", "died", "passed"), strict=True))
 
 
-def test_a_project_that_is_called_as_we_are_tests_itself(pyz: Path, folder: Path) -> None:
+def test_project_named_ciguard_tests_itself(pyz: Path, folder: Path) -> None:
     (folder / "ciguard.py").write_text("MINE = True\n")
     (folder / "test_any.py").write_text("import ciguard\ndef test_mine(): assert ciguard.MINE\n")
     program = (sys.executable, "-I", "-S", str(pyz))
@@ -124,7 +126,7 @@ def test_a_rootdir_that_is_not_the_working_folder(pyz: Path, folder: Path) -> No
     assert leg.outcomes() == {"below/test_deep.py::test_deep": "passed"}
 
 
-def test_the_private_folder_is_gone_afterwards(pyz: Path, folder: Path) -> None:
+def test_private_folder_is_removed_afterwards(pyz: Path, folder: Path) -> None:
     (folder / "private").mkdir()
     program = (sys.executable, "-I", "-S", str(pyz))
     plan = plan_of(UNITS)

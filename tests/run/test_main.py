@@ -39,7 +39,7 @@ def units(*names: str) -> list[str]:
     return [f"test_a.py::test_{name}" for name in names]
 
 
-def test_a_green_shard(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_passing_shard(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     suite = Suite("pytest", PYTEST.command, args=("-s",))
     plan = plan_of(units("passes"), suites={"": suite})
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
@@ -50,7 +50,7 @@ def test_a_green_shard(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_what_is_bad_is_named_at_the_end(
+def test_failures_are_listed_at_the_end(
     folder: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -73,7 +73,7 @@ def test_what_is_bad_is_named_at_the_end(
     assert record.end.exit_code == 13
 
 
-def test_many_bad_units_are_counted_and_not_all_named(
+def test_many_failures_are_counted_and_partly_listed(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code = """
@@ -94,7 +94,7 @@ sys.exit(1)
     assert "  and 5 more: see the record" in printed
 
 
-def test_a_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ("--record", "record", "--", sys.executable, "-c", "print('said')")
     assert run(words) == 0
     assert "said" in capfd.readouterr().out
@@ -119,7 +119,7 @@ def test_a_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> N
         ((), 2, "the following arguments are required"),
     ],
 )
-def test_mistakes(
+def test_usage_errors(
     folder: Path,
     capfd: pytest.CaptureFixture[str],
     words: tuple[str, ...],

@@ -39,7 +39,7 @@ def result(unit: str, case: str = "") -> Result:
     return Result(unit, "passed", case=case or unit, process=1)
 
 
-def test_of_several_that_were_open_each_may_be_the_culprit() -> None:
+def test_each_open_unit_is_a_candidate_culprit() -> None:
     state = state_of(begin("a", 1.0), begin("b", 2.0), begin("c", 3.0), result("b"))
     assert state.culprits(1) == (0, 2)
     culprits = culprit_results(state, 1, "crash", 5.0)
@@ -60,17 +60,17 @@ def test_cases_of_two_units_may_alternate() -> None:
     assert state.waiting == [0, 1, 3], "nobody knows whether a and b were through"
 
 
-def test_when_all_have_reported_all_are_the_set() -> None:
+def test_all_reported_open_units_are_candidate_culprits() -> None:
     lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b", "b1"))
     assert state_of(*lines).culprits(1) == (0, 1)
 
 
-def test_one_that_has_reported_is_not_stopped_for_its_time() -> None:
+def test_unit_with_a_result_is_not_stopped_for_its_timeout() -> None:
     lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b"))
     assert next_action(state_of(*lines), 60.0) == Wait(None)
 
 
-def test_a_clean_end_closes_them_all() -> None:
+def test_clean_exit_finishes_all_open_units() -> None:
     lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b", "b1"))
     state = state_of(*lines)
     state.observe(ProcessEndLine(1, "completed", 0))
@@ -78,7 +78,7 @@ def test_a_clean_end_closes_them_all() -> None:
     assert state.without_result == {2, 3}
 
 
-def test_one_after_the_other_is_no_overlap() -> None:
+def test_sequential_units_do_not_overlap() -> None:
     state = state_of(begin("a", 1.0), result("a", "a1"), begin("b", 2.0), result("b", "b1"))
     assert state.running[1].finished == {0}
     assert state.culprits(1) == (1,)
@@ -107,7 +107,7 @@ time.sleep(0.3)
 """
 
 
-def test_a_program_of_threads_is_recorded_as_such(tmp_path: Path) -> None:
+def test_concurrent_units_of_a_threaded_program_are_recorded(tmp_path: Path) -> None:
     suite = Suite("command", (sys.executable, "-c", THREADS))
     planned = [PlannedUnit(unit, suite="s") for unit in ("quick", "two", "other")]
     plan = plan_of(planned, suites={"s": suite})
@@ -127,7 +127,7 @@ def test_a_program_of_threads_is_recorded_as_such(tmp_path: Path) -> None:
     replays(leg.record_folder, plan)
 
 
-def test_a_death_among_threads_loses_no_case(tmp_path: Path) -> None:
+def test_crash_of_a_threaded_program_loses_no_case(tmp_path: Path) -> None:
     (tmp_path / "units-left").touch()
     suite = Suite("command", (sys.executable, "-c", THREADS))
     planned = [PlannedUnit(unit, suite="s") for unit in ("quick", "two", "kills")]

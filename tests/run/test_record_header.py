@@ -48,14 +48,14 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_event_that_is_nested_too_deep_is_none(nowhere: Path) -> None:
+def test_too_deeply_nested_event_is_ignored(nowhere: Path) -> None:
     (nowhere / "event.json").write_text("[" * 200_000)
     found = line({**GITHUB, "GITHUB_EVENT_PATH": str(nowhere / "event.json")})
     assert found.event == "pull_request"
     assert found.run_id == 101
 
 
-def test_a_pull_request_is_its_head_and_what_was_checked_out(nowhere: Path) -> None:
+def test_header_of_a_pull_request_has_head_and_tested_sha(nowhere: Path) -> None:
     event = {"pull_request": {"head": {"sha": "a" * 40}}}
     (nowhere / "event.json").write_text(json.dumps(event))
     found = line({**GITHUB, "GITHUB_EVENT_PATH": str(nowhere / "event.json")})
@@ -74,26 +74,26 @@ def test_a_pull_request_is_its_head_and_what_was_checked_out(nowhere: Path) -> N
     )
 
 
-def test_a_push_is_its_commit(nowhere: Path) -> None:
+def test_header_of_a_push_has_its_commit(nowhere: Path) -> None:
     pushed = {**GITHUB, "GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
     del pushed["GITHUB_HEAD_REF"], pushed["CIGUARD_JOB"]
     found = line(pushed)
     assert (found.branch, found.head_sha, found.job) == ("main", "f" * 40, "legs")
 
 
-def test_a_tag_is_no_branch_of_its_name(nowhere: Path) -> None:
+def test_tag_is_not_recorded_as_a_branch(nowhere: Path) -> None:
     pushed = {**GITHUB, "GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
     del pushed["GITHUB_HEAD_REF"]
     assert line({**pushed, "GITHUB_REF_TYPE": "branch"}).branch == "main"
     assert line({**pushed, "GITHUB_REF_TYPE": "tag"}).branch == "refs/tags/main"
 
 
-def test_outside_of_actions_only_the_plan_is_known(nowhere: Path) -> None:
+def test_header_outside_actions_has_only_the_plan(nowhere: Path) -> None:
     found = line({key: value for key, value in GITHUB.items() if key != "GITHUB_ACTIONS"})
     assert found == ShardLine("9f2c", "03")
 
 
-def test_a_merge_in_a_shallow_clone_knows_its_parents(nowhere: Path) -> None:
+def test_merge_parents_are_read_in_a_shallow_clone(nowhere: Path) -> None:
     def git(*words: str, cwd: str = "full") -> str:
         identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
         return subprocess.run(
@@ -127,7 +127,7 @@ def test_a_merge_in_a_shallow_clone_knows_its_parents(nowhere: Path) -> None:
     assert git("rev-parse", "HEAD^@", cwd="shallow") == "", "git's own words do not know them"
 
 
-def test_an_event_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+def test_unreadable_event_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("{")
     (tmp_path / "list").write_text("[1]")
     for path in (None, "", str(tmp_path / "gone"), str(tmp_path / "bad"), str(tmp_path / "list")):
@@ -140,10 +140,10 @@ def test_an_event_without_a_pull_request_has_no_head(event: dict[str, object]) -
 
 
 @given(st.binary())
-def test_whatever_git_answers_is_a_commit_or_nothing(answer: bytes) -> None:
+def test_any_git_output_is_parsed_without_error(answer: bytes) -> None:
     parse_commit(answer)
 
 
-def test_the_workflow_is_its_file() -> None:
+def test_workflow_name_is_its_file_name() -> None:
     assert workflow_file("o/r/.github/workflows/tests.yml@refs/heads/a/b") == "tests.yml"
     assert workflow_file("") is None

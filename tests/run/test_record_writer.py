@@ -12,21 +12,21 @@ from ciguard.model import EventLine
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 
 
-def test_a_new_folder_and_an_empty_one_are_taken(tmp_path: Path) -> None:
+def test_new_or_empty_folder_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("new", "deep/er", "empty"):
         assert new_folder(str(tmp_path / name)) == str(tmp_path / name)
         assert [path.name for path in (tmp_path / name).iterdir()] == [LEG_FILE]
 
 
-def test_a_used_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_nonempty_folder_is_rejected_unchanged(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("mine")
     with pytest.raises(InputError, match=r"is not empty: it holds other\.txt"):
         new_folder(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
 
 
-def test_lines_are_whole_and_in_order(tmp_path: Path) -> None:
+def test_lines_are_complete_and_in_order(tmp_path: Path) -> None:
     record = RecordWriter(str(tmp_path / "lines"))
     lines = [EventLine("memory_low", 1.0, detail="x\ny\ud800"), EventLine("signal", 2.0)]
     for line in lines:
@@ -38,7 +38,7 @@ def test_lines_are_whole_and_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is full")
-def test_a_full_disk_is_counted_and_named() -> None:
+def test_lines_dropped_on_a_full_disk_are_counted() -> None:
     record = RecordWriter("/dev/full")
     record.append(EventLine("memory_low"))
     record.append(EventLine("signal"))
@@ -46,7 +46,7 @@ def test_a_full_disk_is_counted_and_named() -> None:
     record.close()
 
 
-def test_half_a_line_is_taken_back(tmp_path: Path) -> None:
+def test_partially_written_line_is_removed(tmp_path: Path) -> None:
     """A limit on the file's size cuts a write in two, as a disk that fills up does."""
     resource = pytest.importorskip("resource")
     signal = pytest.importorskip("signal")

@@ -63,21 +63,21 @@ def done(
         ("died", "lost_runner", False),
     ],
 )
-def test_a_unit_is_over_when_its_result_is_a_verdict(
+def test_unit_is_finished_if_its_result_is_final(
     outcome: Outcome, ending: Ending, over: bool
 ) -> None:
     lines: list[Line] = [start_line("a"), done("a", outcome, ending), start_line("b")]
     assert finished_units([lines]) == (units("a") if over else set())
 
 
-def test_a_second_try_that_was_cut_is_not_over() -> None:
+def test_unit_with_an_interrupted_retry_is_unfinished() -> None:
     assert finished_units([[start_line("a"), done("a", "failed")], [start_line("a", 2)]]) == set()
     assert finished_units(
         [[start_line("a"), done("a", "failed")], [start_line("a", 2), done("a", process=2)]]
     )
 
 
-def test_what_failed_with_tries_left_runs_again_behind_what_ran_before_it() -> None:
+def test_failed_units_with_tries_left_rerun_with_predecessors() -> None:
     def leg(number: int, *lines: Line) -> PriorLeg:
         return PriorLeg(ShardLine("p", "01", run_id=7, run_attempt=number), {"a": lines})
 
@@ -107,7 +107,7 @@ def test_what_failed_with_tries_left_runs_again_behind_what_ran_before_it() -> N
         assert [process for _, process in third.failed] == ([1, 2] if rerun == "failed" else [])
 
 
-def test_a_unit_with_cases_is_over_where_the_next_begins_or_its_process_ends() -> None:
+def test_unit_with_cases_ends_with_the_next_unit_or_its_process() -> None:
     cases: list[Line] = [done("a", case="1"), done("a", case="2")]
     assert finished_units([cases]) == set(), "there may have been a third"
     assert finished_units([[*cases, done("b", case="1")]]) == units("a")
@@ -115,7 +115,7 @@ def test_a_unit_with_cases_is_over_where_the_next_begins_or_its_process_ends() -
     assert finished_units([cases, [ProcessEndLine(1, "crash")]]) == set()
 
 
-def test_side_by_side_only_its_own_result_says_that_a_unit_is_over() -> None:
+def test_concurrent_unit_is_finished_only_by_its_result() -> None:
     lines: list[Line] = [
         start_line("a"),
         start_line("b"),
@@ -132,11 +132,11 @@ def leg(*lines: Line, attempt: int = 1, started_at: str = "") -> PriorLeg:
     return PriorLeg(header, {"process-001.jsonl": lines})
 
 
-def test_nothing_before() -> None:
+def test_no_prior_legs() -> None:
     assert merge_legs([]) == NO_PRIOR_LEGS
 
 
-def test_legs_that_began_anew_share_no_process_number() -> None:
+def test_restarted_legs_share_no_process_number() -> None:
     first = leg(ProcessLine(1, 2), start_line("a"), done("a"), start_line("b"), SampleLine(7.0))
     second = leg(
         ProcessLine(1, 2, at_s=1.0), start_line("b", at_s=1.5), done("b", "failed"), attempt=2
@@ -148,7 +148,7 @@ def test_legs_that_began_anew_share_no_process_number() -> None:
         assert [(one.unit, one.process) for one in found.results()] == [("a", 1), ("b", 2)]
 
 
-def test_a_leg_that_holds_its_forerunner_counts_once() -> None:
+def test_leg_that_includes_its_predecessor_counts_once() -> None:
     old: list[Line] = [
         ProcessLine(1, 2, lines_read={"f": 1}),
         start_line("a"),
@@ -170,9 +170,7 @@ def test_a_leg_that_holds_its_forerunner_counts_once() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3)), max_size=12), st.integers(0))
-def test_cut_anywhere_and_gone_on_from_is_the_same_as_never_cut(
-    steps: list[tuple[str, int]], at: int
-) -> None:
+def test_resumed_leg_equals_an_uninterrupted_one(steps: list[tuple[str, int]], at: int) -> None:
     lines: list[Line] = []
     for number, (unit, process) in enumerate(steps):
         lines += [start_line(unit, process, number), done(unit, process=process, at_s=number + 0.5)]

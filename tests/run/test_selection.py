@@ -23,13 +23,13 @@ SHARD = replace(
 )
 
 
-def test_up_to_keeps_the_order_and_the_rest_of_the_shard() -> None:
+def test_up_to_preserves_the_order_of_the_shard() -> None:
     part = up_to(SHARD, "b.py::z", SUITES)
     assert part == SHARD
     assert up_to(SHARD, "a.py::x", SUITES) == replace(SHARD, units=SHARD.units[:1])
 
 
-def test_a_name_as_the_log_has_it_tells_variants_apart() -> None:
+def test_displayed_name_distinguishes_variants() -> None:
     assert up_to(SHARD, "[v] a.py::y", SUITES).units == SHARD.units[:2]
     with pytest.raises(InputError) as caught:
         up_to(SHARD, "a.py::y", SUITES)
@@ -45,7 +45,7 @@ def test_a_name_as_the_log_has_it_tells_variants_apart() -> None:
         ("#", "look for its shard in the plan"),
     ],
 )
-def test_a_unit_that_is_not_there(unit: str, fix: str) -> None:
+def test_unknown_unit_error_suggests_a_fix(unit: str, fix: str) -> None:
     with pytest.raises(InputError, match="not among the 4 tests of shard 47") as caught:
         up_to(SHARD, unit, SUITES)
     assert caught.value.where == f"--until {unit}"
@@ -56,7 +56,7 @@ def test_a_unit_that_is_not_there(unit: str, fix: str) -> None:
     assert caught.value.fix == "it is in shard 48"
 
 
-def test_without_what_ended() -> None:
+def test_finished_units_are_removed() -> None:
     left = without_units(SHARD, {UnitKey("", "", "a.py::y"), UnitKey("", "", "gone")})
     assert left.units == (*SHARD.units[:2], SHARD.units[3])
 
@@ -64,18 +64,18 @@ def test_without_what_ended() -> None:
 @pytest.mark.parametrize(
     ("text", "expected_s"), [("90s", 90), ("15m", 900), ("1.5h", 5400), ("1h30m", 5400)]
 )
-def test_times(text: str, expected_s: float) -> None:
+def test_duration_formats(text: str, expected_s: float) -> None:
     assert seconds(text, where="--for") == expected_s
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "0s", "0.0h", "-1s", "15 m", "15min"])
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_duration_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="no time") as caught:
         seconds(text, where="--for")
     assert caught.value.where == "--for"
 
 
-def test_the_words_of_the_command_line() -> None:
+def test_selection_from_command_line_options() -> None:
     def scope(*words: str) -> Selection:
         return selection_of(parse(("--record", "r", *words)))
 
@@ -94,11 +94,11 @@ def test_the_words_of_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("part", ["b.py::z", "z", "py::z", "b."])
-def test_a_part_that_only_one_has_is_enough(part: str) -> None:
+def test_unique_part_of_an_id_selects_the_unit(part: str) -> None:
     assert up_to(SHARD, part, SUITES).units[-1].unit == "b.py::z"
 
 
-def test_a_part_that_several_have_names_them() -> None:
+def test_ambiguous_part_of_an_id_is_an_error() -> None:
     with pytest.raises(InputError, match="tests of shard 47 are called so"):
         up_to(SHARD, "py", SUITES)
 
@@ -106,7 +106,7 @@ def test_a_part_that_several_have_names_them() -> None:
 @pytest.mark.parametrize(
     ("unit", "expected"), [("d", "ad"), ("c", "bc"), ("a", "a"), ("b", "b"), ("e", "ade")]
 )
-def test_of_several_processes_only_the_company_of_its_own(unit: str, expected: str) -> None:
+def test_until_selects_only_units_of_the_same_process(unit: str, expected: str) -> None:
     """Shared out longest first: 6, 3, 1 to the one and 5, 4 to the other."""
     walls = {"a": 6.0, "b": 4.0, "c": 5.0, "d": 3.0, "e": 1.0}
     planned = [PlannedUnit(name, wall_s=wall_s) for name, wall_s in walls.items()]
@@ -117,7 +117,7 @@ def test_of_several_processes_only_the_company_of_its_own(unit: str, expected: s
 
 
 @given(st.integers(1, 64 << 10), st.integers(2, 8))
-def test_one_process_of_several_may_grow_as_far_alone(budget_mib: int, processes: int) -> None:
+def test_process_run_by_itself_has_the_same_memory_limit(budget_mib: int, processes: int) -> None:
     (shard,) = plan_of("ab", processes=processes, budget_bytes=budget_mib * MIB).shards
     caps = [
         process_limit_bytes(State(one, SUITES, LegPolicy()))

@@ -40,7 +40,7 @@ def shards_of(suite: str, *units: ListedUnit) -> dict[str, list[str]]:
     return found
 
 
-def test_every_unit_falls_to_one_shard_wherever_it_is_asked() -> None:
+def test_every_unit_hashes_to_one_shard() -> None:
     units = [UnitKey("", "", f"t{number}") for number in range(300)]
     counts = [sum(shard_by_hash(unit, SHARDS) == shard for unit in units) for shard in SHARDS]
     assert sum(counts) == 300
@@ -48,7 +48,7 @@ def test_every_unit_falls_to_one_shard_wherever_it_is_asked() -> None:
     assert shard_by_hash(UnitKey("s", "v", "tëst\ud800"), SHARDS) in SHARDS
 
 
-def test_each_new_unit_is_in_one_shard_and_a_planned_one_in_none() -> None:
+def test_each_new_unit_runs_in_one_shard_and_planned_ones_in_none() -> None:
     new = [f"new{number}" for number in range(30)]
     found = shards_of("", *map(ListedUnit, ["old01", *new, "grouped02"]))
     assert sorted(found) == sorted(new)
@@ -56,7 +56,7 @@ def test_each_new_unit_is_in_one_shard_and_a_planned_one_in_none() -> None:
     assert {shard for (shard,) in found.values()} == set(SHARDS)
 
 
-def test_a_new_unit_is_in_a_shard_that_runs_its_suite_anyway() -> None:
+def test_new_unit_runs_in_a_shard_of_its_suite() -> None:
     found = shards_of("slow", *(ListedUnit(f"new{number}") for number in range(30)))
     assert {shard for (shard,) in found.values()} == {"01", "03"}
 
@@ -66,7 +66,7 @@ def test_excluded_units_stay_excluded() -> None:
     assert list(found) == ["t[2]"]
 
 
-def test_what_is_newer_in_a_group_runs_where_the_group_does() -> None:
+def test_new_unit_of_a_group_runs_in_the_shard_of_the_group() -> None:
     new = [ListedUnit(f"new{number}", group="db") for number in range(8)]
     found = shards_of("", ListedUnit("grouped02", group="db"), *new)
     assert list(found.values()) == [["02"]] * 8

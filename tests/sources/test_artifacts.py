@@ -75,11 +75,11 @@ def read(github: GitHub, attempt: int | None = None) -> RunRecords:
         ("-" * 10_000, None),
     ],
 )
-def test_the_attempt_is_in_the_name(name: str, attempt: int | None) -> None:
+def test_attempt_is_parsed_from_the_artifact_name(name: str, attempt: int | None) -> None:
     assert attempt_of(name) == attempt
 
 
-def test_all_records_of_a_run_and_nothing_else(server: FakeGitHub, github: GitHub) -> None:
+def test_only_record_artifacts_of_a_run_are_downloaded(server: FakeGitHub, github: GitHub) -> None:
     for shard in ("01", "02", "03"):
         add_artifact(server, name_of(shard), record(shard))
     add_artifact(server, "ciguard-plan-9f2c-1", {"plan.json": b"{}"})
@@ -93,7 +93,7 @@ def test_all_records_of_a_run_and_nothing_else(server: FakeGitHub, github: GitHu
     assert len(requested) == 4  # one list, one for each record
 
 
-def test_the_token_goes_to_the_api_alone(server: FakeGitHub, github: GitHub) -> None:
+def test_token_is_sent_only_to_the_api(server: FakeGitHub, github: GitHub) -> None:
     add_artifact(server, name_of("01"), record("01"))
     assert len(read(github).records) == 1
     for one in server.exchanges:
@@ -102,7 +102,7 @@ def test_the_token_goes_to_the_api_alone(server: FakeGitHub, github: GitHub) -> 
         assert TOKEN not in str(one.request.query)
 
 
-def test_an_enterprise_server_may_keep_artifacts_on_its_own_host() -> None:
+def test_enterprise_server_may_serve_artifacts_itself() -> None:
     with serving(prefix="/api/v3") as server:
         server.tokens[TOKEN] = Login()
         # Generation 3 has no digest, and its size is that of the files.
@@ -126,7 +126,9 @@ def test_a_chain_of_redirects_is_followed_without_the_token(
         assert "authorization" not in other_shard.exchanges[0].request.headers
 
 
-def test_of_an_earlier_attempt_what_was_there_then(server: FakeGitHub, github: GitHub) -> None:
+def test_records_of_an_earlier_attempt_exclude_later_ones(
+    server: FakeGitHub, github: GitHub
+) -> None:
     for shard, attempt in (("01", 1), ("02", 1), ("02", 2), ("02", 3)):
         add_artifact(server, name_of(shard, attempt), record(shard, attempt))
     add_artifact(server, f"{name_of('02', 3)}-checkpoint-01", record("02", 3))
@@ -134,7 +136,7 @@ def test_of_an_earlier_attempt_what_was_there_then(server: FakeGitHub, github: G
     assert shards(read(github)) == [("01", 1), ("02", 1), ("02", 2), ("02", 3)]
 
 
-def test_two_artifacts_of_one_name_are_two(server: FakeGitHub, github: GitHub) -> None:
+def test_artifacts_with_the_same_name_are_both_read(server: FakeGitHub, github: GitHub) -> None:
     add_artifact(server, name_of("01"), record("01"))
     add_artifact(server, name_of("01"), record("02"))
     found = read(github)
@@ -148,7 +150,7 @@ def test_more_than_a_page_of_artifacts(server: FakeGitHub, github: GitHub) -> No
     assert shards(read(github)) == [("01", 1)]
 
 
-def test_hostile_artifacts_hide_no_other(server: FakeGitHub, github: GitHub) -> None:
+def test_hostile_artifacts_do_not_hide_others(server: FakeGitHub, github: GitHub) -> None:
     for number, (content, _) in enumerate(HOSTILE.values(), 10):
         add_artifact(server, name_of(str(number)), content)
     add_artifact(server, name_of("01"), record("01"))
@@ -174,7 +176,7 @@ def test_hostile_artifacts_hide_no_other(server: FakeGitHub, github: GitHub) -> 
         (None, {"digest": f"sha256:{0:064}"}, "its digest is another"),
     ],
 )
-def test_what_one_artifact_meets_hides_no_other(
+def test_failed_download_does_not_hide_other_artifacts(
     server: FakeGitHub,
     github: GitHub,
     fault: Fault | None,
@@ -192,7 +194,7 @@ def test_what_one_artifact_meets_hides_no_other(
     assert "sig=secret" not in problem
 
 
-def test_a_refusal_that_all_would_meet_is_not_asked_for_again(
+def test_download_refused_with_403_is_not_repeated_for_all(
     server: FakeGitHub, github: GitHub
 ) -> None:
     for number in range(30):
@@ -204,20 +206,20 @@ def test_a_refusal_that_all_would_meet_is_not_asked_for_again(
     assert len(server.request_log()) <= 5  # the list, and those that were on their way
 
 
-def test_an_api_that_does_not_redirect_is_none(server: FakeGitHub, github: GitHub) -> None:
+def test_missing_redirect_is_a_problem(server: FakeGitHub, github: GitHub) -> None:
     add_artifact(server, name_of("01"), record("01"))
     server.faults.append(Fault(path="/zip", status=204))
     (problem,) = read(github).problems
     assert "expected a redirection to the storage" in problem
 
 
-def test_a_list_that_cannot_be_had_is_an_error(server: FakeGitHub, github: GitHub) -> None:
+def test_failed_artifact_list_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(status=500, times=9))
     with pytest.raises(GitHubError, match="500"):
         read(github)
 
 
-def test_a_limit_in_between_is_waited_out(
+def test_rate_limit_during_downloads_is_waited_for(
     server: FakeGitHub, github: GitHub, waits: list[float]
 ) -> None:
     for shard in ("01", "02", "03"):
@@ -233,7 +235,7 @@ def archive_requests(server: FakeGitHub) -> int:
     return [one.request.path for one in server.exchanges].count("/storage/zip/1")
 
 
-def test_a_download_that_was_cut_begins_anew(server: FakeGitHub, github: GitHub) -> None:
+def test_truncated_download_is_restarted(server: FakeGitHub, github: GitHub) -> None:
     add_artifact(server, name_of("01"), zipped(record("01", padding=2 * MIB)))
     server.faults.append(Fault(path="/storage", status=200, cut_bytes=30_000, times=2))
     assert shards(read(github)) == [("01", 1)]
@@ -242,7 +244,7 @@ def test_a_download_that_was_cut_begins_anew(server: FakeGitHub, github: GitHub)
     assert len(places) == 3  # an address lives a minute
 
 
-def test_a_storage_that_never_gives_all_is_given_up(server: FakeGitHub, github: GitHub) -> None:
+def test_storage_that_always_truncates_is_abandoned(server: FakeGitHub, github: GitHub) -> None:
     add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)))
     server.faults.append(Fault(path="/storage", status=200, cut_bytes=10, times=99))
     (problem,) = read(github).problems
@@ -250,7 +252,7 @@ def test_a_storage_that_never_gives_all_is_given_up(server: FakeGitHub, github: 
     assert archive_requests(server) == 4
 
 
-def test_a_storage_that_hangs_is_given_up(server: FakeGitHub) -> None:
+def test_hanging_storage_is_abandoned(server: FakeGitHub) -> None:
     add_artifact(server, name_of("01"), record("01"))
     server.faults.append(Fault(path="/storage", status=200, delay_s=60.0, times=9))
     retry_policy = RetryPolicy(attempts=2, first_s=0.0, fetch_s=0.1)
@@ -259,7 +261,7 @@ def test_a_storage_that_hangs_is_given_up(server: FakeGitHub) -> None:
     assert "not all of it came in 0.1 s" in problem
 
 
-def test_an_archive_may_not_be_huge(
+def test_archive_size_is_limited(
     server: FakeGitHub, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(artifacts, "MAX_ARCHIVE_BYTES", MIB // 2)
@@ -270,7 +272,7 @@ def test_an_archive_may_not_be_huge(
     assert found.problems == ("ciguard-record-9f2c-01-1: larger than 0 MiB",)
 
 
-def test_all_together_may_not_be_huge(
+def test_total_archive_size_is_limited(
     server: FakeGitHub, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(artifacts, "MAX_BYTES", MIB // 2)
@@ -279,7 +281,7 @@ def test_all_together_may_not_be_huge(
     assert "more than all artifacts of a run together" in problem
 
 
-def test_the_progress_ends_at_all(server: FakeGitHub, github: GitHub) -> None:
+def test_progress_ends_at_the_total(server: FakeGitHub, github: GitHub) -> None:
     sizes = []
     for shard in ("01", "02", "03"):
         number = add_artifact(server, name_of(shard), record(shard, padding=MIB))
@@ -298,7 +300,7 @@ def plan_of(github: GitHub, attempt: int | None = None) -> Plan:
     return RunArtifacts(github, REPOSITORY, 7, attempt).plan()
 
 
-def test_the_plan_of_the_newest_attempt(server: FakeGitHub, github: GitHub) -> None:
+def test_plan_is_that_of_the_newest_attempt(server: FakeGitHub, github: GitHub) -> None:
     first, second = make_plan(), make_plan({"01": ("a", "b")})
     add_artifact(server, f"ciguard-plan-{first.id}-1", plan_file(first))
     add_artifact(server, f"ciguard-plan-{second.id}-3", plan_file(second))
@@ -326,7 +328,7 @@ def test_the_artifacts_of_a_run_are_listed_once(server: FakeGitHub, github: GitH
         ({"ciguard-plan-a-1": b"no zip"}, InputError, "damaged zip"),
     ],
 )
-def test_a_run_without_a_plan_that_can_be_read(
+def test_missing_or_invalid_plan_artifact_is_an_error(
     server: FakeGitHub,
     github: GitHub,
     artifacts_: Mapping[str, Mapping[str, bytes]],
@@ -339,7 +341,7 @@ def test_a_run_without_a_plan_that_can_be_read(
         plan_of(github)
 
 
-def test_a_plan_that_cannot_be_had(server: FakeGitHub, github: GitHub) -> None:
+def test_expired_plan_artifact_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     add_artifact(server, "ciguard-plan-a-1", {"plan.json": b"{}"}, expired=True)
     with pytest.raises(GitHubError, match="ciguard-plan-a-1: it has expired") as reported:
         plan_of(github)

@@ -83,7 +83,7 @@ def found(github: GitHub, run: ActionsRun, verdict: int = 7) -> int | None:
     return values.run_id
 
 
-def test_both_sides_of_a_fork_call_it_by_one_name() -> None:
+def test_fork_and_base_workflow_use_the_same_artifact_name() -> None:
     assert artifact_name(FORK) == artifact_name(TRIGGERED_RUN)
     assert artifact_name(actions_run()) == artifact_name(
         actions_run(head_repository=REPOSITORY.upper())
@@ -115,7 +115,7 @@ def test_a_run_of_no_pull_request_has_no_values(
     assert server.request_log() == []
 
 
-def test_the_newest_before_this_run_in_two_calls(server: FakeGitHub, github: GitHub) -> None:
+def test_newest_earlier_run_is_found_in_two_calls(server: FakeGitHub, github: GitHub) -> None:
     for run_id in (6, 4, 7, 8):
         leave(server, run_id, actions_run())
     assert found(github, actions_run()) == 6
@@ -127,7 +127,9 @@ def test_the_newest_before_this_run_in_two_calls(server: FakeGitHub, github: Git
 
 
 @pytest.mark.parametrize("run", [FORK, TRIGGERED_RUN])
-def test_a_fork_s(server: FakeGitHub, github: GitHub, run: ActionsRun) -> None:
+def test_previous_run_of_a_fork_is_found(
+    server: FakeGitHub, github: GitHub, run: ActionsRun
+) -> None:
     leave(server, 5, FORK, THEIRS)
     assert found(github, run) == 5
 
@@ -142,14 +144,16 @@ def test_a_fork_s(server: FakeGitHub, github: GitHub, run: ActionsRun) -> None:
         {"name": "ciguard-values-of-another"},
     ],
 )
-def test_what_is_not_this_pull_request_s(
+def test_unrelated_or_expired_values_are_ignored(
     server: FakeGitHub, github: GitHub, facts: dict[str, Any]
 ) -> None:
     leave(server, 6, actions_run(), **facts)
     assert found(github, actions_run()) is None
 
 
-def test_a_fork_whose_number_nobody_says_has_none(server: FakeGitHub, github: GitHub) -> None:
+def test_fork_without_pull_request_number_has_no_previous_run(
+    server: FakeGitHub, github: GitHub
+) -> None:
     run = actions_run(is_fork=True, head_repository="someone/shop")
     leave(server, 6, run, OURS)
     assert found(github, run) is None
@@ -162,7 +166,7 @@ def test_a_hostile_archive_is_refused(server: FakeGitHub, github: GitHub, name: 
         load_previous_run(github, actions_run(), 7)
 
 
-def test_a_storage_that_fails_is_told(server: FakeGitHub, github: GitHub) -> None:
+def test_failing_storage_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     leave(server, 6, actions_run())
     server.faults.append(Fault(path="/zip", status=404, message="Not Found", times=9))
     with pytest.raises(GitHubError, match="404"):

@@ -71,7 +71,7 @@ def test_run_ids_are_downloaded(ciguard: Ciguard, environ: dict[str, Any], tmp_p
     assert "the token" not in named.stderr
 
 
-def test_a_run_id_is_of_the_repository_that_the_checkout_comes_from(
+def test_run_id_refers_to_the_repository_of_the_checkout(
     ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path
 ) -> None:
     origin = f"git@github.com:{REPOSITORY}.git"
@@ -81,7 +81,7 @@ def test_a_run_id_is_of_the_repository_that_the_checkout_comes_from(
     assert "a     no verdict  100 MiB  161 MiB  +61 % (n=1)" in done.stdout
 
 
-def test_this_and_base_are_told_by_the_run_around(
+def test_this_and_base_refer_to_the_current_run(
     ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path
 ) -> None:
     event = tmp_path / "event.json"
@@ -126,7 +126,7 @@ MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one[-1])
-def test_mistakes(
+def test_usage_errors(
     ciguard: Ciguard,
     environ: dict[str, Any],
     tmp_path: Path,
@@ -140,7 +140,7 @@ def test_mistakes(
     assert TOKEN not in done.stderr
 
 
-def test_result_files(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_compare_result_files(ciguard: Ciguard, tmp_path: Path) -> None:
     for name, failed in (("old", False), ("new", True)):
         (tmp_path / name).mkdir()
         text = JUNIT.format(failures=int(failed), more="<failure>no</failure>" if failed else "")
@@ -153,9 +153,7 @@ def test_result_files(ciguard: Ciguard, tmp_path: Path) -> None:
     assert cut.stdout.startswith("INCOMPLETE")
 
 
-def test_result_files_have_the_names_of_the_records_beside_them(
-    ciguard: Ciguard, tmp_path: Path
-) -> None:
+def test_result_file_names_are_matched_to_record_names(ciguard: Ciguard, tmp_path: Path) -> None:
     legs = {"01": [case("pkg/mod.py::C::t", 1.0), case("pkg/mod.py::u", 0.2)]}
     for path, content in files_of(legs).items():
         target = tmp_path / "base" / path
@@ -168,7 +166,7 @@ def test_result_files_have_the_names_of_the_records_beside_them(
     assert "no longer run" not in done.stdout
 
 
-def test_a_folder_without_anything_and_a_place_that_is_none(tmp_path: Path) -> None:
+def test_empty_folder_and_invalid_path_are_errors(tmp_path: Path) -> None:
     lookup = RecordFinder({}, tmp_path, None)
     with pytest.raises(InputError, match="no record and no result file"):
         lookup.on_disk(PathReference("."))
@@ -178,7 +176,7 @@ def test_a_folder_without_anything_and_a_place_that_is_none(tmp_path: Path) -> N
         lookup.on_github(RunId(7), "HEAD: 7")
 
 
-def test_an_absolute_pattern(tmp_path: Path) -> None:
+def test_absolute_pattern_finds_result_files(tmp_path: Path) -> None:
     (tmp_path / "r.xml").write_text(JUNIT.format(failures=0, more=""))
     found = RecordFinder({}, tmp_path / "elsewhere", None).on_disk(
         PathReference(f"{tmp_path}/*.xml", wild=True)
@@ -192,7 +190,7 @@ def test_an_absolute_pattern(tmp_path: Path) -> None:
 # --- Ancestors -----------------------------------------------------------------------------------
 
 
-def test_ancestors_as_github_lists_them(server: FakeGitHub) -> None:
+def test_ancestors_from_github(server: FakeGitHub) -> None:
     shas = [f"{number:040x}" for number in range(5)]
     server.merge_bases[f"{shas[1]}...{shas[4]}"] = shas[1]
     server.commits_of[f"{shas[1]}...{shas[4]}"] = shas[2:5]
@@ -209,7 +207,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_ancestors_as_git_knows_them(tmp_path: Path) -> None:
+def test_ancestors_from_git(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
     shas = []
     for number in range(3):
@@ -230,7 +228,7 @@ def test_ancestors_as_git_knows_them(tmp_path: Path) -> None:
     assert not shallow.non_ancestors
 
 
-def test_where_git_knows_nothing_github_is_asked(tmp_path: Path) -> None:
+def test_github_is_queried_if_git_has_no_ancestry(tmp_path: Path) -> None:
     shas = [f"{number:040x}" for number in range(3)]
     requested = []
 

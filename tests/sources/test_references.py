@@ -49,17 +49,17 @@ INVALID_REFERENCES: list[tuple[str, type[CiguardError], str]] = [
 
 
 @pytest.mark.parametrize(("text", "reference"), GOOD)
-def test_what_can_be_meant(text: str, reference: Reference) -> None:
+def test_valid_references(text: str, reference: Reference) -> None:
     assert parse(text, "HEAD", lambda _: False) == reference
 
 
 @pytest.mark.parametrize("text", ["123", "base", "this", "branch:main", "x", "out/*.xml"])
-def test_what_is_on_the_disk_is_a_path(text: str) -> None:
+def test_existing_path_takes_precedence(text: str) -> None:
     assert parse(text, "HEAD", lambda _: True) == PathReference(text)
 
 
 @pytest.mark.parametrize(("text", "kind", "output"), INVALID_REFERENCES)
-def test_what_cannot_be_meant(text: str, kind: type[CiguardError], output: str) -> None:
+def test_invalid_references(text: str, kind: type[CiguardError], output: str) -> None:
     with pytest.raises(kind) as caught:
         parse(text, "BASE", lambda _: False)
     assert output in str(caught.value)
@@ -67,6 +67,6 @@ def test_what_cannot_be_meant(text: str, kind: type[CiguardError], output: str) 
 
 
 @given(st.text() | st.from_regex(r"https?://.{0,40}"))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     with contextlib.suppress(CiguardError):
         parse(text, "BASE", lambda _: False)

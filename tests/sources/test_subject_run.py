@@ -26,7 +26,7 @@ PULL = {"number": 7, "head": {"sha": HEAD}, "base": {"ref": "main", "sha": BASE}
         ({"workflow_run": {"id": 9}}, set()),
     ],
 )
-def test_the_commits_that_the_event_tells(
+def test_subject_run_has_the_commits_of_the_event(
     tmp_path: Path, token: str, event: dict[str, object], heads: set[str]
 ) -> None:
     (tmp_path / "event.json").write_text(json.dumps(event))

@@ -111,7 +111,7 @@ def alike(text: bytes, defaults: DefaultsLine = NOTHING) -> tuple[str, str]:
 @given(
     right, st.dictionaries(st.sampled_from(KEYS), values, max_size=2), first_lines, st.booleans()
 )
-def test_any_line_is_read_alike(
+def test_both_readers_agree_on_any_line(
     line: dict[str, Any], invalid: dict[str, Any], defaults: DefaultsLine, ascii_only: bool
 ) -> None:
     text = json.dumps({**line, **invalid}, ensure_ascii=ascii_only)
@@ -130,7 +130,7 @@ def test_any_line_is_read_alike(
         MetricLine("rows", 3.5, "count", {"ordinal": "1"}, 720),
     ],
 )
-def test_no_line_that_a_leg_writes_needs_the_slower_reader(line: Line) -> None:
+def test_fast_reader_reads_every_line_that_a_leg_writes(line: Line) -> None:
     assert repr(_decoder("", "", None)(encode(line)).to_line()) == repr(
         replace(line, case=line.case or line.unit) if isinstance(line, Result) else line
     )
@@ -142,7 +142,7 @@ def test_no_line_that_a_leg_writes_needs_the_slower_reader(line: Line) -> None:
         lambda text: text.encode("utf-8", "surrogatepass")
     )
 )
-def test_any_bytes_are_refused_alike(text: bytes) -> None:
+def test_both_readers_reject_the_same_bytes(text: bytes) -> None:
     alike(text)
     alike(b'{"type":"start","unit":"a","at_s":' + text + b"}")
 
@@ -175,7 +175,7 @@ ODD = [
 
 @pytest.mark.parametrize("text", ODD)
 @pytest.mark.parametrize("key", ["at_s", "process", "unit", "line", "outcome", "seen", "unknown"])
-def test_odd_lines_are_read_alike(text: bytes, key: str) -> None:
+def test_both_readers_agree_on_unusual_values(text: bytes, key: str) -> None:
     alike(text)
     for begin_of_line in (
         '"type":"result","unit":"a","outcome":"passed"',
@@ -187,7 +187,7 @@ def test_odd_lines_are_read_alike(text: bytes, key: str) -> None:
         alike(begin + text + b"}", DefaultsLine(suite="unit", process=1))
 
 
-def test_what_the_first_line_says_is_filled_in_and_its_process_wins() -> None:
+def test_defaults_line_fills_missing_fields_and_sets_the_process() -> None:
     defaults = DefaultsLine(suite="unit", variant="gpu", process=2)
     own = '"suite":"other","variant":"","process":7,"case":""'
     for line, suite in (("", "unit"), (f",{own}", "other")):
@@ -198,13 +198,13 @@ def test_what_the_first_line_says_is_filled_in_and_its_process_wins() -> None:
         assert (kind, value) == ("value", repr(Result("a", "passed", **place)))  # type: ignore[arg-type]
 
 
-def test_a_line_that_is_too_long_is_refused_alike() -> None:
+def test_both_readers_reject_a_line_over_the_size_limit() -> None:
     line = b'{"type":"start","unit":"%s"}'
     assert alike(line % (b"a" * (MAX_LINE_BYTES - len(line) + 2)))[0] == "value"
     assert alike(line % (b"a" * (MAX_LINE_BYTES - len(line) + 3)))[0] == "error"
 
 
-def test_much_is_read_as_little_is() -> None:
+def test_large_and_small_files_give_the_same_record() -> None:
     odd = [b"{", b'{"type":"result","unit":"a","outcome":"passed","wall_s":NaN}', b"  ", b"[1]"]
     lines = [encode(Result(f"test_\ud800{n}", "passed", wall_s=n / 7)) for n in range(50)]
     content = b"\r\n".join([*odd, b"".join(lines)])

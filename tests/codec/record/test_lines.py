@@ -106,7 +106,7 @@ def same(found: list[Line], expected: list[Line]) -> bool:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
-def test_what_is_written_is_read(line: Line) -> None:
+def test_line_survives_encode_and_decode(line: Line) -> None:
     written = encode(line)
     assert written.endswith(b"\n")
     assert written.count(b"\n") == 1
@@ -148,11 +148,11 @@ def results(draw: st.DrawFn) -> Result:
 
 
 @given(results())
-def test_any_result_survives(result: Result) -> None:
+def test_any_result_survives_encode_and_decode(result: Result) -> None:
     assert decode(encode(result)) == result
 
 
-def test_what_was_not_measured_is_left_out() -> None:
+def test_unmeasured_fields_are_omitted() -> None:
     assert json.loads(encode(Result("u", "passed"))) == {
         "type": "result",
         "unit": "u",
@@ -165,12 +165,12 @@ def test_what_was_not_measured_is_left_out() -> None:
     }
 
 
-def test_null_is_not_measured() -> None:
+def test_null_means_not_measured() -> None:
     line = decode(b'{"type":"result","unit":"u","outcome":"passed","wall_s":null}')
     assert line == Result("u", "passed")
 
 
-def test_a_zero_is_not_null() -> None:
+def test_zero_is_a_measured_value() -> None:
     line = decode(b'{"type":"result","unit":"u","outcome":"passed","wall_s":0}')
     assert isinstance(line, Result)
     assert line.wall_s == 0.0
@@ -206,7 +206,7 @@ INVALID_LINES = [
 
 
 @pytest.mark.parametrize(("text", "output"), INVALID_LINES)
-def test_a_wrong_line_says_what_is_wrong(text: bytes, output: str) -> None:
+def test_invalid_line_error_names_the_mistake(text: bytes, output: str) -> None:
     with pytest.raises(LineError, match=output):
         decode(text)
 
@@ -219,9 +219,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda text: text[:12])
 @pytest.mark.parametrize("key", ["wall_s", "peak_delta_bytes"])
-def test_a_number_that_cannot_be_measured_is_damage_and_never_a_value(
-    key: str, number: str
-) -> None:
+def test_impossible_number_is_damage_and_never_a_value(key: str, number: str) -> None:
     text = f'{{"type":"result","unit":"u","outcome":"passed","{key}":{number}}}'
     (record,) = read_records([("r.jsonl", encode(LINES[0]) + text.encode() + b"\n")])
     assert not record.results
@@ -229,19 +227,19 @@ def test_a_number_that_cannot_be_measured_is_damage_and_never_a_value(
     assert record.damage[0].startswith("r.jsonl:2: ")
 
 
-def test_only_what_is_left_behind_may_be_negative() -> None:
+def test_retained_bytes_may_be_negative() -> None:
     text = b'{"type":"result","unit":"u","outcome":"passed","retained_bytes":-7}'
     assert decode(text) == Result("u", "passed", retained_bytes=-7)
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:
+def test_integral_float_is_accepted_as_integer() -> None:
     text = b'{"type":"result","unit":"u","outcome":"passed","peak_bytes":7.0}'
     assert decode(text) == Result("u", "passed", peak_bytes=7)
     with pytest.raises(LineError, match="expected an integer"):
         decode(text.replace(b"7.0", b"7.5"))
 
 
-def test_a_line_longer_than_any_honest_one_is_refused() -> None:
+def test_line_over_the_size_limit_is_rejected() -> None:
     text = encode(Result("u" * MAX_LINE_BYTES, "passed"))
     with pytest.raises(LineError, match="bytes in one line"):
         decode(text)
@@ -250,7 +248,7 @@ def test_a_line_longer_than_any_honest_one_is_refused() -> None:
 # --- Cut and damaged -----------------------------------------------------------------------------
 
 
-def test_cut_at_every_byte_it_keeps_what_stood_before() -> None:
+def test_record_cut_at_any_byte_keeps_all_earlier_lines() -> None:
     ends = [at + 1 for at, byte in enumerate(CONTENT) if byte == ord("\n")]
     for size in range(len(CONTENT) + 1):
         records = read_records([("r.jsonl", CONTENT[:size])])
@@ -267,7 +265,7 @@ def test_cut_at_every_byte_it_keeps_what_stood_before() -> None:
 
 @given(st.integers(0, len(CONTENT) - 1), st.integers(1, 255))
 @settings(max_examples=300)
-def test_a_flipped_byte_costs_at_most_the_lines_it_touches(place: int, flip: int) -> None:
+def test_flipped_byte_loses_only_the_lines_it_touches(place: int, flip: int) -> None:
     damaged = bytearray(CONTENT)
     damaged[place] ^= flip
     records = read_records([("r.jsonl", bytes(damaged))])
@@ -308,13 +306,13 @@ def test_any_value_under_any_key_is_read_without_an_exception(
             assert result.wall_s is None or (math.isfinite(result.wall_s) and result.wall_s >= 0)
 
 
-def test_a_file_of_garbage_is_a_bounded_number_of_findings() -> None:
+def test_damage_entries_of_a_garbage_file_are_limited() -> None:
     (record,) = read_records([("r.jsonl", encode(LINES[0]) + b"?\n" * 1000)])
     assert len(record.damage) == MAX_DAMAGE + 1
     assert record.damage[-1] == f"r.jsonl: {1000 - MAX_DAMAGE} more lines that cannot be read"
 
 
-def test_a_newer_schema_is_named() -> None:
+def test_newer_schema_is_reported_as_damage() -> None:
     (record,) = read_records([("r.jsonl", b'{"type":"shard","schema":2}\n')])
     assert record.header is None
     assert record.damage == ("r.jsonl:1: schema 2 is newer than 1: update ciguard",)
@@ -322,7 +320,7 @@ def test_a_newer_schema_is_named() -> None:
 
 @pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b"", b"\n\n"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n"])
-def test_other_line_ends_and_a_byte_order_mark(start: bytes, end: bytes) -> None:
+def test_crlf_blank_lines_and_byte_order_mark_are_accepted(start: bytes, end: bytes) -> None:
     content = start + CONTENT.replace(b"\n", end)
     (record,) = read_records([("r.jsonl", content)])
     assert same(lines_of(record), list(LINES))

@@ -7,7 +7,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.model import PeakLine, Result
 
 
-def test_bounds_go_to_the_next_result_of_that_case_and_process() -> None:
+def test_peak_bounds_go_to_next_result_of_same_case_and_process() -> None:
     results = [
         Result("a", "failed", case="a", process=1),
         Result("a", "passed", case="a", process=2),
@@ -25,14 +25,14 @@ def test_bounds_go_to_the_next_result_of_that_case_and_process() -> None:
     assert (found[3].rss_before_bytes, found[3].peak_lower_bytes) == (1, 4)
 
 
-def test_what_a_program_measured_is_not_replaced() -> None:
+def test_peak_measured_by_the_program_is_not_replaced() -> None:
     measured = Result("a", "passed", case="a", process=1, peak_bytes=7, measured_by="mark")
     died = Result("a", "died", case="a", process=1)
     peak = PeakLine("a", case="a", process=1, peak_upper_bytes=9)
     assert fill_peaks([measured, died], [peak]) == (measured, died)
 
 
-def test_a_record_holds_results_with_their_bounds() -> None:
+def test_record_results_include_peak_bounds() -> None:
     leg = b'{"type":"shard","plan_id":"p","shard":"1"}\n'
     leg += b'{"type":"peak","unit":"a","suite":"s","process":1,"peak_upper_bytes":5}\n'
     program = b'{"type":"defaults","plan_id":"p","shard":"1","suite":"s","process":1}\n'

@@ -53,7 +53,7 @@ def test_the_files_of_a_leg_become_one_record() -> None:
     ]
 
 
-def test_an_identity_is_the_line_never_the_folder() -> None:
+def test_leg_identity_comes_from_the_shard_line_not_the_folder() -> None:
     files = {
         "shard-02/x.jsonl": joined(leg("01"), Result("a", "passed")),
         "shard-01/x.jsonl": joined(leg("02"), Result("b", "passed")),
@@ -66,7 +66,7 @@ def test_an_identity_is_the_line_never_the_folder() -> None:
     ] == [("01", ["c", "a"]), ("02", ["b"])]
 
 
-def test_attempts_runs_and_plans_are_apart() -> None:
+def test_attempts_runs_and_plans_give_separate_records() -> None:
     headers = [leg("01"), leg("01", 2), leg("01", run=8), leg("01", plan="q"), leg("02")]
     files = [(f"{at}.jsonl", encode(header)) for at, header in enumerate(headers)]
     assert len(read_records(files)) == 5
@@ -85,7 +85,7 @@ def test_several_legs_in_one_file() -> None:
 
 
 @given(st.permutations(range(4)))
-def test_the_order_of_files_does_not_matter(order: list[int]) -> None:
+def test_record_is_independent_of_file_order(order: list[int]) -> None:
     files = [
         ("a/supervisor.jsonl", joined(leg("01"), EndLine("completed"))),
         ("a/process-001.jsonl", joined(defaults("01", process=1), Result("u", "passed"))),
@@ -95,7 +95,7 @@ def test_the_order_of_files_does_not_matter(order: list[int]) -> None:
     assert read_records(files[at] for at in order) == read_records(files)
 
 
-def test_a_program_need_only_say_unit_and_outcome() -> None:
+def test_unit_and_outcome_suffice_for_a_result() -> None:
     files = {
         "a/supervisor.jsonl": joined(leg("01")),
         "a/mine.jsonl": b'{"type":"result","unit":"u","outcome":"passed"}\n',
@@ -104,7 +104,7 @@ def test_a_program_need_only_say_unit_and_outcome() -> None:
     assert record.results == (Result("u", "passed", case="u"),)
 
 
-def test_its_file_may_begin_with_what_the_leg_knows() -> None:
+def test_process_file_may_start_with_a_defaults_line() -> None:
     first = defaults("01", suite="s", variant="v", process=3)
     text = (
         b'{"type":"start","unit":"u"}\n{"type":"result","unit":"u","outcome":"passed"}\n'
@@ -120,7 +120,7 @@ def test_its_file_may_begin_with_what_the_leg_knows() -> None:
 
 
 @pytest.mark.parametrize("lost", [{}, {"02/supervisor.jsonl": b""}, {"02/supervisor.jsonl": b"{"}])
-def test_whose_a_record_is_without_its_shard_line_its_other_files_say(
+def test_defaults_lines_identify_a_record_without_shard_line(
     lost: dict[str, bytes],
 ) -> None:
     complete = ShardLine("p", "01", run_id=7, run_attempt=1, job="tests (01)")
@@ -134,14 +134,14 @@ def test_whose_a_record_is_without_its_shard_line_its_other_files_say(
     assert second.results == (Result("u", "passed", case="u"),)
 
 
-def test_lines_of_nobody_stay_together_by_folder() -> None:
+def test_unidentified_lines_are_grouped_by_folder() -> None:
     line = encode(Result("u", "passed"))
     files = [("a/1.jsonl", line), ("a/2.jsonl", line), ("b/1.jsonl", line)]
     found = read_records(files)
     assert [(one.header, len(one.results)) for one in found] == [(None, 2), (None, 1)]
 
 
-def test_lines_of_nobody_belong_to_the_only_leg_there_is() -> None:
+def test_unidentified_lines_belong_to_the_only_leg() -> None:
     files = [
         ("deep/down/mine.jsonl", encode(Result("u", "passed"))),
         ("s.jsonl", encode(leg("01"))),
@@ -150,13 +150,13 @@ def test_lines_of_nobody_belong_to_the_only_leg_there_is() -> None:
     assert len(record.results) == 1
 
 
-def test_a_record_without_a_plan_is_one_a_folder() -> None:
+def test_records_without_a_plan_are_one_per_folder() -> None:
     header = ShardLine(started_at="2026-11-21T10:00:00Z")
     files = [(f"{folder}/supervisor.jsonl", encode(header)) for folder in "ab"]
     assert len(read_records(files)) == 2
 
 
-def test_two_headers_that_differ_are_damage() -> None:
+def test_contradicting_shard_lines_are_damage() -> None:
     files = [
         ("a.jsonl", encode(leg("01"))),
         ("b.jsonl", encode(ShardLine("p", "01", run_id=7, run_attempt=1, head_sha="f" * 40))),
@@ -165,7 +165,7 @@ def test_two_headers_that_differ_are_damage() -> None:
     assert record.damage == ("a.jsonl: 2 shard lines that differ",)
 
 
-def test_the_same_file_twice_is_no_damage() -> None:
+def test_duplicate_file_is_no_damage() -> None:
     content = joined(leg("01"), Result("u", "passed"), EndLine("completed"))
     (record,) = read_records([("a/r.jsonl", content), ("b/r.jsonl", content)])
     assert not record.damage
@@ -174,9 +174,7 @@ def test_the_same_file_twice_is_no_damage() -> None:
 
 @pytest.mark.parametrize("name", ["process-001", "process-001-gw3"])
 @pytest.mark.parametrize("content", [b"", b'{"type":"defau'])
-def test_a_file_of_an_announced_process_is_damage_of_the_leg_beside_it(
-    name: str, content: bytes
-) -> None:
+def test_broken_process_file_is_damage_of_leg_in_same_folder(name: str, content: bytes) -> None:
     path = f"a/{name}.jsonl"
     files = [("a/supervisor.jsonl", joined(leg("01"), ProcessLine(1, 2))), (path, content)]
     (record,) = read_records(files)
@@ -187,7 +185,7 @@ def test_a_file_of_an_announced_process_is_damage_of_the_leg_beside_it(
     "path", ["a/process-002.jsonl", "a/other.jsonl", "b/process-001.jsonl", "process-001.jsonl"]
 )
 @pytest.mark.parametrize("content", [b"", b"{\n[\n"])
-def test_a_file_without_a_line_belongs_to_nobody_else(path: str, content: bytes) -> None:
+def test_unreadable_file_belongs_to_no_other_leg(path: str, content: bytes) -> None:
     files = [("a/supervisor.jsonl", joined(leg("01"), ProcessLine(1, 2))), (path, content)]
     no_one, ours = read_records(files)
     assert ours.damage == ()
@@ -196,7 +194,7 @@ def test_a_file_without_a_line_belongs_to_nobody_else(path: str, content: bytes)
     assert all(place.startswith(path) for place in no_one.damage)
 
 
-def test_damaged_lines_of_nobody_are_not_taken_for_the_only_leg_that_is_left() -> None:
+def test_damaged_unidentified_file_is_not_added_to_the_only_leg() -> None:
     files = [
         ("a/supervisor.jsonl", encode(leg("01"))),
         ("b/process-001.jsonl", b"{\n" + encode(Result("u", "passed"))),
@@ -206,7 +204,7 @@ def test_damaged_lines_of_nobody_are_not_taken_for_the_only_leg_that_is_left() -
     assert (no_one.header, len(no_one.results)) == (None, 1)
 
 
-def test_a_record_that_arrived_twice_says_where() -> None:
+def test_duplicate_record_lists_its_copies_and_contradictions() -> None:
     one = joined(leg("01"), Result("u", "passed", process=1), Result("v", "passed", process=1))
     two = joined(leg("01"), Result("u", "failed", process=1), Result("v", "passed", process=1))
     (same,) = read_records([("a/r.jsonl", one), ("b/r.jsonl", one)])
@@ -217,7 +215,7 @@ def test_a_record_that_arrived_twice_says_where() -> None:
     )
 
 
-def test_a_second_try_or_process_is_no_contradiction() -> None:
+def test_another_try_or_process_is_no_contradiction() -> None:
     one = joined(leg("01"), Result("u", "failed", process=1))
     for process, try_number in ((2, 1), (1, 2)):
         rerun = Result("u", "passed", process=process, try_number=try_number)
@@ -244,7 +242,7 @@ RESULT_LINES = b"".join(
 )
 
 
-def test_a_result_without_times_took_as_long_as_the_leg_waited_for_it() -> None:
+def test_untimed_result_takes_the_time_since_the_previous_result() -> None:
     own = (ProcessLine(1, 2, at_s=1.0), received_event("u", 1.5), received_event("v", 3.5))
     assert timed(*own, reported=RESULT_LINES) == [("u", 1.5, 0.5), ("v", 3.5, 2.0)]
     first, received_u, received_v = own
@@ -255,12 +253,12 @@ def test_a_result_without_times_took_as_long_as_the_leg_waited_for_it() -> None:
     ]
 
 
-def test_results_heard_of_at_once_share_the_time() -> None:
+def test_results_received_at_once_share_the_time() -> None:
     own = (ProcessLine(1, 2, at_s=1.0), received_event("u", 2.0), received_event("v", 2.0))
     assert timed(*own, reported=RESULT_LINES) == [("u", 2.0, 0.5), ("v", 2.0, 0.5)]
 
 
-def test_what_a_program_measured_stays_and_what_nobody_heard_is_not_known() -> None:
+def test_measured_times_are_retained_and_unreceived_ones_unknown() -> None:
     reported = (
         b'{"type":"result","unit":"u","outcome":"passed","wall_s":7.0}\n'
         b'{"type":"result","unit":"u","outcome":"passed","case":"c","at_s":8.0}\n'
@@ -273,7 +271,7 @@ def test_what_a_program_measured_stays_and_what_nobody_heard_is_not_known() -> N
     ]
 
 
-def test_each_telling_of_a_case_has_its_own_moment() -> None:
+def test_repeated_results_of_a_case_have_separate_times() -> None:
     own = (
         ProcessLine(1, 2, at_s=0.0),
         received_event("u", 1.0),
@@ -284,7 +282,7 @@ def test_each_telling_of_a_case_has_its_own_moment() -> None:
     assert timed(*own, reported=reported) == [("u", 1.0, 1.0), ("u", 3.0, 2.0)]
 
 
-def test_nothing_gives_nothing() -> None:
+def test_no_files_give_no_records() -> None:
     assert read_records([]) == ()
 
 
@@ -295,7 +293,7 @@ def ended(*lines: Line, more: bytes = b"") -> tuple[EndLine | None, tuple[str, .
     return record.end, record.damage
 
 
-def test_of_two_ends_the_worse_counts_and_of_steps_the_last() -> None:
+def test_worse_end_line_wins_within_a_step_and_last_step_wins() -> None:
     good, bad = EndLine("completed", 9.0, 0), EndLine("deadline", 5.0, 13)
     failed = EndLine("completed", 9.0, 10)
     assert ended(good) == (good, ())
@@ -308,7 +306,7 @@ def test_of_two_ends_the_worse_counts_and_of_steps_the_last() -> None:
     assert ended(bad, more=joined(*on)) == (None, ()), "the last step has none"
 
 
-def test_nothing_stands_behind_an_end() -> None:
+def test_lines_after_the_end_line_are_damage() -> None:
     good = EndLine("completed", 9.0, 0)
     _, damage = ended(good, ProcessLine(2, 1), good)
     assert damage == ("a/supervisor.jsonl: 2 lines behind the end of the leg",)
@@ -325,7 +323,7 @@ def test_nothing_stands_behind_an_end() -> None:
         ("srh", False),
     ],
 )
-def test_a_unit_begins_again_only_for_another_result(lines: str, *, odd: bool) -> None:
+def test_restarted_unit_without_another_result_is_damage(lines: str, *, odd: bool) -> None:
     spelled: dict[str, Line] = {
         "s": StartLine("u", process=1, at_s=1.0),
         "r": Result("u", "passed", process=1, at_s=2.0),
@@ -363,7 +361,7 @@ def test_blank_lines_are_never_parsed(blank: bytes) -> None:
     assert _calls_of_reading(blank * 200) == _calls_of_reading(blank * 100)
 
 
-def test_a_line_that_is_no_json_is_parsed_once() -> None:
+def test_invalid_json_line_is_parsed_once() -> None:
     parsed = _calls_of_reading(b'{"type":"x"}\n' * 200) - _calls_of_reading(b'{"type":"x"}\n' * 100)
     refused = _calls_of_reading(b"{x\n" * 200) - _calls_of_reading(b"{x\n" * 100)
     assert refused - parsed <= 100 * 2  # making the error of `json`, and ours

@@ -44,7 +44,7 @@ def cases(record: Record) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize("folder", ["", "x/", "x/results/process-001/y/"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_cases_go_to_units_by_name_rows_to_theirs_and_none_is_lost(
+def test_cases_and_rows_attach_to_units_by_name_and_none_is_lost(
     folder: str, pack: type[bytes]
 ) -> None:
     record = read(suite_lines(result_file_event()), {"process-001/r/a.xml": pack(JUNIT)}, folder)
@@ -58,7 +58,7 @@ def test_cases_go_to_units_by_name_rows_to_theirs_and_none_is_lost(
     assert record.damage == ()
 
 
-def test_the_record_wins_in_the_process_that_it_speaks_of() -> None:
+def test_record_overrides_result_file_of_the_same_process() -> None:
     output = Result(UNITS[0], "failed", "s", "v", UNITS[0], process=1)
     events = [result_file_event(), result_file_event(process=2)]
     files = {"process-001/r/a.xml": JUNIT, "process-002/r/a.xml": JUNIT}
@@ -68,7 +68,7 @@ def test_the_record_wins_in_the_process_that_it_speaks_of() -> None:
     assert [(one.process, one.outcome) for one in found] == [(1, "failed"), (2, "passed")]
 
 
-def test_cases_of_a_wrapped_command_are_rows_of_its_one_unit() -> None:
+def test_cases_of_a_wrapped_command_are_rows_of_its_unit() -> None:
     lines: list[Line] = [
         ShardLine(),
         StartLine("make test", process=1, at_s=0.0),
@@ -102,29 +102,29 @@ def test_cases_of_a_wrapped_command_are_rows_of_its_one_unit() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_whole_is_damage(files: dict[str, bytes], damage: str) -> None:
+def test_missing_or_broken_result_file_is_damage(files: dict[str, bytes], damage: str) -> None:
     assert read(suite_lines(result_file_event()), files).damage == (damage,)
 
 
-def test_what_a_cut_file_says_before_is_kept() -> None:
+def test_results_before_a_truncation_are_retained() -> None:
     record = read(suite_lines(result_file_event()), {"process-001/r/a.xml": JUNIT[:150]})
     assert cases(record) == {(UNITS[0], UNITS[0]): "passed"}
 
 
-def test_files_that_nobody_announced_are_not_looked_at() -> None:
+def test_unannounced_result_files_are_ignored() -> None:
     files = {"process-001/other.xml": JUNIT, "process-002/r/a.xml": JUNIT}
     assert read(suite_lines(), files).results == ()
     assert read(suite_lines(), files).damage == ()
 
 
-def test_what_the_leg_left_out_is_damage() -> None:
+def test_result_files_omitted_by_the_leg_are_damage() -> None:
     event = EventLine("results_left_out", 2.0, 1, "s", "v", detail="1 result file: a: too large")
     assert read(suite_lines(event), {}).damage == (
         "x/supervisor.jsonl: left out of it: 1 result file: a: too large",
     )
 
 
-def test_parts_of_a_leg_that_repeat_a_file_count_it_once() -> None:
+def test_result_file_repeated_in_two_parts_of_a_leg_counts_once() -> None:
     lines = b"".join(map(encode, suite_lines(result_file_event())))
     files = [("1/supervisor.jsonl", lines), ("2/supervisor.jsonl", lines)]
     results = [(f"{number}/results/process-001/r/a.xml", JUNIT) for number in (1, 2)]
@@ -132,7 +132,7 @@ def test_parts_of_a_leg_that_repeat_a_file_count_it_once() -> None:
     assert len(record.results) == 4
 
 
-def test_gzip_files_of_a_run_unpack_to_a_bounded_size() -> None:
+def test_unpacked_size_of_gzip_files_is_limited_per_run() -> None:
     """Each could be honest; those of a thousand shards together take hours."""
     packed = gzip.compress(JUNIT + b" " * (1 << 20), 9)
     files = {f"process-001/{number}.xml": packed for number in range(6)}

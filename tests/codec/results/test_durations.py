@@ -38,7 +38,7 @@ def test_samples(case: Path, golden: Golden) -> None:
 @pytest.mark.parametrize(
     "value", ["-0.5", "1e10", "1e999", "true", '"1"', "null", "[]", "NaN", "-Infinity"]
 )
-def test_a_duration_that_none_can_be_is_named(value: str) -> None:
+def test_impossible_duration_is_an_error_that_names_the_test(value: str) -> None:
     with pytest.raises(InputError) as caught:
         read(f'{{"a.py::ok": 1, "a.py::bad": {value}}}'.encode())
     assert "d.json" in caught.value.where
@@ -62,7 +62,7 @@ def test_a_duration_that_none_can_be_is_named(value: str) -> None:
         b"\xff{}",
     ],
 )
-def test_what_is_no_file_of_durations_is_refused(content: bytes) -> None:
+def test_file_of_another_format_is_rejected(content: bytes) -> None:
     with pytest.raises(InputError):
         read(content)
 
@@ -76,5 +76,5 @@ def test_any_bytes_give_durations_or_an_input_error(content: bytes) -> None:
     assert all(0 <= item.wall_s <= durations.MAX_S for item in found)
 
 
-def test_no_durations_at_all() -> None:
+def test_empty_files_give_no_durations() -> None:
     assert read(b"{}") == read(b"[]") == ()

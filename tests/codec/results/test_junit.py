@@ -34,7 +34,7 @@ def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
     return found, None
 
 
-def test_a_result_is_like_any_other() -> None:
+def test_result_is_a_frozen_value() -> None:
     (result,) = read(b'<testsuite><testcase classname="C" name="n" time="0.5"/></testsuite>')
     assert result == Result("C::n", "passed", wall_s=0.5, classname="C", name="n")
     with pytest.raises(FrozenInstanceError):
@@ -56,7 +56,7 @@ def test_entities_and_document_types_are_refused(attack: bytes) -> None:
     assert caught.value.where.startswith("r.xml:1:")
 
 
-def test_one_huge_token_is_refused() -> None:
+def test_huge_token_is_rejected_after_earlier_results() -> None:
     parts = [b'<testsuite><testcase name="ok"/><testcase name="', *[b"x" * (1 << 20)] * 6]
     found, error = read_until_error(b"".join(parts))
     assert [result.unit for result in found] == ["ok"]
@@ -64,7 +64,7 @@ def test_one_huge_token_is_refused() -> None:
     assert "4 MiB" in error.what
 
 
-def test_much_text_is_no_huge_token_and_a_message_is_cut() -> None:
+def test_long_text_is_accepted_and_message_truncated() -> None:
     text = b"0123456789abcde\n" * 400_000
     case = b'<testcase name="t"><failure>' + text + b"</failure><system-out>" + text
     (result,) = read(b"<testsuite>" + case + b"</system-out></testcase></testsuite>")
@@ -72,14 +72,14 @@ def test_much_text_is_no_huge_token_and_a_message_is_cut() -> None:
     assert MAX_MESSAGE_BYTES - 16 < len(result.message.encode()) <= MAX_MESSAGE_BYTES
 
 
-def test_what_came_before_an_error_is_given_first() -> None:
+def test_results_before_a_syntax_error_are_yielded() -> None:
     found, error = read_until_error(b'<testsuite>\n<testcase name="a"/>\n<testcase name=a/>')
     assert [result.unit for result in found] == ["a"]
     assert error is not None
     assert error.where == "r.xml:3:16"
 
 
-def test_a_case_inside_a_case_loses_neither() -> None:
+def test_nested_cases_are_both_read() -> None:
     found = read(b'<testcase name="a"><testcase name="b"><failure/></testcase></testcase>')
     assert [(result.unit, result.outcome) for result in found] == [("a", "passed"), ("b", "failed")]
 
@@ -114,7 +114,7 @@ def test_utf16_is_sniffed_and_read() -> None:
     assert [result.unit for result in junit.read(stream, "x")] == ["é"]
 
 
-def test_an_unknown_format_names_those_that_there_are() -> None:
+def test_unknown_format_error_lists_the_formats() -> None:
     with pytest.raises(InputError, match="no format") as caught:
         format_of(io.BytesIO(b"<html/>"), "x.html")
     assert "junit" in caught.value.fix
@@ -122,7 +122,7 @@ def test_an_unknown_format_names_those_that_there_are() -> None:
         peek(gunzip(io.BytesIO(b"\x1f\x8bnonsense")), "x")
 
 
-def test_characters_that_xml_forbids_do_not_end_a_file() -> None:
+def test_forbidden_xml_characters_do_not_end_the_file() -> None:
     for place in range(65_480, 65_540):
         text = b"x" * place + b"\x1b[31mred&#x1B;[0m&#27;&amp;&#9;\x00"
         content = b'<testsuite><testcase name="a"><failure>' + text
@@ -159,7 +159,7 @@ def test_characters_that_xml_forbids_do_not_end_a_file() -> None:
         ),
     ],
 )
-def test_what_is_not_understood_or_not_there_is_no_pass(inside: str, states: str) -> None:
+def test_misspelled_elements_and_wrong_counters_are_errors(inside: str, states: str) -> None:
     _, error = read_until_error(f'<testsuite xmlns:j="urn:j">{inside}</testsuite>'.encode())
     assert error is not None
     assert states in error.what
@@ -170,7 +170,7 @@ def test_what_is_not_understood_or_not_there_is_no_pass(inside: str, states: str
 @pytest.mark.parametrize(
     "word", ["error", "Errored", "BROKEN", "timeout", "timedOut", "aborted", "incomplete"]
 )
-def test_a_status_that_is_no_pass_is_none(word: str) -> None:
+def test_status_other_than_passed_is_errored(word: str) -> None:
     for more in ("", ' classname="C"', ' classname="C" time="1"'):
         case = f'<testcase name="t" status="{word}"{more}/>'
         (result,) = read(f"<testsuite>{case}</testsuite>".encode())
@@ -186,7 +186,7 @@ def test_a_status_that_is_no_pass_is_none(word: str) -> None:
         ('tests="2" time="0"', ["passed", "passed"]),  # not all that Vitest writes
     ],
 )
-def test_a_time_of_0_is_no_result_only_in_a_file_of_vitest(suite: str, outcomes: list[str]) -> None:
+def test_zero_time_means_no_result_only_in_vitest_files(suite: str, outcomes: list[str]) -> None:
     more = 'name="t.js" timestamp="" hostname="" failures="0" errors="0"'
     cases = '<testcase name="a" time="0.2"/><testcase name="b" time="0"/>'
     content = f"<testsuites><testsuite {more} {suite}>{cases}</testsuite></testsuites>"
@@ -206,14 +206,16 @@ def test_a_time_of_0_is_no_result_only_in_a_file_of_vitest(suite: str, outcomes:
         ('classname="t" status="run"', "Unable to find executable", "skipped"),
     ],
 )
-def test_a_skip_that_ctest_counts_as_failed(case: str, message: str, outcome: str) -> None:
+def test_skip_that_ctest_counts_as_failed_is_a_failure(
+    case: str, message: str, outcome: str
+) -> None:
     (result,) = read(
         f'<testcase name="t" {case}><skipped message="{message}"/></testcase>'.encode()
     )
     assert (result.outcome, result.message or "") == (outcome, message)
 
 
-def test_words_on_the_error_stream_are_no_evidence() -> None:
+def test_stderr_text_does_not_change_the_outcome() -> None:
     (result,) = read(
         b"<testsuite><testcase name='t'><system-err>FAILED</system-err></testcase>"
         b"<system-err>java.lang.OutOfMemoryError</system-err></testsuite>"
@@ -232,7 +234,9 @@ def test_words_on_the_error_stream_are_no_evidence() -> None:
         ('<testsuite errors="-1"/>', "the counter errors='-1' is no number"),
     ],
 )
-def test_what_nobody_knows_is_an_error_at_its_place(case: str, states: str) -> None:
+def test_unknown_status_or_invalid_counter_is_an_error_with_its_line(
+    case: str, states: str
+) -> None:
     text = f'<testsuite>\n<testcase name="ok"/>\n{case}\n</testsuite>'
     found, error = read_until_error(text.encode())
     assert [result.unit for result in found] == ["ok"]
@@ -241,7 +245,7 @@ def test_what_nobody_knows_is_an_error_at_its_place(case: str, states: str) -> N
     assert error.where.startswith("r.xml:3:")
 
 
-def test_properties_are_passed_over_and_hide_nothing() -> None:
+def test_properties_are_skipped_and_hide_no_case() -> None:
     some = '<properties><property name="a" value="b"/><property name="c">d</property></properties>'
     bare = '<testsuite tests="2"><testcase name="a"/><testcase name="b"><failure/></testcase>'
     full = bare.replace("<testcase", f"{some}<testcase").replace("<failure/>", f"{some}<failure/>")
@@ -254,7 +258,7 @@ def test_properties_are_passed_over_and_hide_nothing() -> None:
         assert "among <properties>" in error.what
 
 
-def test_words_and_counters_that_are_known() -> None:
+def test_known_status_values_and_counters_are_read() -> None:
     words = {"passed": ("run", "PASSED", " ok ", "", "success"), "skipped": ("untested", "NotRun")}
     for outcome, output in words.items():
         for word in output:

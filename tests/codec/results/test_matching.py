@@ -43,19 +43,19 @@ def found(unit: str, spelling: ExternalName | None = None, suite_key: str = "/")
         ("x", ExternalName(file="web/cart.spec.ts"), "web/", (3,)),
     ],
 )
-def test_where_an_entry_belongs(
+def test_entry_matches_the_expected_unit(
     unit: str, spelling: ExternalName | None, suite_key: str, expected: tuple[int, ...]
 ) -> None:
     assert found(unit, spelling, suite_key) == expected
 
 
-def test_a_match_that_is_not_unique_is_none() -> None:
+def test_ambiguous_match_is_no_match() -> None:
     twins = [InventoryUnit("a/b.py::t"), InventoryUnit("a/b.rb::t")]
     key = CaseKey("", "", "a.b::t", "a.b::t")
     assert match_units([key], {key: ExternalName("a.b", "t")}, twins).targets == ((),)
 
 
-def test_the_share_that_is_joined() -> None:
+def test_share_of_matched_entries() -> None:
     joined = Matches(((0,), (), (1, 2), (0,)))
     assert joined.share == 0.75
     assert Matches(()).share == 1.0

@@ -99,7 +99,7 @@ WELL_FORMED = [
 
 
 @pytest.mark.parametrize("entry", WELL_FORMED, ids=lambda entry: Path(entry["path"]).name)
-def test_the_counts_are_theirs_or_the_docs_say_why(entry: Any) -> None:
+def test_counts_match_the_peer_project_or_the_docs_explain_why(entry: Any) -> None:
     counts, error, _ = read(SHARED / "peers" / entry["path"])
     different = ours(entry["path"])
     if different is not None:
@@ -124,7 +124,7 @@ def test_the_counts_are_theirs_or_the_docs_say_why(entry: Any) -> None:
     [one for one in entries() if one["malformed"] and one["format"] != "tap"],
     ids=lambda entry: Path(entry["path"]).name,
 )
-def test_what_is_malformed_is_an_error_that_names_the_file(entry: Any) -> None:
+def test_malformed_file_is_an_error_that_names_the_file(entry: Any) -> None:
     counts, error, _ = read(SHARED / "peers" / entry["path"])
     if ours(entry["path"]) is not None:
         assert error is None
@@ -138,7 +138,7 @@ def test_what_is_malformed_is_an_error_that_names_the_file(entry: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OWN))
-def test_files_of_runners_that_were_run_on_purpose(name: str) -> None:
+def test_files_of_real_runners_give_expected_counts(name: str) -> None:
     counts, error, found = read(SHARED / "own" / name)
     assert (counts, error) == (OWN[name], None)
     stopped = {"jest", "playwright", "vitest"}
@@ -147,7 +147,7 @@ def test_files_of_runners_that_were_run_on_purpose(name: str) -> None:
     assert endings == (expected or ({"crash"} if "crash" in name else set()))
 
 
-def test_no_file_of_any_format_is_more_than_an_input_error() -> None:
+def test_any_file_of_any_format_gives_at_most_an_input_error() -> None:
     paths = [path for path in sorted(SHARED.rglob("*")) if path.is_file()]
     assert len(paths) > 100
     for path in paths:

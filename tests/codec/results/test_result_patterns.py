@@ -44,7 +44,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
         ("a/res-*/*.xml", "a/res-03/r.xml", {"shard": "res-03"}),
     ],
 )
-def test_a_path_says_whose_the_file_is(
+def test_path_gives_shard_variant_and_suite(
     text: str, path: str, names: dict[str, str] | tuple[str, ...] | None
 ) -> None:
     if isinstance(names, tuple):
@@ -52,18 +52,18 @@ def test_a_path_says_whose_the_file_is(
     assert result_patterns.pattern(text).match(path) == names
 
 
-def test_where_a_pattern_begins() -> None:
+def test_pattern_base_folder() -> None:
     for text, begin in (("a/b/*/r.xml", "a/b"), ("{shard}/r.xml", ""), ("/a/b-*/c/*.xml", "/a")):
         assert result_patterns.pattern(text).begin == begin
 
 
 @pytest.mark.parametrize("text", ["a/*.xml", "a/b/r.xml", "*.xml", "{job}/r.xml", "{}/r.xml"])
-def test_a_pattern_that_says_no_shard_is_refused(text: str) -> None:
+def test_pattern_without_a_shard_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match=r"shard|placeholder"):
         result_patterns.pattern(text)
 
 
-def test_a_zip_is_the_result_files_in_it() -> None:
+def test_zip_gives_the_result_files_in_it() -> None:
     files = {
         "x/r.xml": JUNIT,
         "y/up.log": gzip.compress(JUNIT, mtime=0),
@@ -98,7 +98,7 @@ def test_a_zip_is_the_result_files_in_it() -> None:
         ("r.log", gzip.compress(JUNIT, mtime=0)[:9]),
     ],
 )
-def test_what_may_have_been_results_is_not_passed_over(name: str, content: bytes) -> None:
+def test_possible_result_files_in_a_zip_are_not_skipped(name: str, content: bytes) -> None:
     found = dict(
         result_patterns.result_members("a.zip", zipped({"other.xml": JUNIT, name: content}))
     )
@@ -118,19 +118,19 @@ def test_what_may_have_been_results_is_not_passed_over(name: str, content: bytes
         ("durations.json", b'{"a": 1}'),
     ],
 )
-def test_what_is_clearly_something_else_is_passed_over(name: str, content: bytes) -> None:
+def test_other_files_in_a_zip_are_skipped(name: str, content: bytes) -> None:
     found = dict(result_patterns.result_members("a.zip", zipped({name: content, "r.xml": JUNIT})))
     assert found == {"a.zip/r.xml": JUNIT}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_zips_that_are_refused(name: str) -> None:
+def test_hostile_zips_are_rejected(name: str) -> None:
     content, output = HOSTILE[name]
     if content.startswith(SIGNATURE):
         with pytest.raises(InputError, match=re.escape(output)):
             list(result_patterns.result_members("a.zip", content))
 
 
-def test_a_zip_without_results_is_none() -> None:
+def test_zip_without_result_files_is_rejected() -> None:
     with pytest.raises(InputError, match="no result file"):
         list(result_patterns.result_members("a.zip", zipped({"log.txt": b"hello"})))

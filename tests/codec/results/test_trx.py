@@ -30,7 +30,7 @@ def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
     return found, None
 
 
-def test_every_outcome_of_the_format_has_a_meaning() -> None:
+def test_every_trx_outcome_is_mapped() -> None:
     # TestOutcome of VSTest's TrxLogger, in its order.
     names = (
         "Error Failed Timeout Aborted Inconclusive PassedButRunAborted NotRunnable NotExecuted "
@@ -43,7 +43,7 @@ def test_every_outcome_of_the_format_has_a_meaning() -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_it_is_known_by_its_content(pack: type[bytes]) -> None:
+def test_format_is_recognised_by_content(pack: type[bytes]) -> None:
     assert format_of(gunzip(io.BytesIO(pack(COMPLETE_FILE))), "x.json") is FORMATS["trx"]
     found, error = read_until_error(pack(COMPLETE_FILE))
     assert (len(found), error) == (9, None)
@@ -75,11 +75,11 @@ def test_entities_and_document_types_are_refused(attack: bytes) -> None:
         ("<TestRun/>".encode("utf-16"), "TestRun"),
     ],
 )
-def test_the_first_element_counts(head: bytes, root: str) -> None:
+def test_format_is_recognised_by_the_root_element(head: bytes, root: str) -> None:
     assert xml_root(head) == root
 
 
-def test_a_file_cut_anywhere_is_never_whole() -> None:
+def test_file_truncated_anywhere_is_an_error() -> None:
     for end in range(1, len(COMPLETE_FILE.rstrip()), 97):
         found, error = read_until_error(COMPLETE_FILE[:end])
         assert error is not None
@@ -92,7 +92,7 @@ def test_any_bytes_in_any_place_give_results_or_an_input_error(put: bytes, place
     read_until_error(COMPLETE_FILE[:place] + put + COMPLETE_FILE[place:])
 
 
-def test_a_second_document_in_one_file_is_refused() -> None:
+def test_second_document_in_one_file_is_rejected() -> None:
     found, error = read_until_error(COMPLETE_FILE + b"<TestRun/>")
     assert found
     assert error is not None
@@ -162,14 +162,14 @@ def run_info(outcome: str, text: str) -> str:
         ('<Results><UnitTestResult testName="t" outcome="failed"/></Results>', "'failed' is none"),
     ],
 )
-def test_a_run_that_is_not_whole_says_so_in_many_ways(inside: str, states: str) -> None:
+def test_incomplete_run_is_an_error(inside: str, states: str) -> None:
     _, error = read_until_error(f'<TestRun xmlns:t="urn:t">{inside}</TestRun>'.encode())
     assert error is not None
     assert states in error.what
     assert error.fix
 
 
-def test_other_warnings_of_a_run_are_no_end() -> None:
+def test_unrelated_run_warnings_are_no_error() -> None:
     output = run_info("Warning", "[xUnit.net 00:00:00.86]     Shop.CartTests.Adds [SKIP]")
     found, error = read_until_error(f"<TestRun>{output}</TestRun>".encode())
     assert (len(found), error) == (1, None)

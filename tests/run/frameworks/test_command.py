@@ -18,7 +18,7 @@ SUITE = Suite(
 )
 
 
-def test_placeholders_are_filled_and_other_braces_left() -> None:
+def test_placeholders_are_replaced_and_other_braces_unchanged() -> None:
     invocation = command.execution(SUITE, "v", batch())
     record = "/r/process-001.jsonl"
     assert invocation.argv == (
@@ -37,7 +37,7 @@ def read(printed: str, code: int = 0) -> tuple[tuple[ListedUnit, ...], tuple[str
     return listing.units, listing.errors
 
 
-def test_a_unit_a_line_or_an_object_a_line() -> None:
+def test_list_has_one_id_or_json_object_per_line() -> None:
     three = '{"unit":"three","file":"t","categories":["x"],"group":"g"}'
     units, errors = read(f"one\r\n\n  two words \n{three}\n")
     assert errors == ()
@@ -51,14 +51,14 @@ def test_a_unit_a_line_or_an_object_a_line() -> None:
 @pytest.mark.parametrize(
     "line", ['{"unit":', '{"unit":3}', '{"unit":""}', '{"unit":"a\\nb"}', "{}"]
 )
-def test_a_line_that_cannot_be_meant_is_an_error_and_no_unit(line: str) -> None:
+def test_invalid_list_line_is_an_error_and_no_unit(line: str) -> None:
     units, errors = read(f"good\n{line}\n")
     assert units == (ListedUnit("good"),)
     assert len(errors) == 1
     assert errors[0].startswith("line 2 of the list: ")
 
 
-def test_a_list_command_that_failed_is_an_error() -> None:
+def test_failed_list_command_is_an_error() -> None:
     units, errors = read("sh: list: not found\n", 127)
     assert errors == ("the list command ended with exit code 127:\nsh: list: not found",)
     assert [unit.unit for unit in units] == ["sh: list: not found"], "no unit is planned from it"
@@ -68,9 +68,9 @@ def test_a_list_command_that_failed_is_an_error() -> None:
     ("code", "had_results", "clean"),
     [(0, False, True), (1, True, True), (1, False, False), (2, True, False), (-9, True, False)],
 )
-def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, clean: bool) -> None:
+def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
     assert command.is_normal_exit(code, had_results=had_results) is clean
 
 
-def test_the_groups_of_a_unit() -> None:
+def test_ancestors_of_a_unit() -> None:
     assert command.ancestors("Shop.Cart.Adds(1)") == ("Shop.Cart.Adds", "Shop.Cart", "Shop", "")

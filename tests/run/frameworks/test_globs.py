@@ -25,7 +25,7 @@ PATHS = ("a.xml", "r/a.xml", "r/s/a.xml", "r/s/t/a.xml", "r/.h/a.xml", "r/.a.xml
         ("R/*", []),
     ],
 )
-def test_a_pattern_matches_and_leads_to_what_it_matches(pattern: str, expected: list[str]) -> None:
+def test_pattern_matches_files_and_their_parent_folders(pattern: str, expected: list[str]) -> None:
     wanted = pattern.split("/")
     found = [path for path in PATHS if matches(path.split("/"), wanted)]
     assert found == expected
@@ -38,14 +38,14 @@ def test_a_pattern_matches_and_leads_to_what_it_matches(pattern: str, expected: 
     ("folder", "pattern"),
     [("b", "r/*.xml"), ("r/s", "r/*.xml"), (".git", "**/*.xml"), ("r/.git", "r/**/*.xml")],
 )
-def test_a_folder_without_a_match_is_not_looked_into(folder: str, pattern: str) -> None:
+def test_folder_that_cannot_match_is_skipped(folder: str, pattern: str) -> None:
     assert not may_match_below(folder.split("/"), pattern.split("/"))
 
 
 @pytest.mark.parametrize(
     "pattern", ["", "/tmp/*.xml", "../*.xml", "a/../b", "reports/", "a\\..\\b"]
 )
-def test_what_does_not_stay_below_the_folder_is_refused(pattern: str) -> None:
+def test_pattern_outside_the_working_folder_is_rejected(pattern: str) -> None:
     with pytest.raises(UsageError, match="no pattern of result files") as caught:
         check_pattern(pattern, where="--results")
     assert caught.value.fix == "name files below the working folder, as in reports/**/*.xml"

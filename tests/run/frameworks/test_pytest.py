@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SUITE = Suite("pytest", ("python", "-m", "pytest"), args=("-x",), variants={"v": Variant(("-q",))})
 
 
-def test_no_path_is_added_to_the_users_command() -> None:
+def test_command_of_the_user_gets_options_and_no_path() -> None:
     invocation = adapter.execution(SUITE, "v", batch())
     assert invocation == Invocation(
         argv=(
@@ -90,7 +90,7 @@ def test_a(x): pass
     assert below.units == expected, "the rootdir is the repository, wherever pytest is started"
 
 
-def test_a_suite_with_a_rootdir_of_its_own(tmp_path: Path) -> None:
+def test_suite_with_a_separate_rootdir(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "sub" / "test_a.py").write_text("def test_a(): pass\n")
@@ -109,7 +109,7 @@ def test_a_broken_file_is_an_error_with_its_reason(tmp_path: Path) -> None:
     assert "No module named 'no_such_module'" in error
 
 
-def test_no_pytest_is_an_error_that_quotes_the_interpreter(tmp_path: Path) -> None:
+def test_missing_pytest_is_an_error_that_quotes_the_interpreter(tmp_path: Path) -> None:
     listing = listed(tmp_path, Suite("pytest", (sys.executable, "-I", "-S", "-m", "pytest")))
     (error,) = listing.errors
     assert "exit code 1" in error
@@ -129,7 +129,7 @@ for folder in "ab":
 
 
 @pytest.mark.parametrize("script", [TWO_PROCESSES, TWO_SESSIONS], ids=["processes", "sessions"])
-def test_two_answers_to_one_listing_are_an_error(tmp_path: Path, script: str) -> None:
+def test_two_sessions_in_one_listing_are_an_error(tmp_path: Path, script: str) -> None:
     for folder in "ab":
         (tmp_path / folder).mkdir()
         (tmp_path / folder / f"test_{folder}.py").write_text("def test_one(): pass\n")
@@ -139,7 +139,7 @@ def test_two_answers_to_one_listing_are_an_error(tmp_path: Path, script: str) ->
     assert "2 pytest sessions" in error
 
 
-def test_a_cut_answer_is_an_error() -> None:
+def test_truncated_listing_is_an_error() -> None:
     answer = json.dumps({"unit": "a.py::a"}).encode() + b'\n{"unit": "a.py::b'
     listing = adapter.read_listing(SUITE, answer, b"", 137)
     assert [unit.unit for unit in listing.units] == ["a.py::a"]
@@ -153,7 +153,7 @@ def test_a_cut_answer_is_an_error() -> None:
     [(0, True, True), (0, False, True), (1, True, True), (1, False, False), (5, False, True)]
     + [(code, True, False) for code in (2, 3, 4, -9, 137)],
 )
-def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, clean: bool) -> None:
+def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
     assert adapter.is_normal_exit(code, had_results=had_results) is clean
 
 
@@ -167,11 +167,11 @@ def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, cl
         (1, "", False),
     ],
 )
-def test_what_pytest_timeout_says_last(code: int, output: str, timed_out: bool) -> None:
+def test_pytest_timeout_output_is_recognised(code: int, output: str, timed_out: bool) -> None:
     assert adapter.hit_own_timeout(code, output) is timed_out
 
 
-def test_the_groups_of_a_unit() -> None:
+def test_ancestors_of_a_unit() -> None:
     assert adapter.ancestors("a/b/test_x.py::TestC::test_m[p/q::r]") == (
         "a/b/test_x.py::TestC::test_m",
         "a/b/test_x.py::TestC",
@@ -183,13 +183,13 @@ def test_the_groups_of_a_unit() -> None:
     assert adapter.ancestors("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")
 
 
-def test_a_listing_without_its_plugin_says_what_keeps_it_out(tmp_path: Path) -> None:
+def test_listing_without_the_plugin_names_the_blocking_option(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     suite = Suite("pytest", (sys.executable, "-I", "-m", "pytest"))
     assert "take -I or -E out" in listing_errors(tmp_path, suite)
 
 
-def test_an_id_that_no_line_can_hold_is_an_error_of_the_listing(tmp_path: Path) -> None:
+def test_oversized_id_is_a_listing_error(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("""
 import pytest
 @pytest.mark.parametrize("n", [1], ids=["x" * 600_000])

@@ -39,20 +39,20 @@ def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:
     )
 
 
-def test_the_table_holds_every_adapter_of_the_folder() -> None:
+def test_registry_has_every_adapter() -> None:
     assert {module.NAME: module for module in ADAPTERS} == FRAMEWORKS
     assert DEFAULT == "pytest"
     assert framework("command") is command
 
 
-def test_a_framework_that_nobody_wrote_is_named_with_those_there_are() -> None:
+def test_unknown_framework_error_lists_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         framework("abacus", where="suite x")
     assert str(caught.value) == "suite x: no framework 'abacus'\n  fix: there are command, pytest"
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.NAME)
-def test_kin_go_from_near_to_all(adapter: Framework) -> None:
+def test_ancestors_go_from_nearest_to_root(adapter: Framework) -> None:
     for unit in ("a/b.py::C::d[x/y::z]", "plain", "", "::", "a//b[[", "Name.Space.Class.Method"):
         ancestors = adapter.ancestors(unit)
         assert ancestors[-1] == ""
@@ -62,7 +62,7 @@ def test_kin_go_from_near_to_all(adapter: Framework) -> None:
         assert named == sorted(named, key=len, reverse=True)
 
 
-def test_the_later_source_of_the_environment_wins() -> None:
+def test_later_environment_source_overrides_earlier_ones() -> None:
     suite = Suite(
         "x", (), env={"A": "suite", "B": "suite"}, variants={"v": Variant(env={"B": "v"})}
     )
@@ -79,7 +79,7 @@ def test_the_later_source_of_the_environment_wins() -> None:
     assert environment({}, suite, "unheard-of", Invocation(()))["B"] == "suite"
 
 
-def test_only_what_enters_a_process_is_laid_out(tmp_path: Path) -> None:
+def test_only_plugin_modules_are_extracted(tmp_path: Path) -> None:
     folder = Path(extract_plugins(str(tmp_path / "inside")))
     source = Path(pytest_framework.__file__).parent.parent / "plugins"
     names = {path.name for path in folder.iterdir()}
@@ -90,7 +90,7 @@ def test_only_what_enters_a_process_is_laid_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 @given(st.text(st.sampled_from("ab/.:[]() \ud800"), min_size=1))
-def test_every_group_that_a_unit_belongs_to_begins_its_id(name: str, unit: str) -> None:
+def test_every_ancestor_is_a_prefix_of_the_unit_id(name: str, unit: str) -> None:
     names = FRAMEWORKS[name].ancestors(unit)
     assert all(unit.startswith(group) for group in names)
     assert names[-1] == ""

@@ -35,12 +35,12 @@ def program(folder: Path, body: str) -> str:
     return f"{path.parent}:{os.environ['PATH']}"
 
 
-def test_only_what_tested_processes_have_counts() -> None:
+def test_only_memory_of_tested_processes_counts() -> None:
     rows = parse_rows(b"GPU-a, 11, 100\nGPU-a, 12, 7\n\nGPU-b, 11, [N/A]\nGPU-c, 11, 5\nnothing\n")
     assert used_bytes(rows, {"GPU-a": "0", "GPU-b": "1"}, {11}) == {"0": 100 << 20}
 
 
-def test_a_leg_records_what_its_tree_has_on_a_gpu(tmp_path: Path) -> None:
+def test_leg_records_gpu_memory_of_its_process_tree(tmp_path: Path) -> None:
     path = program(tmp_path, APPS)
     leg = start(tmp_path, "--record", "record", "--", sys.executable, "-c", CODE, PATH=path)
     leg.wait(0)
@@ -51,14 +51,14 @@ def test_a_leg_records_what_its_tree_has_on_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", ["exit 9", "sleep 60", "echo what"])
-def test_a_program_that_is_broken_holds_nothing_up(tmp_path: Path, body: str) -> None:
+def test_broken_nvidia_smi_does_not_delay_the_leg(tmp_path: Path, body: str) -> None:
     path = program(tmp_path, body)
     leg = start(tmp_path, "--record", "record", "--", "sleep", "0.3", PATH=path).wait(0)
     assert not any(sample.gpu_bytes for sample in leg.record().samples)
     no_survivor(leg)
 
 
-def test_one_that_hangs_is_given_up(tmp_path: Path) -> None:
+def test_hanging_nvidia_smi_is_abandoned(tmp_path: Path) -> None:
     gpus = Gpus(program(tmp_path, "exec sleep 60"))
     for now_s in (0.0, 10.0, 21.0, 100.0):
         assert gpus.poll(now_s, {1}) == {}

@@ -27,7 +27,7 @@ def test_meminfo_is_in_kib() -> None:
 
 
 @given(st.binary())
-def test_whatever_meminfo_holds_is_read_or_left_out(content: bytes) -> None:
+def test_any_meminfo_is_parsed_without_error(content: bytes) -> None:
     parse_meminfo(content)
 
 
@@ -39,7 +39,7 @@ def test_half_of_the_free_swap_counts(tmp_path: Path) -> None:
     assert headroom <= GIB + (1 << 19), "less only where a cgroup of this machine has less"
 
 
-def test_without_any_source_nothing_is_known(tmp_path: Path) -> None:
+def test_missing_meminfo_gives_unknown_memory(tmp_path: Path) -> None:
     guardrail = LinuxHeadroom(str(tmp_path / "nothing"))
     assert guardrail.machine() == MachineMemory(None, None, None, None)
 
@@ -54,7 +54,7 @@ def test_this_machine_has_memory_and_counts_its_kills() -> None:
     assert guardrail.oom_kills() >= 0
 
 
-def test_cgroup_v2_every_level_with_a_limit(tmp_path: Path) -> None:
+def test_cgroup_v2_limits_at_every_level(tmp_path: Path) -> None:
     write(tmp_path / "a" / "b", memory__max="max\n", memory__current="1\n")
     write(tmp_path / "a", memory__max=f"{4 * GIB}\n", memory__current=f"{3 * GIB}\n")
     write(tmp_path / "a", memory__stat=f"anon 1\ninactive_file {GIB // 2}\nfile 9\n")

@@ -36,7 +36,7 @@ def bounds(peaks: list[PeakLine]) -> list[tuple[str, int | None, int | None]]:
     return [(peak.unit, peak.peak_lower_bytes, peak.peak_upper_bytes) for peak in peaks]
 
 
-def test_windows_inside_and_windows_that_overlap() -> None:
+def test_peak_bounds_from_inner_and_overlapping_windows() -> None:
     seen = UnitPeaks()
     seen.close(window(50))
     seen.no_lines()
@@ -55,13 +55,13 @@ def test_windows_inside_and_windows_that_overlap() -> None:
     assert bounds(seen.add_lines([result("b")], window(43))) == [("b", 55, 120)]
 
 
-def test_a_unit_shorter_than_a_look_has_no_lower_bound() -> None:
+def test_unit_shorter_than_a_sample_has_no_lower_bound() -> None:
     seen = UnitPeaks()
     seen.close(window(50))
     assert bounds(seen.add_lines([begin("a"), result("a")], window(45))) == [("a", None, 50)]
 
 
-def test_units_that_nobody_announced_have_all_since_the_last_word() -> None:
+def test_unannounced_units_share_windows_since_the_last_line() -> None:
     seen = UnitPeaks()
     for size in (50, 70):
         seen.close(window(size))
@@ -76,7 +76,7 @@ def test_units_that_nobody_announced_have_all_since_the_last_word() -> None:
     assert bounds(seen.add_lines([result("c")], window(41))) == [("c", None, 48)]
 
 
-def test_what_ended_in_a_window_may_have_had_anything() -> None:
+def test_unknown_window_peak_gives_no_upper_bound() -> None:
     seen = UnitPeaks()
     seen.add_lines([begin("a")], window(50))
     seen.close(window(60, UNKNOWN))
@@ -84,7 +84,7 @@ def test_what_ended_in_a_window_may_have_had_anything() -> None:
     assert bounds(seen.add_lines([result("a")], window(50))) == [("a", 60, None)]
 
 
-def test_side_by_side_they_share_a_bound_and_have_no_least() -> None:
+def test_concurrent_units_share_an_upper_bound_without_lower_bound() -> None:
     seen = UnitPeaks()
     seen.add_lines([begin("a")], window(50))
     seen.add_lines([begin("b")], window(50))
@@ -96,7 +96,7 @@ def test_side_by_side_they_share_a_bound_and_have_no_least() -> None:
     assert (first.concurrent, second.concurrent) == (2, 2)
 
 
-def test_cases_of_a_unit_that_runs_beside_another_keep_its_time() -> None:
+def test_cases_of_concurrent_units_retain_the_unit_start() -> None:
     seen = UnitPeaks()
     seen.add_lines([begin("a")], window(80))
     seen.close(window(95))
@@ -109,7 +109,7 @@ def test_cases_of_a_unit_that_runs_beside_another_keep_its_time() -> None:
     assert later.concurrent == 3
 
 
-def test_what_a_program_measured_stays_its_own() -> None:
+def test_peak_measured_by_the_program_gets_no_bounds() -> None:
     seen = UnitPeaks()
     line = Result("a", "passed", case="a", peak_bytes=5)
     assert seen.add_lines([begin("a"), line], window(50)) == []
@@ -127,7 +127,7 @@ for line in sys.stdin:
 
 @linux
 @pytest.mark.parametrize("ours", [True, False])
-def test_only_marks_of_our_own_processes_are_taken(*, ours: bool) -> None:
+def test_only_peaks_reset_by_this_leg_are_used(*, ours: bool) -> None:
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLDS!r}])"
     with subprocess.Popen(
         [sys.executable, "-c", parent],
@@ -182,7 +182,7 @@ for unit in ("small", "spike", "child"):
 
 
 @linux
-def test_a_spike_of_a_command_is_in_its_unit_and_in_no_other(tmp_path: Path) -> None:
+def test_memory_spike_belongs_to_its_unit_only(tmp_path: Path) -> None:
     suite = Suite("command", (sys.executable, "-S", "-c", CHECK))
     planned = [PlannedUnit(unit, suite="s") for unit in ("small", "spike", "child")]
     plan = plan_of(planned, suites={"s": suite})
@@ -215,7 +215,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
 
 
 @linux
-def test_more_children_than_a_leg_may_have_descriptors(tmp_path: Path) -> None:
+def test_more_children_than_file_descriptors(tmp_path: Path) -> None:
     suite = Suite("command", (sys.executable, "-S", "-c", CROWD))
     planned = [PlannedUnit(unit, suite="s") for unit in ("first", "second")]
     program = ("bash", "-c", 'ulimit -n 128; exec "$0" -m ciguard run "$@"', sys.executable)

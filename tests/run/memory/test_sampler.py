@@ -36,14 +36,14 @@ def parent() -> Iterator[int]:
         yield process.pid
 
 
-def test_the_tree_is_what_is_below_its_root(parent: int) -> None:
+def test_tree_memory_includes_descendants(parent: int) -> None:
     tree = TreeMemory(parent)
     size = tree.read_bytes(0.0)
     assert size is not None
     assert 50 << 20 < size < 100 << 20
 
 
-def test_a_tree_that_is_gone_is_not_measured() -> None:
+def test_ended_tree_is_not_measured() -> None:
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         pass
     assert TreeMemory(process.pid).read_bytes(0.0) is None
@@ -61,14 +61,14 @@ def test_to_measure_a_tree_holds_no_descriptor(parent: int) -> None:
     assert 50 << 20 < size < 100 << 20
 
 
-def test_a_child_that_ends_is_forgotten(parent: int) -> None:
+def test_ended_child_is_removed_from_the_tree(parent: int) -> None:
     tree = TreeMemory(os.getpid())
     first = tree.read_bytes(0.0)
     assert first is not None
     until(lambda: (tree.read_bytes(0.0) or 0) > 50 << 20, what="the child is found", timeout_s=5)
 
 
-def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
+def test_samples_are_taken_on_schedule_and_written_in_pairs(parent: int) -> None:
     watch = MemorySampler(LinuxHeadroom(), MemoryInstruments({}), guarded=False)
     trees = {1: TreeMemory(parent)}
     assert watch.sample(0.0, {}) is None, "nothing runs"
@@ -91,7 +91,7 @@ def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
     ("available_mib", "guarded", "every_s"),
     [(9000, True, 0.05), (100, True, 0.02), (100, False, 0.05)],
 )
-def test_it_looks_more_often_where_there_is_less(
+def test_sampling_is_faster_with_less_headroom(
     tmp_path: Path, parent: int, available_mib: int, guarded: bool, every_s: float
 ) -> None:
     output = tmp_path / "meminfo"
@@ -101,7 +101,7 @@ def test_it_looks_more_often_where_there_is_less(
     assert watch.every_s == every_s
 
 
-def test_a_look_that_finds_no_number_pushes_out_none_that_did(tmp_path: Path, parent: int) -> None:
+def test_empty_sample_does_not_replace_a_measured_one(tmp_path: Path, parent: int) -> None:
     """What the rules decided on is written: they look at the last two numbers, not looks."""
     output, trees = tmp_path / "meminfo", {1: TreeMemory(parent)}
     looks = {0.0: "300", 0.1: "200", 0.2: "", 0.3: "100", 0.4: "", 0.5: ""}
@@ -119,7 +119,7 @@ def test_a_look_that_finds_no_number_pushes_out_none_that_did(tmp_path: Path, pa
     assert [one.at_s for one in watch.flush()] == [0.5]
 
 
-def test_pressure_counts_from_its_beginning(tmp_path: Path) -> None:
+def test_pressure_is_relative_to_its_start(tmp_path: Path) -> None:
     file = tmp_path / "memory"
     some, full = "some avg10=0.00 avg60=0.00 avg300=0.00 total=", "full avg10=0.00 total="
     file.write_text(f"{some}5000000\n{full}1000000\n")
@@ -130,7 +130,7 @@ def test_pressure_counts_from_its_beginning(tmp_path: Path) -> None:
     assert Pressure(str(tmp_path / "nothing")).stalled_s() == (None, None)
 
 
-def test_a_tree_of_the_dead_has_no_size() -> None:
+def test_tree_of_zombies_has_no_size() -> None:
     """Between its end and the moment at which somebody waits for it, a process reads as 0."""
     code = "import subprocess; child = subprocess.Popen(['true']); print(child.pid); input()"
     words = (sys.executable, "-S", "-c", code)
@@ -144,7 +144,7 @@ def test_a_tree_of_the_dead_has_no_size() -> None:
         parent.communicate("\n")
 
 
-def test_memory_that_nobody_knows_is_not_looked_at_more_often() -> None:
+def test_unknown_headroom_does_not_speed_up_sampling() -> None:
     sampler = MemorySampler(Headroom(), MemoryInstruments({}), guarded=True)
     assert sampler.sample(1.0, {}, awaited=True) is not None
     assert sampler.every_s == CALM_EVERY_S

@@ -38,21 +38,21 @@ PROGRESS = Progress(
 )
 
 
-def test_a_line_of_progress_has_all_that_is_known_and_nothing_else() -> None:
+def test_progress_line_has_only_known_values() -> None:
     assert describe_progress(PROGRESS) == (
         "12/40 tests, 1 failed, 1.20 GiB in use, 512 MiB free, 4 min 10 s of about 12 min 00 s"
     )
     assert describe_progress(Progress(0, 1, 0, 3.0)) == "0/1 test, 3.00 s"
 
 
-def test_of_many_running_units_four_are_named() -> None:
+def test_at_most_four_running_units_are_listed() -> None:
     names = tuple(f"a.py::test_{number}" for number in range(6))
     running = running_units(replace(PROGRESS, running_units=names))
     assert running == f": {', '.join(names[:4])} and 2 more"
     assert running_units(PROGRESS) == ""
 
 
-def test_a_line_of_the_leg_begins_behind_half_a_line_of_a_test() -> None:
+def test_leg_output_starts_on_a_new_line() -> None:
     written = io.BytesIO()
     output = BackgroundWriter(written)
     pieces: list[tuple[Kind, bytes]] = [
@@ -67,7 +67,7 @@ def test_a_line_of_the_leg_begins_behind_half_a_line_of_a_test() -> None:
     assert written.getvalue() == b"a.py ..\none\nx\ntwo\n"
 
 
-def test_a_log_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
+def test_unreadable_log_does_not_affect_other_output(tmp_path: Path) -> None:
     """As when a network file system goes away: a folder opens, and each read of it fails."""
     written = io.BytesIO()
     output = BackgroundWriter(written)
@@ -80,7 +80,7 @@ def test_a_log_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
     assert b"Is a directory" in written.getvalue()
 
 
-def test_a_name_moves_no_cursor_and_turns_no_text_around(capfd: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_names_are_escaped(capfd: pytest.CaptureFixture[str]) -> None:
     """Closing lines and annotations hold names and messages of tests, spelled out."""
     console = Console({"GITHUB_ACTIONS": "true"})
     bad = Result("a.py::\x1b[31m\u202et\x07", "failed", message="no \x1b[2J\u2066", file="a\x07.py")

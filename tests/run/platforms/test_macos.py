@@ -46,7 +46,7 @@ def holder() -> Iterator[int]:
         yield process.pid
 
 
-def test_columns_without_the_dead() -> None:
+def test_ps_output_is_parsed_without_zombies() -> None:
     assert reaper.parse_ps(PRINTED) == {
         1: (0, 13648 << 10),
         412: (1, 2064 << 10),
@@ -54,13 +54,13 @@ def test_columns_without_the_dead() -> None:
     }
 
 
-def test_below_a_process_is_all_that_comes_from_it() -> None:
+def test_below_gives_all_descendants() -> None:
     table = {2: (1, 0), 3: (2, 0), 4: (3, 0), 5: (1, 0)}
     assert reaper.below(2, table) == {3, 4}
     assert reaper.below(5, table) == set()
 
 
-def test_ps_tells_what_proc_tells(holder: int) -> None:
+def test_ps_and_proc_give_the_same_tree(holder: int) -> None:
     listed = reaper.list_by_ps()
     assert listed[holder][0] == os.getpid()
     parents = reaper.parents(without_proc=True)
@@ -68,21 +68,21 @@ def test_ps_tells_what_proc_tells(holder: int) -> None:
     assert reaper.below(os.getpid(), parents) == {holder, *reaper.tree(holder)}, "itself left out"
 
 
-def test_a_tree_is_as_large_by_ps_as_by_proc(holder: int) -> None:
+def test_tree_memory_by_ps_matches_proc(holder: int) -> None:
     by_ps, by_proc = macos.PsTree(holder), TreeMemory(holder)
     sizes = by_ps.read_bytes(0.0), by_proc.read_bytes(0.0)
     assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
     assert (sizes[0] or 0) > 50 << 20
 
 
-def test_the_machine_is_as_large_as_meminfo_says() -> None:
+def test_machine_memory_matches_meminfo() -> None:
     memory = macos.headroom(None)
     guardrail = LinuxHeadroom()
     assert memory.memory_bytes() == guardrail.machine().total_bytes
     assert memory.headroom_bytes(memory.machine()) is None, "nothing is guarded"
 
 
-def test_a_bare_keeper_ends_the_group_and_what_left_it_but_not_its_parent(tmp_path: Path) -> None:
+def test_reaper_without_proc_kills_the_group_and_not_its_parent(tmp_path: Path) -> None:
     program = """
 import os, subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -128,7 +128,7 @@ def test_last(): pass
 """
 
 
-def test_a_leg_without_proc(tmp_path: Path) -> None:
+def test_leg_without_proc_completes(tmp_path: Path) -> None:
     (tmp_path / "test_any.py").write_text(TESTS)
     names = ("passes", "dies", "child", "hangs", "last")
     units = [

@@ -94,7 +94,7 @@ def started(
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_leg(tmp_path: Path, program: tuple[str, ...], processes: int) -> None:
+def test_leg_on_windows(tmp_path: Path, program: tuple[str, ...], processes: int) -> None:
     outcomes = {
         "first": "passed",
         "access_violation": "died",
@@ -126,7 +126,7 @@ def test_a_leg(tmp_path: Path, program: tuple[str, ...], processes: int) -> None
     assert record.damage == ()
 
 
-def test_a_killed_leg_takes_its_job_along(tmp_path: Path, program: tuple[str, ...]) -> None:
+def test_killed_leg_ends_its_job_object(tmp_path: Path, program: tuple[str, ...]) -> None:
     units = [PlannedUnit("test_any.py::test_first"), PlannedUnit("test_any.py::test_hangs")]
     leg = started(tmp_path, program, units, 1)
     until(lambda: leg.count("passed") == 1, what="the first test has passed", timeout_s=120)
@@ -144,7 +144,7 @@ def test_a_killed_leg_takes_its_job_along(tmp_path: Path, program: tuple[str, ..
 @pytest.mark.skipif(
     not (Path(PYTHON).parent / "Lib/site-packages/xdist").is_dir(), reason="no pytest-xdist there"
 )
-def test_workers_of_which_one_dies(tmp_path: Path, program: tuple[str, ...]) -> None:
+def test_xdist_run_with_a_dying_worker(tmp_path: Path, program: tuple[str, ...]) -> None:
     (tmp_path / "site").mkdir()
     # Wine 8 crashes where `platform` asks WMI, which xdist's workers make it do.
     site = "import sys; sys.modules['_wmi'] = None"

@@ -35,14 +35,12 @@ if TYPE_CHECKING:
     ],
 )
 @pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="sizes of 64-bit Windows")
-def test_structures_are_as_large_as_windows_has_them(
-    structure: type[ctypes.Structure], size: int
-) -> None:
+def test_structure_sizes_match_windows(structure: type[ctypes.Structure], size: int) -> None:
     assert ctypes.sizeof(structure) == size
 
 
 @pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="sizes of 64-bit Windows")
-def test_fields_lie_where_windows_writes_them() -> None:
+def test_field_offsets_match_windows() -> None:
     assert api.BasicLimits.limit_flags.offset == 16
     assert api.ExtendedLimits.peak_process_memory_used.offset == 128
     assert api.ExtendedLimits.peak_job_memory_used.offset == 136
@@ -59,7 +57,7 @@ def test_fields_lie_where_windows_writes_them() -> None:
         (4, 1, 1),  # free memory that was promised to others
     ],
 )
-def test_headroom_is_what_can_be_committed(physical: int, committable: int, left: int) -> None:
+def test_headroom_is_the_committable_memory(physical: int, committable: int, left: int) -> None:
     gib = 1 << 30
     status = api.MemoryStatus(
         total_physical=16 * gib,
@@ -72,7 +70,7 @@ def test_headroom_is_what_can_be_committed(physical: int, committable: int, left
     assert api.headroom_bytes_of(machine) == left * gib
 
 
-def test_without_an_answer_nothing_is_known() -> None:
+def test_unknown_memory_gives_no_headroom() -> None:
     assert api.headroom_bytes_of(UNKNOWN) is None
 
 
@@ -86,12 +84,12 @@ def test_without_an_answer_nothing_is_known() -> None:
         (0x40010004, "terminated (exit code 0x40010004)"),
     ],
 )
-def test_a_status_is_said_in_words(code: int, words: str) -> None:
+def test_ntstatus_is_described_in_words(code: int, words: str) -> None:
     assert describe_exit(code) == words
     assert fatal_signal(code) == code
 
 
-def test_an_exit_code_below_zero_is_no_status() -> None:
+def test_negative_exit_code_is_no_ntstatus() -> None:
     """`exit(-1)` is 0xFFFFFFFF there."""
     assert fatal_signal(0xFFFFFFFF) is None
     assert describe_exit(0xFFFFFFFF) == "exit code 4294967295"
@@ -101,7 +99,7 @@ def test_an_exit_code_below_zero_is_no_status() -> None:
     ("code", "ending"),
     [(0xC0000005, "crash"), (0xC0000017, "out_of_memory"), (0xC000012D, "out_of_memory")],
 )
-def test_a_status_ends_a_process_as_a_signal_does(code: int, ending: str) -> None:
+def test_ntstatus_gives_the_ending_of_a_signal(code: int, ending: str) -> None:
     shard = Shard("01", "p", (PlannedUnit("a"),), Prediction(1, 1))
     state = State(shard, {"": Suite("any", ("any",))}, Policy())
     action = next_action(state, 0.0)
@@ -110,13 +108,13 @@ def test_a_status_ends_a_process_as_a_signal_does(code: int, ending: str) -> Non
     assert classify_exit(state.running[1], code, clean=False, out_of_memory=False) == ending
 
 
-def test_of_two_spellings_of_a_variable_the_later_counts() -> None:
+def test_later_spelling_of_a_variable_wins() -> None:
     env = case_folded_env({"PATH": "inherited", "Home": "h", "Path": "the suite's"})
     assert env == {"HOME": "h", "PATH": "the suite's"}
     assert list(env) == ["HOME", "PATH"]
 
 
-def test_a_program_is_looked_for_as_a_shell_does(tmp_path: Path) -> None:
+def test_program_is_resolved_on_its_path(tmp_path: Path) -> None:
     program = tmp_path / "lint"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -130,7 +128,7 @@ def test_a_program_is_looked_for_as_a_shell_does(tmp_path: Path) -> None:
     )
 
 
-def test_a_line_with_a_carriage_return_is_a_line() -> None:
+def test_line_with_a_carriage_return_is_decoded() -> None:
     line = decode(b'{"type":"result","unit":"a","outcome":"passed"}\r')
     assert isinstance(line, Result)
     assert line.unit == "a"

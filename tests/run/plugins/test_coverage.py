@@ -70,7 +70,7 @@ def missing(folder: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("words", "processes"), [((), 1), ((), 2), (("-n", "2"), 1)], ids=["one", "two", "xdist"]
 )
-def test_what_all_processes_covered_can_be_combined(
+def test_coverage_of_all_processes_can_be_combined(
     tmp_path: Path, words: tuple[str, ...], processes: int
 ) -> None:
     leg(tmp_path, ALL, words, processes)
@@ -81,12 +81,12 @@ def test_what_all_processes_covered_can_be_combined(
     assert done.returncode == 0, done.stdout
 
 
-def test_only_what_a_dead_process_covered_is_missing(tmp_path: Path) -> None:
+def test_only_coverage_of_a_dead_process_is_missing(tmp_path: Path) -> None:
     leg(tmp_path, ("one", "dies", "two", "three", "four"), (), 1)
     assert missing(tmp_path) == [3]
 
 
-def test_a_file_that_the_user_named_is_left_to_pytest_cov(tmp_path: Path) -> None:
+def test_coverage_file_set_by_the_user_is_left_to_pytest_cov(tmp_path: Path) -> None:
     file = str(tmp_path / "own")
     leg(tmp_path, ALL, (), 1, COVERAGE_FILE=file, EXPECTED=file)
     assert (tmp_path / "own").exists()

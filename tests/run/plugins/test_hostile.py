@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors and fork of POSIX")
 
 
-def test_all_descriptors_closed(project: Project) -> None:
+def test_record_survives_closed_file_descriptors(project: Project) -> None:
     project.write(
         "test_close.py",
         """
@@ -41,7 +41,7 @@ def test_foreign_files_are_untouched():
     assert all("peak_delta_bytes" in line for line in session.of("result"))
 
 
-def test_what_capture_writes_to_the_numbers_it_had_is_not_our_file(project: Project) -> None:
+def test_capture_does_not_write_into_the_record(project: Project) -> None:
     """pytest gives output back through a number that a test closed: it must not be ours by then."""
     project.write(
         "test_close.py",
@@ -57,9 +57,7 @@ def test_last(): pass
     assert len(session.of("start")) == 3
 
 
-def test_a_number_that_stacks_are_written_to_is_never_the_record_s(
-    project: Project, tmp_path: Path
-) -> None:
+def test_stack_dump_never_writes_into_the_record(project: Project, tmp_path: Path) -> None:
     """The handler writes to the number that it was given, whatever a test closed and who has it."""
     project.write(
         "test_close.py",
@@ -84,7 +82,7 @@ def test_last():
     assert len(session.of("result")) == 3, "every line parses"
 
 
-def test_a_record_that_was_removed_is_begun_again(project: Project) -> None:
+def test_removed_record_is_recreated(project: Project) -> None:
     project.write(
         "test_rm.py",
         """
@@ -117,7 +115,7 @@ def test_next(): pass
 
 
 @pytest.mark.parametrize("death", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.abort()"])
-def test_death_leaves_a_start_without_a_result(project: Project, death: str) -> None:
+def test_process_death_leaves_a_start_without_a_result(project: Project, death: str) -> None:
     project.write(
         "test_die.py",
         f"import os\ndef test_before(): pass\ndef test_dies(): {death}\ndef test_after(): pass\n",
@@ -137,7 +135,7 @@ def test_an_interrupted_test_has_no_result(project: Project, end: str) -> None:
     assert session.events("session_end")[0]["detail"] == str(session.exit_code)
 
 
-def test_other_folder_other_clock_other_os(project: Project) -> None:
+def test_changed_folder_clock_and_os_module_do_not_affect_record(project: Project) -> None:
     project.write(
         "test_move.py",
         """
@@ -178,7 +176,7 @@ def test_5(): pass
 """
 
 
-def test_a_file_that_may_not_grow_breaks_no_test(project: Project) -> None:
+def test_file_size_limit_fails_no_test(project: Project) -> None:
     """RLIMIT_FSIZE cuts a write in its middle, as a full disk does, for any user."""
     limit = "import resource as r; size = os.path.getsize(os.environ['CIGUARD_RECORD_FILE'])"
     fill = f"{limit}; r.setrlimit(r.RLIMIT_FSIZE, (size + 30, r.RLIM_INFINITY))"
@@ -193,7 +191,7 @@ def test_a_file_that_may_not_grow_breaks_no_test(project: Project) -> None:
     assert dropped["detail"] == "lines that could not be written: 4"
 
 
-def test_a_full_disk_breaks_no_test(project: Project, tmp_path: Path) -> None:
+def test_full_disk_fails_no_test(project: Project, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
@@ -212,14 +210,14 @@ def test_a_full_disk_breaks_no_test(project: Project, tmp_path: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_an_unwritable_folder_breaks_no_test(project: Project) -> None:
+def test_unwritable_folder_fails_no_test(project: Project) -> None:
     project.write("test_one.py", "def test_one(): pass")
     session = project.run(CIGUARD_RECORD_FILE=str(project.folder / "no" / "such" / "folder.jsonl"))
     assert session.exit_code == 0
     assert not session.files
 
 
-def test_without_ctypes_it_works_and_says_so(project: Project) -> None:
+def test_missing_ctypes_is_reported_and_the_record_complete(project: Project) -> None:
     project.write("hidden/ctypes.py", "raise ImportError('this Python was built without libffi')")
     project.write("test_one.py", "def test_one(): pass")
     # Imported before any test file, and only this one module is hidden.

@@ -103,7 +103,7 @@ RESOURCE = "error::ResourceWarning"
     ],
     ids=["none", "option", "abbreviated", "variable", "ini", "none asked", "mark"],
 )
-def test_no_test_is_blamed_for_what_another_left_in_a_cycle(
+def test_garbage_cycles_are_not_charged_to_the_next_test(
     project: Project, words: tuple[str, ...], environment: dict[str, str], ini: str, mark: str
 ) -> None:
     project.write("test_left.py", LEFT.format(mark=mark))
@@ -122,7 +122,7 @@ def test_no_test_is_blamed_for_what_another_left_in_a_cycle(
     assert len(output) == raises
 
 
-def test_a_slow_machine_measures_memory_in_the_same_way(project: Project) -> None:
+def test_slow_malloc_trim_does_not_change_the_method(project: Project) -> None:
     """A malloc_trim as slow as under load; the C library is the one door."""
     project.write(
         "slow/ctypes.py",
@@ -153,7 +153,7 @@ def test_after(n): pass
     assert 2 <= trims < 20, "one behind collecting, one behind the test that grew"
 
 
-def test_what_a_wider_fixture_held_hides_no_peak(project: Project) -> None:
+def test_memory_freed_by_a_wider_fixture_hides_no_peak(project: Project) -> None:
     """Blocks of a fixture below one that stays: freed, they leave resident memory as it was."""
     project.write(
         "test_a.py",
@@ -174,7 +174,7 @@ def test_uses_again(rows): pass
     assert result["peak_delta_bytes"] / MEGABYTE == pytest.approx(8, abs=0.5)
 
 
-def test_set_up_of_wider_fixtures_is_apart(project: Project) -> None:
+def test_setup_of_wider_fixtures_is_separate(project: Project) -> None:
     project.write(
         "test_wide.py",
         """
@@ -237,7 +237,7 @@ def test_waits(): time.sleep(0.3)
     assert waits["cpu_s"] < waits["wall_s"]
 
 
-def test_without_clear_refs_the_numbers_are_absent(project: Project) -> None:
+def test_missing_clear_refs_leaves_memory_unmeasured(project: Project) -> None:
     """Python that may not write its own clear_refs, as under some sandboxes."""
     project.write(
         "refuses.py",
@@ -258,7 +258,7 @@ os.open = refuse
     assert "clear_refs" in session.events("unavailable")[0]["detail"]
 
 
-def test_the_mark_is_left_alone_on_request(project: Project) -> None:
+def test_high_water_mark_is_not_reset_on_request(project: Project) -> None:
     """For tests that read it themselves: it remembers what the test before them took."""
     project.write(
         "test_mem.py",

@@ -122,11 +122,11 @@ def check_against_junit(project: Project) -> None:
     assert [line["detail"] for line in session.events("session_end")] == ["1"]
 
 
-def test_outcomes_are_those_of_junit(project: Project) -> None:
+def test_outcomes_match_junit(project: Project) -> None:
     check_against_junit(project)
 
 
-def test_under_every_python(project: Project, foreign_python: Path) -> None:
+def test_outcomes_under_every_python_version(project: Project, foreign_python: Path) -> None:
     project.python = foreign_python
     check_against_junit(project)
     spread = project.run("--doctest-modules", "-n", "2")
@@ -136,7 +136,7 @@ def test_under_every_python(project: Project, foreign_python: Path) -> None:
     assert {line["concurrent"] for line in spread.of("result")} == {2}
 
 
-def test_lines_are_those_of_schema_1(project: Project) -> None:
+def test_record_lines_conform_to_schema_1(project: Project) -> None:
     project.write("test_all.py", SUITE)
     project.run("--doctest-modules")
     (read,) = read_records([("r/process-003.jsonl", project.record.read_bytes())])
@@ -223,7 +223,7 @@ def test_no_memory_before(greedy): pass
     }
 
 
-def test_a_doctest_that_fails_has_a_place(project: Project) -> None:
+def test_failed_doctest_has_file_and_line(project: Project) -> None:
     text = '"""\n>>> 1 + 1\n3\n"""\n'
     project.write("module.py", text)
     (result,) = project.run("--doctest-modules").results.values()
@@ -254,7 +254,7 @@ def pytest_runtest_protocol(item, nextitem):
 """
 
 
-def test_a_rerun_is_not_the_last_word(project: Project) -> None:
+def test_plugin_reruns_are_counted_in_the_result(project: Project) -> None:
     project.write("conftest.py", RERUNS)
     project.write(
         "test_flaky.py",
@@ -281,12 +281,12 @@ def test_good(): pass
 
 
 @pytest.mark.parametrize("option", ["-x", "--maxfail=2"])
-def test_maxfail_keeps_working(project: Project, option: str) -> None:
+def test_maxfail_still_works(project: Project, option: str) -> None:
     project.write("test_many.py", "\n".join(f"def test_{n}(): assert 0" for n in range(5)))
     assert len(project.run(option).results) == (1 if option == "-x" else 2)
 
 
-def test_without_variables_it_does_nothing(project: Project) -> None:
+def test_plugin_does_nothing_without_its_variables(project: Project) -> None:
     body = """
 def test_one(pytestconfig):
     names = [name for name, _ in pytestconfig.pluginmanager.list_name_plugin()]
@@ -312,7 +312,7 @@ def test_outer():
     assert project.run("test_outer.py").outcomes == {"test_outer.py::test_outer": "passed"}
 
 
-def test_a_malformed_variable_is_said(project: Project) -> None:
+def test_malformed_variable_is_an_error(project: Project) -> None:
     project.write("test_one.py", "def test_one(): pass")
     session = project.run(CIGUARD_PROCESS="three")
     assert session.exit_code == 4
@@ -332,7 +332,7 @@ def pytest_runtest_protocol(item, nextitem):
 """
 
 
-def test_a_test_that_another_plugin_never_calls_has_not_passed(project: Project) -> None:
+def test_never_called_test_is_errored(project: Project) -> None:
     project.write("conftest.py", NEVER_CALLED)
     project.write("test_bad.py", "def test_bad(): assert 0")
     (result,) = project.run().results.values()

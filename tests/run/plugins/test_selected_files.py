@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_no_other_file_is_imported(tmp_path: Path, foreign_python: Path) -> None:
+def test_only_selected_files_are_imported(tmp_path: Path, foreign_python: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "package").mkdir()
     reports = "import pathlib\npathlib.Path('imported').touch()\n"

@@ -24,7 +24,7 @@ STRANGE = [
 ]
 
 
-def test_ids_are_verbatim(project: Project) -> None:
+def test_unit_ids_are_verbatim_node_ids(project: Project) -> None:
     """Expected: what pytest hands to any plugin as the node id, written by one of the project."""
     project.write(
         "conftest.py",
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.mark.parametrize("opinion", ["", OPINION])
-def test_the_order_asked_for_survives(project: Project, opinion: str) -> None:
+def test_requested_order_is_preserved(project: Project, opinion: str) -> None:
     project.write("conftest.py", opinion)
     project.write("test_o.py", ORDERED)
     requested = ["d", "b[q]", "a[p]", "b[p]", "a[q]"]
@@ -86,7 +86,7 @@ def test_the_order_asked_for_survives(project: Project, opinion: str) -> None:
     assert "1 deselected" in session.output
 
 
-def test_what_is_gone_is_named_once(project: Project) -> None:
+def test_missing_units_are_reported_once(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     units = ["test_o.py::test_gone\n", "test_o.py::test_c", "gone.py::test_x"]
     session = project.run(units=units)
@@ -98,7 +98,7 @@ def test_what_is_gone_is_named_once(project: Project) -> None:
     }
 
 
-def test_another_plugins_deselection_is_named(project: Project) -> None:
+def test_deselection_by_another_plugin_is_reported(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     session = project.run("-k", "not test_d", units=["test_o.py::test_c", "test_o.py::test_d"])
     (vanished,) = session.events("not_collected")
@@ -106,14 +106,14 @@ def test_another_plugins_deselection_is_named(project: Project) -> None:
     assert "deselected" in vanished["detail"]
 
 
-def test_nothing_left_is_no_error_of_ours(project: Project) -> None:
+def test_no_selected_unit_gives_the_pytest_exit_code(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     session = project.run(units=["test_o.py::gone"])
     assert session.exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
     assert not session.results
 
 
-def test_an_unreadable_list_stops_the_session(project: Project) -> None:
+def test_unreadable_unit_list_stops_the_session(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     broken = project.write("broken.json", "[")
     session = project.run(CIGUARD_UNITS_FILE=str(broken))
@@ -166,7 +166,7 @@ def test_tries_and_origin_come_from_the_supervisor(project: Project) -> None:
     assert all(1000 < line["at_s"] < 1100 for line in session.lines)
 
 
-def test_where_the_leg_counts_on_another_clock_the_time_of_day_tells(project: Project) -> None:
+def test_unknown_origin_clock_falls_back_to_the_wall_clock(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     session = project.run(
         units=["test_o.py::test_c"],
@@ -177,7 +177,7 @@ def test_where_the_leg_counts_on_another_clock_the_time_of_day_tells(project: Pr
     assert all(1000 < line["at_s"] < 1100 for line in session.lines)
 
 
-def test_collecting_writes_the_inventory(project: Project) -> None:
+def test_collection_writes_the_inventory(project: Project) -> None:
     project.write(
         "sub/test_c.py",
         """
@@ -217,7 +217,7 @@ def test_deselected(): pass
     assert lines[-1]["pytest"] == pytest.__version__
 
 
-def test_collecting_names_what_cannot_be_collected(project: Project) -> None:
+def test_collection_errors_are_in_the_inventory(project: Project) -> None:
     project.write("test_bad.py", "raise RuntimeError('x' * 9000 + ' the end')")
     project.write("test_syntax.py", "def (")
     project.write("test_o.py", "def test_o(): pass")
@@ -234,9 +234,7 @@ def test_collecting_names_what_cannot_be_collected(project: Project) -> None:
 @pytest.mark.parametrize(
     ("argument", "word"), [("missing_folder", "missing_folder"), ("test_stops.py", "Keyboard")]
 )
-def test_a_collection_that_did_not_end_is_not_done(
-    project: Project, argument: str, word: str
-) -> None:
+def test_unfinished_collection_has_no_done_line(project: Project, argument: str, word: str) -> None:
     project.write("test_stops.py", "raise KeyboardInterrupt")
     lines, done = project.collect(argument)
     assert done.returncode != 0

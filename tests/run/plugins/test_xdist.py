@@ -18,7 +18,7 @@ def test_grouped(): pass
 """
 
 
-def test_two_workers(project: Project) -> None:
+def test_two_workers_write_separate_records(project: Project) -> None:
     project.write("test_bad.py", "import no_such_module_anywhere")
     project.write("test_many.py", MANY)
     units = [f"test_many.py::test_many[{n}]" for n in range(20)]
@@ -42,7 +42,7 @@ def test_two_workers(project: Project) -> None:
         assert bool(starts) == ("gw" in name)
 
 
-def test_a_group_is_no_part_of_the_id(project: Project, foreign_python: Path) -> None:
+def test_xdist_group_is_not_part_of_the_unit_id(project: Project, foreign_python: Path) -> None:
     """With older versions of pytest, xdist appends "@g" to the node id."""
     project.python = foreign_python
     project.write("test_many.py", MANY)
@@ -68,7 +68,7 @@ def test_n(n):
     assert "INTERNALERROR" not in session.output
 
 
-def test_a_dying_worker_leaves_the_result_of_its_victim(project: Project) -> None:
+def test_controller_records_the_victim_of_a_dead_worker(project: Project) -> None:
     """Written by the controller when it happens: xdist goes on, and may die of something else."""
     tests = "\n".join(f"def test_{n}(): pass" for n in range(6))
     text = "import os, ctypes\ndef test_leaves(): os._exit(1)\ndef test_segfault(): {}\n{}"
@@ -84,7 +84,7 @@ def test_a_dying_worker_leaves_the_result_of_its_victim(project: Project) -> Non
         assert starts == [line["unit"] for line in lines if line["type"] == "result"]
 
 
-def test_the_kernel_is_named_where_it_killed_a_worker(project: Project) -> None:
+def test_worker_killed_by_the_kernel_is_out_of_memory(project: Project) -> None:
     project.write(
         "test_die.py",
         """

@@ -36,7 +36,7 @@ FILES = ("a", "a", "b", "c", "d", "e")  # of the units 0 to 5
         ((4,), False, False, (4,)),
     ],
 )
-def test_half_of_the_suspects(
+def test_bisect_gives_half_of_the_suspects(
     suspects: Sequence[int], files: bool, back: bool, expected: tuple[int, ...]
 ) -> None:
     assert bisect(suspects, lambda unit: FILES[unit] if files else "", back=back) == expected
@@ -55,7 +55,7 @@ def test_half_of_the_suspects(
         ((0, 1), "completed", {0, 1}, False, ""),
     ],
 )
-def test_the_file_to_blame(
+def test_crashing_file_is_identified(
     units: tuple[int, ...], ending: Ending, suspects: set[int], started_units: bool, expected: str
 ) -> None:
     running = ProcessState(
@@ -92,7 +92,7 @@ def play(state: State, bad: Sequence[str]) -> tuple[list[str], Finish]:
         ("abcdefgh", "abc", "abcdefgh abcd ab a bcdefgh fgh bc b cde e c d", 9),
     ],
 )
-def test_files_that_end_their_process_keep_no_other_from_its_turn(
+def test_other_files_run_despite_files_that_crash_on_import(
     files: str, bad: str, expected: str, stored_out: int
 ) -> None:
     state = state_of(*(f"{file}::{n}" for file in files for n in range(3)), files=True)
@@ -106,7 +106,7 @@ def test_files_that_end_their_process_keep_no_other_from_its_turn(
     assert finish.reason == Reason("incomplete", counts)
 
 
-def test_where_every_file_ends_its_process_the_leg_ends_soon() -> None:
+def test_leg_stops_early_if_every_file_crashes_on_import() -> None:
     state = state_of(*(f"{n}::{unit}" for n in range(64) for unit in "ab"), files=True)
     shares, finish = play(state, [str(n) for n in range(64)])
     assert len(shares) <= MAX_FRUITLESS_PROCESSES * (1 + 6)
@@ -115,7 +115,7 @@ def test_where_every_file_ends_its_process_the_leg_ends_soon() -> None:
     assert finish.reason == Reason("fruitless", counts)
 
 
-def test_files_in_several_processes() -> None:
+def test_crashing_file_is_found_with_several_processes() -> None:
     state = state_of(*(f"{file}::{n}" for file in "ab" for n in range(2)), processes=2, files=True)
     while not isinstance(action := next_action(state, 1.0), Finish):
         if isinstance(action, Start):
@@ -131,7 +131,7 @@ def test_files_in_several_processes() -> None:
     assert state.import_crashed == {0, 1}
 
 
-def test_a_death_between_units_of_one_file_is_searched_for_by_units() -> None:
+def test_crash_between_units_of_a_file_is_bisected_by_unit() -> None:
     """Nobody was at fault by name (its reaper was killed), and the file can be read."""
     state = state_of("a::0", "a::1", "a::2", "a::3", files=True)
     first = start(state)
@@ -142,7 +142,7 @@ def test_a_death_between_units_of_one_file_is_searched_for_by_units() -> None:
 
 @pytest.mark.parametrize("ending", ["setup_failed", "crash"])
 @pytest.mark.parametrize("files", [True, False])
-def test_a_repeat_that_cannot_start_takes_nothing_back(ending: Ending, files: bool) -> None:
+def test_rerun_that_cannot_start_does_not_revoke_results(ending: Ending, files: bool) -> None:
     state = state_of(
         *(f"a::{n}" for n in range(4)), policy=LegPolicy("off", max_tries=2), files=files
     )
@@ -163,7 +163,7 @@ def test_a_repeat_that_cannot_start_takes_nothing_back(ending: Ending, files: bo
     )
 
 
-def test_a_unit_that_is_read_with_its_file_is_not_called_dead_of_it() -> None:
+def test_unstarted_unit_is_no_culprit() -> None:
     state = state_of(PlannedUnit("a::0"), files=True)
     start(state)
     assert state.culprits(1) == ()
@@ -184,13 +184,13 @@ def ran(files: int, bad: Sequence[int]) -> tuple[int, set[int]]:
 
 
 @pytest.mark.parametrize("bad", [range(0, 20, 2), range(10), range(10, 20), [3, 4, 5, 6, 12, 13]])
-def test_many_bad_files_keep_no_good_one_from_its_turn(bad: Sequence[int]) -> None:
+def test_other_files_run_despite_many_crashing_files(bad: Sequence[int]) -> None:
     processes, found = ran(20, bad)
     assert found == set(range(20)).difference(bad)
     assert processes <= 3 * 20
 
 
-def test_where_no_file_can_be_imported_three_are_enough() -> None:
+def test_leg_stops_after_three_fruitless_files() -> None:
     processes, found = ran(64, range(64))
     assert not found
     assert processes <= 20

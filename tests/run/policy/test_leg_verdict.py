@@ -51,7 +51,7 @@ def test_exit_codes(found: LegVerdict, code: ExitCode) -> None:
     assert found.exit_code == code
 
 
-def test_what_passed_only_when_a_plugin_ran_it_again_is_no_plain_pass() -> None:
+def test_unit_that_passed_after_plugin_reruns_is_flaky() -> None:
     found = judge(Result("a", "passed", reruns=1), Result("b", "failed", reruns=1))
     assert found.flaky == (UnitKey("", "", "a"),)
     assert found.counts == {"passed": 1, "failed": 1}
@@ -70,7 +70,7 @@ class _Counted(str):
     __hash__ = str.__hash__
 
 
-def test_a_case_is_not_looked_at_again_for_each_of_its_unit() -> None:
+def test_counting_bad_units_is_linear_in_cases() -> None:
     tally, cases = Tally(), 200
     for number in range(cases):
         word: Any = _Counted("failed" if number == cases - 1 else "passed")
@@ -93,7 +93,7 @@ def test_progress_counts_a_unit_as_bad_until_its_retry_passes() -> None:
     assert counts == [1, 1, 2, 1, 0]
 
 
-def test_counts_and_names() -> None:
+def test_verdict_has_counts_and_missing_units() -> None:
     found = judge(FAILED[0], ending="setup_failed")
     assert found.counts == {"failed": 1}
     assert found.bad == (FAILED[0],)
@@ -101,7 +101,7 @@ def test_counts_and_names() -> None:
     assert found.ending == "setup_failed"
 
 
-def test_a_unit_stands_as_in_the_last_process_that_ran_it() -> None:
+def test_outcome_of_a_unit_is_that_of_its_last_process() -> None:
     found = judge(
         Result("a", "passed", case="1", process=1),
         Result("a", "died", case="a", process=1),
@@ -113,7 +113,7 @@ def test_a_unit_stands_as_in_the_last_process_that_ran_it() -> None:
     assert found.counts == {"passed": 3}
 
 
-def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
+def test_failed_case_without_a_retry_stays_failed() -> None:
     first = Result("a", "failed", case="1", process=1)
     rerun = [Result("a", "passed", case="2", process=2), Result("b", "passed", process=2)]
     found = judge(first, Result("a", "passed", case="2", process=1), *rerun)
@@ -125,7 +125,7 @@ def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
     assert complete.exit_code == ExitCode.OK, "the rows answer what was said of all of it"
 
 
-def test_a_retry_without_a_result_is_no_verdict() -> None:
+def test_retry_without_a_result_is_incomplete() -> None:
     """Whoever reads the record says so too."""
     tally = Tally()
     for line in (*PASSED, Result("a", "failed", process=2)):
@@ -137,7 +137,7 @@ def test_a_retry_without_a_result_is_no_verdict() -> None:
     assert found.exit_code == ExitCode.TESTS_FAILED, "its result is in a file"
 
 
-def test_a_failure_before_the_leg_was_killed_is_known_when_it_goes_on() -> None:
+def test_failure_before_a_kill_counts_in_the_resumed_leg() -> None:
     tally = Tally()
     for held in (
         Result("a", "failed", case="x", process=1),
@@ -154,7 +154,7 @@ def test_a_failure_before_the_leg_was_killed_is_known_when_it_goes_on() -> None:
     assert (found.exit_code, found.flaky) == (ExitCode.OK, (UnitKey("", "", "a"),))
 
 
-def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:
+def test_pass_after_out_of_memory_is_not_flaky() -> None:
     """One meaning here, in the guard and in the comparison: see `Result.passed_after_oom`."""
     found = judge(
         Result("a", "died", ending="memory_guard", process=1),
@@ -169,14 +169,14 @@ def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:
     )
 
 
-def test_what_a_checkpoint_stopped_is_neither() -> None:
+def test_unit_stopped_at_a_checkpoint_is_not_flaky() -> None:
     found = judge(
         Result("a", "died", ending="deadline", process=1), Result("a", "passed", process=2)
     )
     assert (found.passed_after_oom, found.flaky) == ((), ())
 
 
-def test_an_older_process_has_no_last_word() -> None:
+def test_result_of_an_older_process_does_not_override() -> None:
     """Of a leg in parts the leg's own file is read behind those of all its processes."""
     found = judge(
         Result("a", "passed", process=2),

@@ -52,7 +52,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
     return folder / "record", plan
 
 
-def test_the_same_decisions_in_the_same_order(busy: tuple[Path, Plan]) -> None:
+def test_replay_gives_the_same_decisions_in_order(busy: tuple[Path, Plan]) -> None:
     folder, plan = busy
     replays(folder, plan)
     decisions = [recorded for recorded, _ in replay(folder, plan)]
@@ -62,16 +62,14 @@ def test_the_same_decisions_in_the_same_order(busy: tuple[Path, Plan]) -> None:
     assert reasons == {"next", "heavy", "failure_retry"}
 
 
-def test_other_rules_would_be_noticed(busy: tuple[Path, Plan]) -> None:
+def test_replay_detects_changed_rules(busy: tuple[Path, Plan]) -> None:
     folder, plan = busy
     other = replace(plan.shards[0], processes=1)
     compared = list(replay(folder, replace(plan, shards=(other,))))
     assert any(recorded != rerun for recorded, rerun in compared)
 
 
-def test_lines_that_were_not_there_would_be_noticed(
-    busy: tuple[Path, Plan], tmp_path: Path
-) -> None:
+def test_replay_detects_missing_lines(busy: tuple[Path, Plan], tmp_path: Path) -> None:
     folder, plan = busy
     for path in folder.glob("*.jsonl"):
         lines = path.read_text().splitlines(keepends=True)

@@ -34,7 +34,7 @@ def end(state: State, process: int, **outcomes: Outcome) -> None:
 
 
 @pytest.mark.parametrize(("tries", "repeated"), [(1, []), (2, [(0, 1)]), (3, [(0, 1)])])
-def test_a_failed_unit_is_repeated_with_all_that_came_before_it(
+def test_failed_unit_is_retried_with_its_predecessors(
     tries: int, repeated: list[tuple[int, ...]]
 ) -> None:
     state = state_of("leaves", "stumbles", "behind", policy=LegPolicy("off", max_tries=tries))
@@ -43,7 +43,7 @@ def test_a_failed_unit_is_repeated_with_all_that_came_before_it(
     assert [one.units for one in state.reruns] == repeated
 
 
-def test_the_record_says_what_is_repeated_and_why() -> None:
+def test_record_has_the_reason_of_a_retry() -> None:
     state = state_of("a", policy=LegPolicy("off", max_tries=2))
     start(state)
     end(state, 1, a="failed")
@@ -52,7 +52,7 @@ def test_the_record_says_what_is_repeated_and_why() -> None:
     assert (line.reason, line.facts) == ("failure_retry", {"units": 1, "process": 1})
 
 
-def test_one_bad_case_among_good_ones_is_tried_again() -> None:
+def test_unit_with_one_failed_case_is_retried() -> None:
     """Cases of two units that arrive in turns, as from a runner with threads."""
     state = state_of("a", "b", policy=LegPolicy("off", max_tries=2))
     start(state)
@@ -62,7 +62,7 @@ def test_one_bad_case_among_good_ones_is_tried_again() -> None:
     assert [one.units for one in state.reruns] == [(0,)]
 
 
-def test_what_waits_has_its_turn_before_anything_is_repeated() -> None:
+def test_waiting_units_run_before_retries() -> None:
     state = state_of(
         "fails", PlannedUnit("later", variant="v"), policy=LegPolicy("off", max_tries=2)
     )
@@ -73,7 +73,7 @@ def test_what_waits_has_its_turn_before_anything_is_repeated() -> None:
     assert start(state).units == (0,)
 
 
-def test_company_that_fails_for_the_first_time_has_its_tries_too() -> None:
+def test_predecessor_that_fails_in_a_retry_is_retried() -> None:
     state = state_of("a", "b", policy=LegPolicy("off", max_tries=2))
     start(state)
     end(state, 1, a="passed", b="failed")
@@ -84,7 +84,7 @@ def test_company_that_fails_for_the_first_time_has_its_tries_too() -> None:
     assert next_action(state, 1.0) == Finish("completed", Reason("all_ended"))
 
 
-def test_a_suite_in_which_something_else_fails_each_time_is_not_repeated_for_ever() -> None:
+def test_number_of_retries_of_an_unstable_suite_is_limited() -> None:
     names = [f"u{number}" for number in range(9)]
     state = state_of(*names, policy=LegPolicy("off", max_tries=2))
     for process, bad in enumerate(reversed(names), 1):
@@ -95,7 +95,7 @@ def test_a_suite_in_which_something_else_fails_each_time_is_not_repeated_for_eve
     assert state.started == 3, "the first, and twice as often as one unit may be tried again"
 
 
-def test_what_died_and_what_it_kept_from_running_are_each_taken_up_once() -> None:
+def test_unstarted_units_run_before_the_retry_of_a_crash() -> None:
     state = state_of("first", "dies", "behind", policy=LegPolicy("off", max_tries=2))
     start(state)
     state.observe(Result("first", "passed", process=1))
@@ -107,7 +107,7 @@ def test_what_died_and_what_it_kept_from_running_are_each_taken_up_once() -> Non
     assert start(state).units == (0, 1)
 
 
-def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
+def test_unit_that_vanishes_in_a_retry_has_its_first_result() -> None:
     state = state_of("a", policy=LegPolicy("off", max_tries=2))
     start(state)
     end(state, 1, a="failed")
@@ -125,7 +125,7 @@ def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
         (40.0, 41.0, (30.0, 0.0)),
     ],
 )
-def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
+def test_retry_that_would_exceed_the_deadline_is_skipped(
     deadline_s: float | None, after_s: float, times: tuple[float, float] | None
 ) -> None:
     """Cut off it would take results along that the first time had: failed is not incomplete."""
@@ -150,7 +150,7 @@ def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
     assert next_action(state, after_s) == over
 
 
-def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
+def test_failed_unit_is_retried_before_a_checkpoint() -> None:
     """A later step takes a unit with a result for done."""
     state = state_of("a", "b", for_s=10.0, policy=replace(OFF, max_tries=2))
     start(state)
@@ -167,7 +167,7 @@ def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
     assert next_action(state, 13.0) == Finish("deadline", reason, checkpoint=True)
 
 
-def test_behind_a_deadline_and_a_signal_nothing_is_repeated() -> None:
+def test_nothing_is_retried_after_a_deadline_or_signal() -> None:
     for policy, signal in ((LegPolicy("off", max_tries=2, deadline_s=9.0), False), (OFF, True)):
         state = state_of("a", policy=replace(policy, max_tries=2))
         start(state)
@@ -195,7 +195,7 @@ def killed_for_memory(
 AUTO = LegPolicy("auto")
 
 
-def test_what_memory_killed_beside_others_has_one_turn_alone() -> None:
+def test_unit_killed_for_memory_is_rerun_once_isolated() -> None:
     state = state_of("hog", "other", processes=2, budget_mib=4000, policy=AUTO)
     start(state)
     start(state)
@@ -210,7 +210,7 @@ def test_what_memory_killed_beside_others_has_one_turn_alone() -> None:
     assert next_action(state, 9.0) == Finish("completed", Reason("all_ended"))
 
 
-def test_what_memory_killed_in_a_process_that_others_had_filled() -> None:
+def test_unit_killed_in_a_filled_process_is_rerun() -> None:
     for retained_mib, expected in ((0, []), (51, [(1,)])):
         state = state_of("fills", "hog", policy=AUTO)
         start(state)
@@ -220,7 +220,7 @@ def test_what_memory_killed_in_a_process_that_others_had_filled() -> None:
         assert [one.units for one in state.reruns] == expected, retained_mib
 
 
-def test_each_of_a_culprit_set_has_a_turn_alone() -> None:
+def test_each_candidate_culprit_is_rerun_isolated() -> None:
     state = state_of("a", "b", policy=AUTO)
     start(state)
     for unit in ("a", "b"):
@@ -231,7 +231,7 @@ def test_each_of_a_culprit_set_has_a_turn_alone() -> None:
     assert [(one.units, one.isolated) for one in state.reruns] == [((0,), True), ((1,), True)]
 
 
-def test_each_that_ran_when_a_process_crashed_has_a_turn_alone_and_no_other_victim() -> None:
+def test_only_units_open_at_the_crash_are_rerun_isolated() -> None:
     state = state_of("worker", "a", "b", policy=AUTO)
     start(state)
     for unit in ("worker", "a", "b"):
@@ -249,7 +249,7 @@ def test_each_that_ran_when_a_process_crashed_has_a_turn_alone_and_no_other_vict
     assert isinstance(next_action(state, 11.0), Finish), "once each"
 
 
-def test_of_a_large_culprit_set_nobody_has_a_turn_alone() -> None:
+def test_large_candidate_set_is_not_rerun_isolated() -> None:
     names = [str(number) for number in range(33)]
     state = state_of(*names, policy=AUTO)
     start(state)
@@ -259,7 +259,7 @@ def test_of_a_large_culprit_set_nobody_has_a_turn_alone() -> None:
     assert state.reruns == []
 
 
-def test_what_cannot_fit_or_was_alone_already_is_not_tried_again() -> None:
+def test_unit_that_cannot_fit_or_was_isolated_is_not_rerun() -> None:
     large = state_of("hog", "other", processes=2, budget_mib=1000, policy=AUTO)
     start(large)
     start(large)
@@ -283,7 +283,7 @@ def test_what_cannot_fit_or_was_alone_already_is_not_tried_again() -> None:
     assert heavy.reruns == []
 
 
-def test_a_turn_alone_is_no_try_and_with_tries_left_comes_first() -> None:
+def test_isolated_rerun_precedes_retries_and_is_no_try() -> None:
     state = state_of("hog", "b", processes=2, policy=LegPolicy("auto", max_tries=2))
     start(state)
     start(state)
@@ -294,7 +294,7 @@ def test_a_turn_alone_is_no_try_and_with_tries_left_comes_first() -> None:
     ]
 
 
-def test_nothing_starts_before_the_memory_of_a_killed_process_is_back() -> None:
+def test_next_process_waits_for_memory_of_a_killed_one() -> None:
     state = state_of("hog", PlannedUnit("next", variant="v"), policy=AUTO)
     start(state)
     killed_for_memory(state, "hog", 1, size_mib=800, ending="out_of_memory")
@@ -305,7 +305,7 @@ def test_nothing_starts_before_the_memory_of_a_killed_process_is_back() -> None:
     assert start(state, 5.2).units == (1,)
 
 
-def test_memory_that_others_hold_is_not_waited_for_longer_than_it_takes_to_come_back() -> None:
+def test_wait_for_freed_memory_is_limited() -> None:
     state = state_of("hog", PlannedUnit("next", variant="v"), policy=AUTO)
     start(state)
     killed_for_memory(state, "hog", 1, size_mib=800)
@@ -317,7 +317,7 @@ def test_memory_that_others_hold_is_not_waited_for_longer_than_it_takes_to_come_
     assert start(off, 5.0).units == (1,), "nobody looks at memory"
 
 
-def test_a_repeat_stands_in_no_ones_way() -> None:
+def test_retry_runs_in_parallel_with_other_processes() -> None:
     """With two processes a failed one is repeated while the other still runs."""
     state = state_of("a", "b", processes=2, policy=LegPolicy("off", max_tries=2))
     start(state)
@@ -329,7 +329,7 @@ def test_a_repeat_stands_in_no_ones_way() -> None:
     assert isinstance(next_action(state, 1.0), Finish)
 
 
-def test_of_two_reruns_of_the_same_units_each_gets_its_turn() -> None:
+def test_two_reruns_of_the_same_units_both_run() -> None:
     state = state_of("a")
     start(state)
     end(state, 1, a="passed")

@@ -49,7 +49,7 @@ def test_suites_and_variants_never_share_a_process() -> None:
     assert seen == [("", "", (0, 3)), ("other", "", (1,)), ("", "v", (2,))]
 
 
-def test_two_processes_share_by_time_and_keep_the_order() -> None:
+def test_two_processes_split_by_time_and_preserve_the_order() -> None:
     units = [
         PlannedUnit(name, wall_s=wall_s) for name, wall_s in zip("abcd", (1, 5, 3, 2), strict=True)
     ]
@@ -58,12 +58,12 @@ def test_two_processes_share_by_time_and_keep_the_order() -> None:
     assert start(state).units == (2, 3)
 
 
-def test_equal_or_unknown_times_are_shared_by_number() -> None:
+def test_equal_or_unknown_times_are_split_by_count() -> None:
     state = state_of(*"abcdef", processes=3)
     assert [len(start(state).units) for _ in range(3)] == [2, 2, 2]
 
 
-def test_a_share_is_cut_where_its_process_would_outgrow_its_cap() -> None:
+def test_share_is_cut_before_its_process_exceeds_its_cap() -> None:
     units = [
         PlannedUnit(name, peak_delta_bytes=10 * MIB, retained_bytes=100 * MIB) for name in "abcdef"
     ]
@@ -73,7 +73,7 @@ def test_a_share_is_cut_where_its_process_would_outgrow_its_cap() -> None:
     assert first.reason.facts == {"later_units": 2, "limit_bytes": 400 * MIB}
 
 
-def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
+def test_heavy_unit_runs_if_it_fits_or_isolated() -> None:
     heavy = PlannedUnit("heavy", peak_delta_bytes=440 * MIB)
     state = state_of("a", heavy, "b", processes=2, budget_mib=1000)
     first = start(state)
@@ -88,7 +88,7 @@ def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_unit_over_half_of_the_budget_runs_alone(processes: int) -> None:
+def test_unit_over_half_of_the_budget_runs_isolated(processes: int) -> None:
     heavy = PlannedUnit("heavy", peak_delta_bytes=500 * MIB)
     state = state_of("a", heavy, "b", processes=processes, budget_mib=1000)
     first = start(state)
@@ -100,7 +100,7 @@ def test_a_unit_over_half_of_the_budget_runs_alone(processes: int) -> None:
     assert (second.isolated, set(second.units) <= {0, 2}) == (False, True)
 
 
-def test_where_an_idle_process_takes_half_no_unit_needs_one_of_its_own() -> None:
+def test_large_base_memory_isolates_no_unit() -> None:
     state = state_of("a", "b", budget_mib=640)
     state.base_bytes[""] = 300 * MIB
     assert start(state).units == (0, 1)
@@ -123,7 +123,7 @@ def test_the_admitted_sum_stays_below_the_budget() -> None:
     assert sorted(ran) == list(range(20))
 
 
-def test_a_process_is_recycled_before_the_unit_that_would_be_too_much() -> None:
+def test_process_is_recycled_before_the_budget_is_exceeded() -> None:
     units = [PlannedUnit(name, peak_delta_bytes=200 * MIB) for name in "abc"]
     state = state_of(*units, budget_mib=500)
     start(state)
@@ -143,7 +143,7 @@ def test_a_process_is_recycled_before_the_unit_that_would_be_too_much() -> None:
     assert start(state).units == (2,)
 
 
-def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
+def test_unit_over_its_timeout_is_the_only_culprit() -> None:
     state = state_of(PlannedUnit("a", timeout_s=2.0), "b")
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
@@ -161,7 +161,7 @@ def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
     assert start(state).units == (1,), "b had no part in it"
 
 
-def test_a_process_that_is_at_no_unit_for_too_long_is_ended() -> None:
+def test_process_without_a_running_unit_for_too_long_is_stopped() -> None:
     """At an import, and between two: where each of its units has a limit, and says where it is."""
     units = [PlannedUnit(f"f::{name}", timeout_s=400.0) for name in "abc"]
     state = state_of(*units, files=True)
@@ -182,14 +182,14 @@ def test_a_process_that_is_at_no_unit_for_too_long_is_ended() -> None:
     assert start(state, 530.0).units == (1,), "it is searched for"
 
 
-def test_where_a_unit_has_no_limit_silence_has_none() -> None:
+def test_silence_is_unlimited_if_a_unit_has_no_timeout() -> None:
     limited = PlannedUnit("f::a", timeout_s=1.0)
     for state in (state_of(limited, "f::b", files=True), state_of(limited)):
         start(state, 0.0)
         assert next_action(state, 1e6) == Wait()
 
 
-def test_a_process_that_is_done_and_does_not_end_is_ended() -> None:
+def test_process_that_is_done_and_does_not_exit_is_stopped() -> None:
     state = state_of("a", "b")
     start(state)
     state.observe(StartLine("a", process=1, at_s=0.0))
@@ -203,7 +203,7 @@ def test_a_process_that_is_done_and_does_not_end_is_ended() -> None:
     assert is_unexplained(state.running[1], "timeout", -15, errors=False)
 
 
-def test_behind_the_time_asked_for_nothing_begins_and_nothing_is_stopped() -> None:
+def test_after_the_step_limit_nothing_starts_and_nothing_is_stopped() -> None:
     state = state_of("a", "b", "c", "d", "e", processes=2, for_s=10.0)
     assert start(state).units == (0, 2, 4)
     assert start(state).units == (1, 3)
@@ -226,7 +226,7 @@ def test_behind_the_time_asked_for_nothing_begins_and_nothing_is_stopped() -> No
     assert next_action(state, 12.0) == Finish("deadline", reason, checkpoint=True)
 
 
-def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
+def test_step_limit_changes_nothing_if_no_unit_is_left() -> None:
     state = state_of("a", for_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
@@ -235,7 +235,7 @@ def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
     assert next_action(state, 12.0) == Finish("completed", Reason("all_ended"))
 
 
-def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> None:
+def test_unit_over_twice_the_step_limit_is_rerun_once() -> None:
     state = state_of("a", for_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
@@ -257,7 +257,7 @@ def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> 
     assert next_action(grace, 20.0) == Wait(99.0)
 
 
-def test_a_program_that_ignores_the_request_to_stop_has_the_same_time() -> None:
+def test_process_that_ignores_the_stop_file_has_the_same_limit() -> None:
     state = state_of("a", "b", "c", "d", for_s=100.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
@@ -270,7 +270,7 @@ def test_a_program_that_ignores_the_request_to_stop_has_the_same_time() -> None:
     assert next_action(state, 200.0) == Stop(1, "deadline", why, checkpoint=True)
 
 
-def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
+def test_timeouts_and_memory_limits_apply_after_the_step_limit() -> None:
     state = state_of(PlannedUnit("a", timeout_s=20.0), "b", for_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
@@ -291,7 +291,7 @@ def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
     assert warned.reason.kind == "memory_low", "the checkpoint does not silence it"
 
 
-def test_a_leg_that_goes_on_counts_from_its_own_step() -> None:
+def test_resumed_leg_counts_limits_from_its_step() -> None:
     state = state_of("a", policy=replace(OFF, deadline_s=30.0), for_s=10.0)
     state.observe(EventLine("resumed", 1000.0, process=4))
     assert start(state, 1000.5).process == 5
@@ -323,7 +323,7 @@ def test_a_signal_ends_the_leg() -> None:
     assert next_action(state, 1.0) == Finish("cancelled", Reason("cancelled"))
 
 
-def test_processes_that_finish_nothing_are_not_repeated_for_ever() -> None:
+def test_number_of_fruitless_processes_is_limited() -> None:
     state = state_of("a")
     for number in range(1, MAX_FRUITLESS_PROCESSES + 1):
         assert start(state).process == number
@@ -333,7 +333,7 @@ def test_processes_that_finish_nothing_are_not_repeated_for_ever() -> None:
     assert action.ending == "setup_failed"
 
 
-def test_a_silent_death_is_searched_for_by_halves() -> None:
+def test_crash_without_start_lines_is_bisected() -> None:
     """No start line, no result: the culprit is the third of six."""
     state = state_of(*"abcdef")
     shares = []
@@ -355,7 +355,7 @@ def test_a_silent_death_is_searched_for_by_halves() -> None:
     assert action.ending == "completed"
 
 
-def test_a_program_that_kills_every_unit_is_given_up() -> None:
+def test_program_that_crashes_in_every_unit_is_abandoned() -> None:
     state = state_of(*"abcdefgh")
     sizes = []
     while not isinstance(action := next_action(state, 1.0), Finish):
@@ -370,7 +370,7 @@ def test_a_program_that_kills_every_unit_is_given_up() -> None:
     assert sizes.count(1) == MAX_FRUITLESS_PROCESSES
 
 
-def test_a_start_without_a_time_has_no_limit_before_the_leg_gives_it_one() -> None:
+def test_start_without_a_time_has_no_timeout_until_the_leg_adds_it() -> None:
     state = state_of(PlannedUnit("a", timeout_s=5.0))
     start(state)
     state.observe(StartLine("a", process=1))
@@ -382,7 +382,7 @@ def test_a_start_without_a_time_has_no_limit_before_the_leg_gives_it_one() -> No
     )
 
 
-def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
+def test_unit_without_result_after_a_clean_exit_is_not_rerun() -> None:
     state = state_of("here", "vanished")
     start(state)
     state.observe(Result("here", "passed", process=1))
@@ -391,7 +391,7 @@ def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
     assert next_action(state, 1.0) == Finish("completed", Reason("incomplete", counts))
 
 
-def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
+def test_clean_exits_without_results_do_not_stop_other_units() -> None:
     state = state_of(
         *(PlannedUnit("a", variant=str(n)) for n in range(MAX_FRUITLESS_PROCESSES + 1))
     )
@@ -403,7 +403,7 @@ def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
     assert action.reason.facts == {"without_result_units": 4, "planned_units": 4}
 
 
-def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
+def test_lines_of_other_shards_or_processes_are_ignored() -> None:
     state = state_of("a", policy=LegPolicy("off", max_tries=2))
     start(state)
     state.observe(StartLine("stranger", process=1, at_s=0.0))
@@ -417,7 +417,7 @@ def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
     assert state.running[1].open_units == {}
 
 
-def test_only_decisions_have_a_line() -> None:
+def test_only_decisions_are_recorded() -> None:
     seen = {"process-001.jsonl": 3}
     assert decision_line(Wait(), 1.0, seen) is None
     assert decision_line(Finish("completed", Reason("all_ended")), 1.0, seen) is None
@@ -430,7 +430,7 @@ def test_only_decisions_have_a_line() -> None:
     )
 
 
-def test_the_peak_is_base_and_what_was_retained_and_the_units_own() -> None:
+def test_predicted_peak_is_base_plus_retained_plus_unit_peak() -> None:
     units = [
         PlannedUnit("a", peak_delta_bytes=300, retained_bytes=100),
         PlannedUnit("b", peak_delta_bytes=250, retained_bytes=0),
@@ -442,7 +442,7 @@ def test_the_peak_is_base_and_what_was_retained_and_the_units_own() -> None:
     assert predicted_peak_bytes(state, ()) == 0
 
 
-def test_admission_and_prediction_take_no_memory_as_given_back() -> None:
+def test_negative_retained_memory_is_ignored() -> None:
     """`a` retained less than nothing once; that it will again is no reason to admit `c`."""
     units = [
         PlannedUnit("a", peak_delta_bytes=10 * MIB, retained_bytes=-100 * MIB),
@@ -470,7 +470,7 @@ planned_units = st.builds(
     processes=st.integers(1, 4),
     budget_mib=st.none() | st.integers(1, 8192),
 )
-def test_every_unit_is_run_exactly_once_whatever_the_sizes(
+def test_every_unit_runs_exactly_once_for_any_sizes(
     units: list[PlannedUnit], processes: int, budget_mib: int | None
 ) -> None:
     state = state_of(*units, processes=processes, budget_mib=budget_mib)

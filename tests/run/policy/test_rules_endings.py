@@ -64,7 +64,7 @@ DEATH = Result("b", "died", ending="crash")
         (ProcessState(STARTED, stopping="deadline"), -9, False, True, "deadline"),
     ],
 )
-def test_how_a_process_ended(
+def test_process_ending_is_classified(
     running: ProcessState, exit_code: int, clean: bool, out_of_memory: bool, expected: str
 ) -> None:
     assert classify_exit(running, exit_code, clean=clean, out_of_memory=out_of_memory) == expected
@@ -124,7 +124,7 @@ def test_how_a_process_ended(
         (ProcessState(STARTED, finished={0}), "crash", -11, False, False),  # the other is searched
     ],
 )
-def test_an_exit_code_that_nothing_explains(
+def test_unexplained_exit_code(
     running: ProcessState, ending: Ending, exit_code: int, errors: bool, expected: bool
 ) -> None:
     assert is_unexplained(running, ending, exit_code, errors=errors) == expected

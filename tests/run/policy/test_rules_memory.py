@@ -34,7 +34,9 @@ from ciguard.run.policy.state import MIB
         ("off", (200, 100), Wait),
     ],
 )
-def test_memory_that_runs_out(rail: str, headrooms_mib: tuple[int, int], expected: type) -> None:
+def test_action_when_memory_runs_out(
+    rail: str, headrooms_mib: tuple[int, int], expected: type
+) -> None:
     state = state_of("a", "b", processes=2, policy=LegPolicy(rail))  # type: ignore[arg-type]
     state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
     start(state)
@@ -61,7 +63,7 @@ def test_memory_that_runs_out(rail: str, headrooms_mib: tuple[int, int], expecte
         (500, 500, 0, True),
     ],
 )
-def test_a_kill_helps_where_it_gives_back_enough(
+def test_kill_helps_if_it_frees_enough_memory(
     size: int, missing: int, memory: int, expected: bool
 ) -> None:
     assert kill_helps(size, missing, memory) == expected
@@ -79,14 +81,14 @@ def test_a_kill_helps_where_it_gives_back_enough(
         (32768, 1638.4, 491.52),
     ],
 )
-def test_floors_follow_the_memory_that_there_is(
+def test_thresholds_follow_the_machine_memory(
     memory_mib: int, low_mib: float, last_ditch_mib: float
 ) -> None:
     found = memory_thresholds(memory_mib * MIB)
     assert found == pytest.approx((low_mib * MIB, last_ditch_mib * MIB))
 
 
-def test_a_test_that_fits_into_a_small_container_is_let_be() -> None:
+def test_fitting_test_in_a_small_container_is_not_stopped() -> None:
     state = state_of("a", policy=LegPolicy("enforce"))
     state.observe(ShardLine(runner=Machine(memory_bytes=512 * MIB)))
     start(state)
@@ -96,7 +98,7 @@ def test_a_test_that_fits_into_a_small_container_is_let_be() -> None:
     assert isinstance(next_action(state, 0.0), Wait)
 
 
-def test_a_small_process_is_not_killed_for_what_others_hold() -> None:
+def test_small_process_is_not_killed_for_memory_of_others() -> None:
     state = state_of("a", policy=LegPolicy("auto"))
     state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
     start(state)

@@ -28,7 +28,7 @@ def running_state() -> State:
     return state
 
 
-def test_the_unit_that_was_open_died_after_so_long_at_least() -> None:
+def test_open_unit_died_with_a_lower_bound_of_its_time() -> None:
     state = running_state()
     state.observe(StartLine("b", process=1, at_s=2.0))
     state.observe(SampleLine(2.5, process_bytes={"1": 1000}))
@@ -39,7 +39,7 @@ def test_the_unit_that_was_open_died_after_so_long_at_least() -> None:
     assert message == "the process died (killed by SIGSEGV)\nthe end"
 
 
-def test_several_open_units_are_a_culprit_set() -> None:
+def test_several_open_units_are_candidate_culprits() -> None:
     state = running_state()
     for unit in "ab":
         state.observe(StartLine(unit, process=1, at_s=2.0))
@@ -60,15 +60,15 @@ def test_several_open_units_are_a_culprit_set() -> None:
         (-9, "killed by SIGKILL"),
     ],
 )
-def test_an_exit_code_in_words(exit_code: int, words: str) -> None:
+def test_exit_code_description(exit_code: int, words: str) -> None:
     assert describe_exit(exit_code) == words
 
 
-def test_nothing_open_nobody_blamed() -> None:
+def test_no_open_unit_gives_no_culprit() -> None:
     assert culprit_results(running_state(), 1, "crash", 1.0) == ()
 
 
-def test_the_interpreters_own_dump_is_worth_more_than_the_last_lines() -> None:
+def test_fatal_error_dump_takes_precedence_over_the_last_lines() -> None:
     dump = "Fatal Python error: Aborted\n" + "  File x\n" * 1000
     assert last_output(f"noise\n{dump}".encode()).startswith("Fatal Python error: Aborted\n")
     assert len(last_output(dump.encode())) <= OUTPUT_BYTES
@@ -77,7 +77,7 @@ def test_the_interpreters_own_dump_is_worth_more_than_the_last_lines() -> None:
     assert last_output(b"\xff") == "\ufffd"
 
 
-def test_exit_codes_in_words() -> None:
+def test_exit_codes_and_signal_names() -> None:
     assert describe_exit(3) == "exit code 3"
     assert describe_exit(-signal.SIGTERM) == "killed by SIGTERM"
     assert signal_name(250) == "signal 250"

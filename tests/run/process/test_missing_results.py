@@ -32,17 +32,17 @@ VANISHED = event("not_collected", KEY.unit)
 
 
 @pytest.mark.parametrize("place", ["sub/test_a.py", "sub/test_a.py::TestA", "sub", "", "."])
-def test_an_error_of_what_holds_the_unit_outranks_that_it_vanished(place: str) -> None:
+def test_collection_error_of_the_parent_is_the_reason(place: str) -> None:
     error = event("collection_error", place, "Traceback\nE   ImportError: no x\n\n")
     assert why(VANISHED, error) == ("not_imported", "it could not be imported: ImportError: no x")
 
 
 @pytest.mark.parametrize("place", ["sub/test_a", "test_a.py", "sub/test_b.py", "sub/test_a.py::T"])
-def test_an_error_elsewhere_is_not_its_cause(place: str) -> None:
+def test_unrelated_collection_error_is_not_the_reason(place: str) -> None:
     assert why(VANISHED, event("collection_error", place, "E   ImportError"))[0] == "not_found"
 
 
-def test_an_early_end_names_the_first_hundred_and_counts_all() -> None:
+def test_early_stop_lists_the_first_hundred_units_and_counts_all() -> None:
     missing = [UnitKey("s", "v", f"t{number}") for number in range(250)]
     complete, *listed = not_run_events(missing, 400, "deadline: 9 s are over", 9.5)
     output = "250 of 400 tests did not run: deadline: 9 s are over"
@@ -52,7 +52,7 @@ def test_an_early_end_names_the_first_hundred_and_counts_all() -> None:
     assert list(not_run_events([], 400, "deadline", 9.5)) == []
 
 
-def test_what_the_program_said_itself() -> None:
+def test_reason_reported_by_the_framework() -> None:
     taken = event("not_collected", KEY.unit, "collected, then deselected by another plugin")
     assert why(taken)[1] == "it was collected, then deselected by another plugin"
     assert why(VANISHED)[1] == "it was not found by any in this checkout"

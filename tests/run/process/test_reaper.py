@@ -67,7 +67,7 @@ def are_gone(pids: set[int]) -> bool:
     return not any(map(is_alive, pids))
 
 
-def test_what_outlives_its_program_does_not_outlive_the_keeper(
+def test_reaper_kills_processes_that_outlive_the_program(
     reaper: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     pids = begin(reaper, tmp_path / "log", 0.3)
@@ -78,7 +78,7 @@ def test_what_outlives_its_program_does_not_outlive_the_keeper(
     assert reaper.wait(5) == 0
 
 
-def test_the_end_of_the_legs_pipe_is_the_end_of_the_tree(
+def test_closing_the_pipe_of_the_leg_ends_the_tree(
     reaper: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     pids = begin(reaper, tmp_path / "log", 600)
@@ -99,7 +99,7 @@ def test_a_signal_goes_to_the_program_and_its_group(
     assert are_gone(pids)
 
 
-def test_a_log_that_cannot_be_opened_stops_nothing(
+def test_unopenable_log_does_not_stop_the_program(
     reaper: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     assert reaper.stdin is not None
@@ -109,11 +109,11 @@ def test_a_log_that_cannot_be_opened_stops_nothing(
     assert read_status(reaper)["exit_code"] == 0
 
 
-def test_exit_codes_are_those_of_subprocess() -> None:
+def test_exit_codes_match_subprocess() -> None:
     assert (exit_code_of(0), exit_code_of(7 << 8), exit_code_of(9)) == (0, 7, -9)
 
 
-def test_an_ended_program_keeps_its_number_until_its_group_is_gone() -> None:
+def test_pid_is_reserved_until_the_process_group_is_gone() -> None:
     """Else the number could be another program's when the group is killed."""
     child = subprocess.Popen(["sleep", "0.1"])
     seen: list[bool] = []

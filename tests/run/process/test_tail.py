@@ -13,7 +13,9 @@ from ciguard.run.process.tail import CHUNK_BYTES, Tail
 
 
 @given(st.lists(st.binary(max_size=30)), st.data())
-def test_any_cut_gives_the_lines_of_the_whole(pieces: list[bytes], data: st.DataObject) -> None:
+def test_tail_gives_the_same_lines_for_any_chunking(
+    pieces: list[bytes], data: st.DataObject
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
         tail = Tail(str(path))
@@ -30,7 +32,7 @@ def test_any_cut_gives_the_lines_of_the_whole(pieces: list[bytes], data: st.Data
         assert tail.lines_read == len(found)
 
 
-def test_a_line_over_the_limit_is_given_out_empty(tmp_path: Path) -> None:
+def test_line_over_the_limit_is_yielded_empty(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"a\n" + b"x" * (MAX_LINE_BYTES + CHUNK_BYTES + 1) + b"\nb\n")
     tail = Tail(str(path))
