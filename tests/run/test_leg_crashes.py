@@ -16,6 +16,7 @@ from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
 from ciguard.model import LegPolicy, PlannedUnit, Suite
 from ciguard.sources.local import read_record_tree
+from ciguard.text import size
 
 if TYPE_CHECKING:
     from run.leg_runner import Leg
@@ -335,9 +336,9 @@ sys.exit(int(found.exit_code))
     assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
     hog = culprits(leg)["test_hog"]
     assert hog.ending == "memory_guard"
-    held_mib = (hog.peak_lower_bytes or 0) >> 20
-    assert held_mib > 300, "what it had, and not what was left behind its end"
-    assert f", its process had {held_mib} MiB" in (hog.message or "")
+    held = hog.peak_lower_bytes or 0
+    assert held > 300 << 20, "what it had, and not what was left after its end"
+    assert f", its process had {size(held)}" in (hog.message or "")
     kinds = [event.kind for event in leg.record().events]
     assert kinds.count("memory_low") == 1
     assert kinds.count("memory_guard") == 1
