@@ -54,7 +54,7 @@ def command_leg(folder: Path, code: str, *, units: str = "ab", tries: int = 1) -
 
 
 @pytest.mark.parametrize(("code", "words"), [(1, ()), (1, ("-n", "2")), (3, ())])
-def test_session_failed_by_a_hook_fails_the_leg(
+def test_exit_status_set_by_a_hook_makes_the_leg_red(
     tmp_path: Path, code: int, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "conftest.py").write_text(GATE.format(code=code))
