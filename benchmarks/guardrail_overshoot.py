@@ -34,7 +34,7 @@ from ciguard.model import (
     Shard,
     Suite,
 )
-from ciguard.run.policy.rules import CRITICAL_BYTES
+from ciguard.run.policy.guard_rail import CRITICAL_BYTES
 
 MIB: Final = 1 << 20
 GIGABYTE: Final = 1e9

@@ -14,7 +14,7 @@ from ciguard.errors import ExitCode
 from ciguard.guard.log_patterns import DISK_OF_RUNNER, KILLED_CODES, exit_code, first_match
 from ciguard.guard.verdict import Evidence, Reason
 from ciguard.model import UnitKey
-from ciguard.run.policy.rules import memory_thresholds
+from ciguard.run.policy.guard_rail import memory_thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

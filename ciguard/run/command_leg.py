@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Sequence
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
 from ciguard.run.frameworks import command
 from ciguard.run.frameworks.base import Invocation
-from ciguard.run.process.exit_status import fatal_signal
+from ciguard.run.process.ending import fatal_signal
 
 if TYPE_CHECKING:
     from ciguard.run.frameworks.base import ProcessFiles

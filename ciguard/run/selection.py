@@ -15,7 +15,7 @@ from ciguard.errors import InputError
 from ciguard.model import SLOTS, LegPolicy, PlannedUnit, UnitKey
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
-from ciguard.run.policy.rules import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
+from ciguard.run.policy.admission import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
 from ciguard.run.policy.simulate import simulate
 from ciguard.run.policy.state import State
 from ciguard.text import count_of, whole_name

@@ -22,6 +22,7 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.plugin_files import restore_plugins
 from ciguard.run.memory.sampler import MemorySampler
@@ -35,7 +36,6 @@ from ciguard.run.policy.state import State
 from ciguard.run.process.files import defaults_line, write_process_files
 from ciguard.run.process.handle import ProcessHandle, launch
 from ciguard.run.process.signals import Signals
-from ciguard.run.process_exit import ProcessExitHandler
 from ciguard.run.result_collector import ResultCollector
 from ciguard.text import count_of, unit_name
 

@@ -12,7 +12,7 @@ from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartL
 from ciguard.run.policy.actions import Start, Wait
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
-from ciguard.run.process.exit_status import culprit_results
+from ciguard.run.process.ending import culprit_results
 
 if TYPE_CHECKING:
     from pathlib import Path

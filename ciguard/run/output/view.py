@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.model import EventLine
 from ciguard.run.policy.actions import Recycle, Warn
-from ciguard.run.process.exit_status import DEADLY, TERMINATED, fatal_signal
+from ciguard.run.process.ending import DEADLY, TERMINATED, fatal_signal
 from ciguard.text import count_of, last_error_line, last_line, size, unit_name
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ciguard.run.platforms.windows_api import case_folded_env, resolve_program
 from ciguard.run.policy.actions import Start
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
-from ciguard.run.process.exit_status import classify_exit, fatal_signal
+from ciguard.run.process.ending import classify_exit, fatal_signal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,10 @@ from run.states import finish_all, start, state_of
 
 from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine
 from ciguard.run.policy.actions import Finish, Reason, Start
+from ciguard.run.policy.admission import MAX_FRUITLESS_PROCESSES
 from ciguard.run.policy.bisect import bisect, crashing_file
 from ciguard.run.policy.process_state import ProcessState
-from ciguard.run.policy.rules import MAX_FRUITLESS_PROCESSES, next_action
+from ciguard.run.policy.rules import next_action
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,14 +19,15 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.run.policy.actions import Action, Finish, Reason, Recycle, Start, Stop, Wait, Warn
-from ciguard.run.policy.rules import MAX_FRUITLESS_PROCESSES, decision_line, next_action
+from ciguard.run.policy.admission import MAX_FRUITLESS_PROCESSES
+from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import (
     MIB,
     UNKNOWN_BASE_BYTES,
     UNKNOWN_DELTA_BYTES,
     predicted_peak_bytes,
 )
-from ciguard.run.process.exit_status import is_unexplained
+from ciguard.run.process.ending import is_unexplained
 
 
 def test_every_unit_of_one_suite_goes_into_one_process() -> None:

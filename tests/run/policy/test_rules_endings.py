@@ -9,7 +9,7 @@ import pytest
 from ciguard.model import Result
 from ciguard.run.policy.actions import Reason, Start
 from ciguard.run.policy.process_state import ProcessState
-from ciguard.run.process.exit_status import classify_exit, is_unexplained
+from ciguard.run.process.ending import classify_exit, is_unexplained
 
 if TYPE_CHECKING:
     from ciguard.model import (

@@ -12,7 +12,8 @@ from ciguard.model import (
 )
 from ciguard.model import Runner as Machine
 from ciguard.run.policy.actions import Action, Reason, Stop, Wait, Warn
-from ciguard.run.policy.rules import kill_helps, memory_thresholds, next_action
+from ciguard.run.policy.guard_rail import kill_helps, memory_thresholds
+from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import MIB
 
 

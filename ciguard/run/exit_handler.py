@@ -16,7 +16,7 @@ from ciguard.run.output.view import (
     describe_setup_failure,
     describe_unexplained_exit,
 )
-from ciguard.run.process.exit_status import (
+from ciguard.run.process.ending import (
     classify_exit,
     command_result,
     culprit_results,
