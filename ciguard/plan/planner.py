@@ -13,7 +13,7 @@ from ciguard.plan.cost import counts_to_try, option, walls_of
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
 from ciguard.plan.risk import overrun_probability
-from ciguard.plan.shard_count import allocate_together_or_apart, apportion
+from ciguard.plan.suite_sharing import allocate_together_or_apart, apportion
 from ciguard.plan.warnings import plan_warnings
 
 if TYPE_CHECKING:
