@@ -70,10 +70,6 @@ def _empty_files(plan: Plan) -> Iterator[Finding]:
     if emptied:
         facts = {"count": len(emptied), "files": emptied}
         yield Finding("incomplete", "emptied_file", facts=facts)
-    files = plan.inventory.files.items()
-    empty = sorted(path for path, units in files if not units and path not in emptied)
-    if empty:
-        yield Finding("warning", "empty_file", facts={"count": len(empty), "files": empty})
 
 
 def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:

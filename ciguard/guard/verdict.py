@@ -56,7 +56,7 @@ Kind = Literal[
     "stopped", "last_try_unfinished", "unfinished", "no_case", "not_started",
     # the plan and its inventory
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
-    "duplicate_unit", "emptied_file", "empty_file", "excluded", "suite_not_planned",
+    "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "ran_in_several_shards",
     # the policy

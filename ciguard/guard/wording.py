@@ -288,7 +288,6 @@ WORDS: Final[Mapping[Kind, Words]] = {
     "emptied_file": Words(
         "{count:test file} without a planned test, but with tests on the base: {files}", _FILE
     ),
-    "empty_file": Words("{count:test file} without a planned test: {files}", _FILE),
     "excluded": Words("{units:test} excluded by rule: {rules}"),
     "suite_not_planned": Words(
         'suite[ "{suite}"][, variant "{variant}",] is newer than the static plan: no shard runs it',

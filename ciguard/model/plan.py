@@ -131,7 +131,6 @@ class InventorySummary:
 
     `base_collected` and `base_planned` (collected without the excluded ones) are the base's, by
     `base_source`; None where they are unknown. `files_without_units`: they have units on the base.
-    `user_listed`: the user listed the units; no framework collected them.
     """
 
     collected: int
@@ -143,7 +142,6 @@ class InventorySummary:
     base_planned: int | None = None
     base_source: str = ""
     files_without_units: tuple[str, ...] = ()
-    user_listed: bool = False
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -193,6 +191,7 @@ PlanNoteKind = Literal[
     "memory_exceeded",
     "tests_in_several_shards",
     "empty_shards",
+    "files_without_tests",
     # why there are not more shards
     "requested",
     "target_met",

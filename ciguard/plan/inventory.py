@@ -43,7 +43,6 @@ class Inventory:
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
         file_names: of each unit, where it is known.
-        user_listed: the user listed the units; no framework did.
     """
 
     units: tuple[InventoryUnit, ...]
@@ -52,7 +51,6 @@ class Inventory:
     excluded: tuple[Exclusion, ...]
     files: Mapping[str, int]
     file_names: tuple[str | None, ...]
-    user_listed: bool = False
 
     def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
         """Names of a unit's groups by position, nearest first, within its suite and variant."""
@@ -106,7 +104,6 @@ class Inventory:
             files=dict(sorted(self.files.items())),
             hash=hashlib.sha256(json.dumps(keys).encode("ascii")).hexdigest(),
             excluded=self.excluded,
-            user_listed=self.user_listed,
         )
 
 
@@ -153,7 +150,6 @@ def inventory(
         excluded=tuple(excluded),
         files={**dict.fromkeys(files, 0), **counts},
         file_names=tuple(one.get(names[position] or "") for position in planned),
-        user_listed=not ordered,
     )
 
 

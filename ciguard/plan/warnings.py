@@ -38,6 +38,7 @@ def plan_warnings(
     yield from _over_deadline(plan)
     yield from _over_risk(plan, spreads, risk)
     yield from _over_memory(plan)
+    yield from _files_without_tests(plan)
 
 
 def _missed_target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[PlanNote]:
@@ -108,3 +109,13 @@ def _over_memory(plan: Plan) -> Iterator[PlanNote]:
         if needs:
             facts = {"pool": name, "budget_bytes": shards[0].budget_bytes, "tests_bytes": needs}
             yield PlanNote("memory_exceeded", facts)
+
+
+def _files_without_tests(plan: Plan) -> Iterator[PlanNote]:
+    """Those that had tests on the base make the run incomplete; these may never have had any."""
+    emptied = plan.inventory.files_without_units
+    files = sorted(
+        path for path, units in plan.inventory.files.items() if not units and path not in emptied
+    )
+    if files:
+        yield PlanNote("files_without_tests", {"files": files})

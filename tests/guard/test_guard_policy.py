@@ -340,9 +340,7 @@ def test_file_that_lost_all_units_since_the_base_is_incomplete() -> None:
     assert headline(verdict) == (
         "INCOMPLETE: 1 test file without a planned test, but with tests on the base: c.t"
     )
-    assert [(one.level, finding_message(one)) for one in verdict.findings[1:]] == [
-        ("warning", "1 test file without a planned test: b.t")
-    ]
+    assert not verdict.findings[1:], "b.t never had any"
 
 
 def test_newly_excluded_units_count_as_dropped() -> None:

@@ -57,7 +57,6 @@ WARNINGS = [
     (damages.unplanned, "unplanned", "01"),
     (damages.doubled, "ran_in_several_shards", ""),
     (damages.excluded, "excluded", ""),
-    (damages.file_without_units, "empty_file", ""),
 ]
 
 
