@@ -192,6 +192,7 @@ PlanNoteKind = Literal[
     "tests_in_several_shards",
     "empty_shards",
     "files_without_tests",
+    "retries_without_effect",
     # why there are not more shards
     "requested",
     "target_met",

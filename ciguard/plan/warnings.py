@@ -39,6 +39,9 @@ def plan_warnings(
     yield from _over_risk(plan, spreads, risk)
     yield from _over_memory(plan)
     yield from _files_without_tests(plan)
+    suites = [name or "the suite" for name, suite in plan.suites.items() if suite.results]
+    if suites and plan.policy.max_tries > 1:
+        yield PlanNote("retries_without_effect", {"suites": suites})
 
 
 def _missed_target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[PlanNote]:

@@ -70,6 +70,20 @@ def test_repeated_units_are_refused(tmp_path: Path, ciguard: Ciguard) -> None:
     assert "stdin: listed more than once: a\n" in done.stderr
 
 
+def test_retries_of_a_suite_with_result_files_are_a_warning(listed: Path, ciguard: Ciguard) -> None:
+    suite = '[suite.web]\nframework = "command"\nlist = ["cat", "units.txt"]\ncommand = ["true"]\n'
+    for more, output in (("", False), ('results = ["*.xml"]\n', True)):
+        (listed / "ciguard.toml").write_text(f"{suite}{more}[policy]\nretries = 1\n")
+        done = ciguard("plan", "--shards", "2", "--history", "none", "--format", "json", cwd=listed)
+        note = {"kind": "retries_without_effect", "facts": {"suites": ["web"]}}
+        assert (note in plan_of(done.stdout)["warnings"]) is output
+        assert ("policy.retries has no effect on web" in done.stderr) is output
+    with (listed / "ciguard.toml").open("a") as file:
+        file.write('[suite.""]\n')
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, "--format", "json", cwd=listed)
+    assert "policy.retries" not in done.stderr, "none of its units is planned"
+
+
 def test_an_inventory_in_any_order_gives_the_same_bytes(tmp_path: Path, ciguard: Ciguard) -> None:
     words = ("plan", "--inventory", "-", *NONE, "--shards", "4", "--format", "json")
     one, other = (
