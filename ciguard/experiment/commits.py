@@ -113,7 +113,11 @@ def _request(
 ) -> tuple[Comparison | None, commit_test.Request]:
     """What to run: the suspects of a comparison where there is one, else what a file lists."""
     if request_args.comparison is None:
-        content = local.read(invocation.folder / request_args.units)
+        try:
+            content = local.read(invocation.folder / request_args.units)
+        except InputError as error:
+            fix = "name a file that lists the tests, one per line"
+            raise InputError(error.what, where=f"--units {request_args.units}", fix=fix) from error
         found = inventory_codec.read(io.BytesIO(content), request_args.units)
         if not found.units:
             raise NothingToDo("no unit is listed", where=f"--units {request_args.units}")

@@ -42,7 +42,7 @@ COMMANDS: Final[Mapping[Side, str]] = {"a": "a", "b": "b"}
 STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "all runs": "",
     "conclusive": "; stopped early: conclusive",
-    "budget": "; stopped: the budget was spent",
+    "budget": "; stopped: the budget was spent (raise --budget, or measure fewer tests)",
     "failed": "; stopped: a run failed",
     "interrupted": "; incomplete: interrupted",
 }

@@ -19,6 +19,7 @@ from ciguard.compare.comparison import Note, exit_code
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
 from ciguard.compare.json import as_json
 from ciguard.compare.run_columns import runs_from_records
+from ciguard.document import Headline
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
@@ -32,6 +33,7 @@ from ciguard.guard.result_files import records_from_files
 from ciguard.guard.run_checks import check_unread_files
 from ciguard.history.stores import load_or_explain
 from ciguard.render.markdown import SizeLimit, utf8_bytes
+from ciguard.render.plaintext import as_text
 from ciguard.report.data import (
     Links,
     PolicyInfo,
@@ -181,7 +183,8 @@ def command(
     if page is not None or format_ == "html":
         rendered["html"] = answer.page()
     is_written = output not in {None, "-"}
-    console.out("\n".join(answer.headlines) if is_written else rendered[format_])
+    short = "".join(as_text((Headline(one),)) for one in answer.headlines)
+    console.out(short.rstrip("\n") if is_written else rendered[format_])
     for path, form in ((output if is_written else None, format_), (page, "html")):
         if path is not None:
             local.write(invocation.folder / path, rendered[form].encode("utf-8", "replace"))
