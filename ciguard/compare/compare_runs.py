@@ -104,7 +104,7 @@ def compare_run(
     )
     found = with_excuses(with_failure_rates(found, history, choice.used), context.excused)
     why = tuple(incompleteness(candidate, coverage))
-    complete = not why and not (has_missing_tests(found) and _lacks_a_leg(candidate, base))
+    complete = not why and not (has_missing_tests(found) and _has_missing_leg(candidate, base))
     durations, memory = (
         _no_gain_if_incomplete(one, complete) for one in (verdicts.durations, verdicts.memory)
     )
@@ -232,7 +232,7 @@ def _baseline_probe_s(table: BaselineMatrix) -> float | None:
     return float(np.median(probes)) if len(probes) else None
 
 
-def _lacks_a_leg(candidate: Run, base: Run | None) -> bool:
+def _has_missing_leg(candidate: Run, base: Run | None) -> bool:
     """Say that tests which are gone may have gone with a leg.
 
     Where every leg of the base is there and ended by itself, they were removed, or are run no

@@ -30,7 +30,7 @@ PLANNING: Final = "plan"  # the job that `init` writes: no record of a test expl
 MAX_QUERIED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
 
 
-class JudgedRun(Protocol):
+class EvaluatedRun(Protocol):
     """The run that is judged; `source` is None where there is no token to ask it with."""
 
     @property
@@ -88,27 +88,29 @@ class RunFacts:
 
 
 def query_jobs(
-    plan: Plan, records: Sequence[Record], judged_run: JudgedRun | None
+    plan: Plan, records: Sequence[Record], evaluated_run: EvaluatedRun | None
 ) -> RunFacts | None:
     """Ask about the run, and about each leg that is dead or whose job contradicts its record.
 
     A refusal is no end: what is not known is said, and the legs are judged by the rest.
 
     Args:
-        judged_run: None outside of a run: then nobody is asked, and nothing is missed.
+        evaluated_run: None outside of a run: then nobody is asked, and nothing is missed.
     """
-    if judged_run is None:
+    if evaluated_run is None:
         return None
-    empty = RunFacts(judged_run.run_id, judged_run.run_attempt, head_shas=judged_run.head_shas)
-    if judged_run.source is None:
+    empty = RunFacts(
+        evaluated_run.run_id, evaluated_run.run_attempt, head_shas=evaluated_run.head_shas
+    )
+    if evaluated_run.source is None:
         return replace(empty, unknown=Reason("no_token"))
     try:
-        jobs = judged_run.source.jobs()
+        jobs = evaluated_run.source.jobs()
     except RemoteError as error:
         unknown = Reason("jobs_refused", {"error": error.what[:200], "advice": error.fix})
         return replace(empty, unknown=unknown)
     empty = replace(
-        empty, head_shas=judged_run.head_shas | {one.head_sha for one in jobs if one.head_sha}
+        empty, head_shas=evaluated_run.head_shas | {one.head_sha for one in jobs if one.head_sha}
     )
     matched = match_jobs(plan, records, jobs)
     if not any(matched.values()):
@@ -127,7 +129,7 @@ def query_jobs(
     twins = {shard: found for shard, found in matched.items() if len(found) > 1}
     known = replace(empty, legs=legs, ambiguous=twins, replanned=replanned(plan, matched, jobs))
     dead = _dead(plan, records, known)
-    return replace(known, legs={**legs, **_query_dead_legs(legs, dead, judged_run.source)})
+    return replace(known, legs={**legs, **_query_dead_legs(legs, dead, evaluated_run.source)})
 
 
 def _seconds(minutes: int | None) -> float | None:

@@ -81,7 +81,7 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
             leg = _Leg(shard)
             legs.append(leg)
             left += _read_shard(leg, units[shard], found, budget)
-    _assign_elsewhere(plan, left)
+    _match_in_other_shards(plan, left)
     unknown_shards = {key: found for key, found in sorted(by_shard.items()) if key not in units}
     return ImportedRecords(
         tuple(_record(plan, leg) for leg in legs),
@@ -137,7 +137,7 @@ def _assign_cases(
     return rest
 
 
-def _assign_elsewhere(plan: Plan, cases: list[_Case]) -> None:
+def _match_in_other_shards(plan: Plan, cases: list[_Case]) -> None:
     """Cases that are of no unit of their shard: of another's, or of nobody's."""
     if cases:
         units = {unit.key: unit for shard in plan.shards for unit in shard.units}

@@ -201,7 +201,7 @@ class FakeRunApi:
 
 
 @dataclass(frozen=True)
-class FakeJudgedRun:
+class FakeEvaluatedRun:
     source: FakeRunApi | None
     run_attempt: int | None = 1
     run_id: int = 7
@@ -211,7 +211,7 @@ class FakeJudgedRun:
 def verdict_of(world: World, reported: FakeRunApi | None, attempt: int = 1) -> Verdict:
     """What comes out when GitHub is asked."""
     records = read_records(world.files().items())
-    platform = query_jobs(world.plan, records, FakeJudgedRun(reported, attempt))
+    platform = query_jobs(world.plan, records, FakeEvaluatedRun(reported, attempt))
     return prove(world.plan, records, world.needs, platform=platform, policy=world.policy)
 
 

@@ -11,7 +11,7 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from guard.fake_jobs import FakeJudgedRun, FakeRunApi, job
+from guard.fake_jobs import FakeEvaluatedRun, FakeRunApi, job
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.quarantine import Entry
@@ -74,7 +74,7 @@ class Run:
             return None
         records = read_records(self.files.items())
         needs = [Needed(name, result) for name, result in self.needs.items()]
-        evaluated = FakeJudgedRun(Listed(listed=tuple(self.jobs)), self.attempt)
+        evaluated = FakeEvaluatedRun(Listed(listed=tuple(self.jobs)), self.attempt)
         entries = tuple(
             Entry(
                 unit=unit,

@@ -11,7 +11,7 @@ from guard.fake_jobs import (
     KILLED,
     SHUTDOWN,
     SUPERSEDED,
-    FakeJudgedRun,
+    FakeEvaluatedRun,
     FakeRunApi,
     death,
     failed,
@@ -64,7 +64,7 @@ class Only(FakeRunApi):
 )
 def test_unmatched_jobs_are_described(names: tuple[str, ...], output: str) -> None:
     jobs = tuple(replace(job("01", name=name), id=at) for at, name in enumerate(names))
-    platform = query_jobs(World().plan, (), FakeJudgedRun(Only(jobs), 1))
+    platform = query_jobs(World().plan, (), FakeEvaluatedRun(Only(jobs), 1))
     assert platform is not None
     assert platform.unknown is not None
     assert reason_text(platform.unknown) == output
