@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
     *("run.policy", "run.frameworks"),
-    *("history.file", "history.runs", "history.query"),
+    *("history.file", "history.runs", "history.query", "links"),
 )
 # The arithmetic of a leg, which the planner simulates.
 PURE_OF_RUN = ("run.policy",)
@@ -63,6 +63,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "template_loader": ("text",),
     "mermaid": (),
     "document": (),
+    "links": ("model",),
     "render": ("document", "template_loader", "text"),
     "text": ("model",),
     "invocation": ("config",),
@@ -76,6 +77,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
         *("sources.base_files", "git.checkout", "history.file", "history.query"),
         *("guard.policy", "guard.verdict"),
+    ),
+    "guard.evaluation": (
+        *("codec", "console", "errors", "github", "invocation", "model", "guard", "sources"),
+        *("history.stores", "history.file", "suites_and_pools", "text"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "mermaid"),
@@ -102,11 +107,11 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.file_store", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs"}
-    | {"experiment.process", "guard.effective_policy", "compare.ancestry"}
+    | {"experiment.process", "guard.effective_policy", "guard.evaluation", "compare.ancestry"}
     | {"init.generated_files"}
 )
 
-PURE = frozenset({"codec", "document", "model", "errors", "sources.references", "text"})
+PURE = frozenset({"codec", "document", "links", "model", "errors", "sources.references", "text"})
 # A command that is not `command.py`: `experiment` has two halves.
 COMMANDS = frozenset({"experiment.command", "experiment.commits"})
 
@@ -328,11 +333,11 @@ def _phrase(node: ast.AST) -> str:
 
 
 def _is_for_people_or_patterns(node: ast.AST) -> bool:
-    """Say whether its texts are those of an error, of a docstring, or what is looked for."""
+    """Say whether its texts are an error's, an option's, a docstring's, or what is looked for."""
     if isinstance(node, ast.Assign):
         return {ast.unparse(target) for target in node.targets} <= ERROR_ARGUMENTS
     if isinstance(node, ast.Call):
-        return re.search(r"(Error|compile)$", ast.unparse(node.func)) is not None
+        return re.search(r"(Error|compile|click\.option)$", ast.unparse(node.func)) is not None
     return isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and bool(_phrase(node.value)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code
 from ciguard.compare.headline import headline
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
-from ciguard.compare.json import as_json
+from ciguard.compare.json import json_text
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document
@@ -52,10 +51,6 @@ STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
-def _json_text(comparison: Comparison) -> str:
-    return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"
-
-
 def _markdown(comparison: Comparison) -> str:
     return as_markdown(document(comparison), full_text_location="the JSON and the HTML page")
 
@@ -70,7 +65,7 @@ def _html(comparison: Comparison) -> str:
 FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
     "text": lambda comparison: as_text(document(comparison)),
     "markdown": _markdown,
-    "json": _json_text,
+    "json": json_text,
     "html": _html,
 }
 

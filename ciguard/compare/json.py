@@ -53,6 +53,11 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
     return {"schema": SCHEMA, "headline": headline(comparison).text, **_plain(comparison)}
 
 
+def json_text(comparison: Comparison) -> str:
+    """The same as the text of a file."""
+    return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, CaseKey | UnitKey):
         return value._asdict()

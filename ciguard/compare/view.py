@@ -6,7 +6,6 @@ and `Shown` what a document has above this one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isclose
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +29,7 @@ from ciguard.document import (
     Strong,
     Table,
 )
+from ciguard.links import NO_LINKS
 from ciguard.text import (
     case_name,
     count_of,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
+    from ciguard.links import Links
 
 PAGE_STATES: Final[dict[State, doc.State]] = {
     "worse": "failed",
@@ -78,21 +79,6 @@ MAX_NAMED: Final = 3  # lost tests by name in a text: they say less than their n
 MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
 MAX_CASES: Final = 10  # of a kind by name in a text
 MAX_UNCOUNTED: Final = 15  # changed tests in a table without their counts by kind
-
-
-def _no_link(*_: object) -> str:
-    return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Addresses, "" where there is none: of a shard's job, of a run by id and attempt."""
-
-    shard: Callable[[str], str] = _no_link
-    run: Callable[[int | None, int | None], str] = _no_link
-
-
-NO_LINKS: Final = Links()
 
 
 def document(comparison: Comparison, links: Links = NO_LINKS) -> tuple[Block, ...]:
@@ -153,7 +139,7 @@ def _runs(comparison: Comparison, links: Links) -> Facts:
 
 
 def _run(run: RunInfo, links: Links) -> Link:
-    return Link(words.run_text(run), links.run(run.run_id, run.run_attempt))
+    return Link(words.run_text(run), links.run_page(run.run_id, run.run_attempt))
 
 
 def _lost(lost: Sequence[LostUnits]) -> Section:
@@ -263,7 +249,7 @@ def _transition(one: Transition, links: Links) -> Row:
         name,
         words.before_text(one),
         f"{words.state_text(one.after)}{words.failure_rate_text(one)}",
-        Link(one.shard, links.shard(one.shard)),
+        Link(one.shard, links.job(one.shard)),
         Code(one.first_line) if one.first_line else "",
     )
 
@@ -326,7 +312,7 @@ def _change(one: CaseChange, links: Links) -> Row:
         Cell(show(one.before), one.before),
         Cell(show(after), after),
         Cell(f"{percent(one.ratio)} ({words.interval_text(one)})", min(one.ratio, 1e9)),
-        Link(one.shard, links.shard(one.shard)),
+        Link(one.shard, links.job(one.shard)),
     )
 
 
@@ -431,7 +417,7 @@ def _legs(comparison: Comparison, links: Links) -> Table:
 
 def _leg(name: str, leg: LegChange, links: Links) -> Row:
     return (
-        Link(name, links.shard(leg.shard)),
+        Link(name, links.job(leg.shard)),
         words.endings_text(leg),
         _change_of(leg.wall_before_s, leg.wall_after_s, duration),
         _change_of(leg.peak_before_bytes, leg.peak_after_bytes, size),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.compare.confirmation import Confirmation, apply_confirmation
 from ciguard.compare.headline import headline
-from ciguard.compare.json import as_json, read_comparison
+from ciguard.compare.json import json_text, read_comparison
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_test, measurement, process, result
 from ciguard.experiment.schedule import Design
@@ -155,8 +154,7 @@ def _update(
     now = apply_confirmation(
         comparison, Confirmation(commit_test.tiers_of(result.rows), min(result.pairs))
     )
-    content = json.dumps(as_json(now), indent=2, allow_nan=False) + "\n"
-    local.write(invocation.folder / name, content.encode("utf-8", "backslashreplace"))
+    local.write(invocation.folder / name, json_text(now).encode("utf-8", "backslashreplace"))
     console.err(f"{name}: {headline(now).text}")
 
 

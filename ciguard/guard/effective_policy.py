@@ -6,7 +6,7 @@ than; what passes under it would have passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -48,8 +48,8 @@ class EffectivePolicy:
     `source` is where it is from, `commit` the base's; `footer` is its text at the end of a report.
     """
 
-    policy: Policy
-    fail_on: tuple[str, ...]
+    policy: Policy = field(default_factory=Policy)
+    fail_on: tuple[str, ...] = ()
     source: PolicySource = "checkout"
     commit: str = ""
     footer: str = ""
@@ -216,9 +216,9 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
                 yield f"{section}.{name}"
     for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
         was, is_ = base.config.suite[suite], own.config.suite[suite]
-        for name, field in configuration.SuiteConfig.model_fields.items():
+        for name, info in configuration.SuiteConfig.model_fields.items():
             if name not in _HARMLESS_SUITE_KEYS and getattr(was, name) != getattr(is_, name):
-                key = field.alias or name
+                key = info.alias or name
                 yield f"suite.{suite}.{key}" if suite else f"suite.{key}"
 
 

@@ -86,6 +86,11 @@ class RunFacts:
             if facts.job is not None
         }
 
+    @property
+    def job_pages(self) -> dict[str, str]:
+        """By shard, the address of its job's page."""
+        return {shard: facts.job.url for shard, facts in self.legs.items() if facts.job is not None}
+
 
 def query_jobs(
     plan: Plan, records: Sequence[Record], evaluated_run: EvaluatedRun | None

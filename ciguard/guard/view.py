@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -22,13 +21,15 @@ from ciguard.document import (
     join,
 )
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, headline, reason_text
+from ciguard.links import NO_LINKS
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.document import Block, Row, Span
     from ciguard.guard.verdict import Excused, Finding, Flaky, Leg, Verdict
+    from ciguard.links import Links
     from ciguard.model import CaseKey, Ending, Result, UnitKey
 
 MANY: Final = 10  # failures from which on their causes are shown first
@@ -39,21 +40,6 @@ NAME_WIDTH: Final = 120
 # Columns of a table of shards that are shown where a test ended so.
 ENDINGS: Final[Mapping[Ending, str]] = {"timeout": "timeouts", "out_of_memory": "out of memory"}
 _FRAME: Final = re.compile(r'^\s*File "([^"\n]+)", line (\d+),? in (.+)$', re.MULTILINE)
-
-
-def _no_link(_: object) -> str:
-    return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Addresses, "" where there is none: of a shard's job, of the line of a result."""
-
-    shard: Callable[[str], str] = _no_link
-    result: Callable[[Result], str] = _no_link
-
-
-NO_LINKS: Final = Links()
 
 
 def document(verdict: Verdict) -> tuple[Block, ...]:
@@ -191,7 +177,7 @@ def _failures(
         (
             _test(one.result, links),
             ", ".join(filter(None, (how(one.result), changes.get(one.result.key)))),
-            Link(one.shard, links.shard(one.shard)),
+            Link(one.shard, links.job(one.shard)),
             Folded(one.result.message or ""),
         )
         for one in verdict.failures
@@ -203,7 +189,7 @@ def _failures(
 
 
 def _test(result: Result, links: Links) -> Link:
-    return Link(Code(case_name(result.key, NAME_WIDTH)), links.result(result))
+    return Link(Code(case_name(result.key, NAME_WIDTH)), links.line(result))
 
 
 def how(result: Result) -> str:
@@ -246,7 +232,7 @@ def _missing(verdict: Verdict, links: Links) -> Section:
     found = verdict.missing if len(verdict.missing) > MAX_NAMED else ()
     reasons = _missing_reasons(verdict) if found else {}
     rows = tuple(
-        (Code(unit_name(one.key, 200)), Link(one.shard, links.shard(one.shard)), reasons[one.key])
+        (Code(unit_name(one.key, 200)), Link(one.shard, links.job(one.shard)), reasons[one.key])
         for one in found
     )
     columns = (Column("test"), Column("shard"), Column("why"))
@@ -259,7 +245,7 @@ def _excused(word: str, found: Sequence[Excused], links: Links) -> Section:
         (
             _test(one.result, links),
             how(one.result),
-            Link(one.shard, links.shard(one.shard)),
+            Link(one.shard, links.job(one.shard)),
             reason_text(one.reason),
         )
         for one in found
@@ -273,9 +259,9 @@ def _excused(word: str, found: Sequence[Excused], links: Links) -> Section:
 def _flaky(name: str, found: Sequence[Flaky], links: Links) -> Section:
     items = tuple(
         Item((
-            Link(Code(unit_name(one.key, NAME_WIDTH)), links.result(one.first)),
+            Link(Code(unit_name(one.key, NAME_WIDTH)), links.line(one.first)),
             " in shard ",
-            Link(one.shard, links.shard(one.shard)),
+            Link(one.shard, links.job(one.shard)),
             f", first {describe_result(one.first, 180)}",
         ))
         for one in found
@@ -312,7 +298,7 @@ def _commands(verdict: Verdict, links: Links) -> Section:
         ":",
     )
     items = tuple(
-        Item(("shard ", Link(shard, links.shard(shard)), ": ", Code(_command(shard, unit), 400)))
+        Item(("shard ", Link(shard, links.job(shard)), ": ", Code(_command(shard, unit), 400)))
         for shard, unit in list(first.items())[:MAX_COMMANDS]
     )
     listing = Item(text, items)
@@ -358,7 +344,7 @@ def _leg(leg: Leg, links: Links, endings: Sequence[Ending], *, has_peaks: bool) 
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
     counts = (leg.bad, leg.counts.get("skipped", 0), *(leg.endings.get(one, 0) for one in endings))
     return (
-        Link(leg.shard, links.shard(leg.shard)),
+        Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),
         Cell(f"{leg.with_result:,} of {leg.planned:,}", leg.with_result),
         *(Cell(duration(value), value) for value in (leg.wall_s, leg.predicted_wall_s)),

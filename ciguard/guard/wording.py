@@ -18,6 +18,7 @@ MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
 MAX_CHARS: Final = 400  # of a foreign text in a sentence
 MAX_SHARDS: Final = 3  # in the headline; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
+WITHOUT_HISTORY: Final = "the run is judged without past runs"
 # Who reads the headline alone is told these too.
 HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = ("policy_changed", "policy_unread")
 

@@ -2,102 +2,58 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import click
 from pydantic import SecretStr
 
 from ciguard import console
-from ciguard.codec.results.result_patterns import HELP
 from ciguard.compare.ancestry import ancestry_of
 from ciguard.compare.baseline_selection import base_commit
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import Note, exit_code
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
-from ciguard.compare.json import as_json
+from ciguard.compare.json import json_text
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.document import Headline
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
-from ciguard.github.workflow_commands import outputs
-from ciguard.guard.annotations import annotations_of, outputs_of
-from ciguard.guard.effective_policy import effective_policy
-from ciguard.guard.github_facts import query_jobs
-from ciguard.guard.job_checks import decode_needs
-from ciguard.guard.prove import prove
-from ciguard.guard.result_files import records_from_files
-from ciguard.guard.run_checks import check_unread_files
-from ciguard.history.stores import load_or_explain
+from ciguard.guard.evaluation import PastRuns, evaluate, run_options, write_annotations
+from ciguard.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
-from ciguard.report.data import (
-    Links,
-    PolicyInfo,
-    ReportData,
-    excuses_of,
-    links_for_run,
-    links_of_run,
-)
+from ciguard.report.data import ReportData, excuses_of, links_of_run
 from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import publish
 from ciguard.report.view import NOT_EVALUATED, Report
 from ciguard.sources import local
-from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
+from ciguard.sources.inputs import open_inputs
 from ciguard.sources.previous_run import artifact_name, load_previous_run
 from ciguard.sources.record_finder import RecordFinder
-from ciguard.suites_and_pools import configured_suites
-from ciguard.text import annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.confirmation import Confirmation
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.transitions import Excuse
     from ciguard.github.events import ActionsRun
-    from ciguard.guard.github_facts import RunFacts
+    from ciguard.guard.evaluation import Evaluation, RunOptions
     from ciguard.guard.job_checks import NeededJob
     from ciguard.history.file import History
-    from ciguard.history.stores import Attempt
     from ciguard.invocation import Invocation
-    from ciguard.model import CaseKey, Plan, Record
+    from ciguard.model import Plan, Record
     from ciguard.sources.subject_run import SubjectRun
 
 SUMMARY: Final = SizeLimit(
     1024 * 1024 - 4096, utf8_bytes
 )  # GitHub takes 1 MiB a step, with the notes
-WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
 
 @click.command()
-@click.option("--plan", "plan_path", metavar="FILE", help="Plan of the run.")
-@click.option("--records", metavar="DIR", help="Folder of the records.")
-@click.option("--run", "run", metavar="ID|URL", help=RUN_HELP)
-@click.option(
-    "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
-)
-@click.option("--results", metavar="GLOB", multiple=True, help=HELP)
-@click.option(
-    "--needs",
-    metavar="JSON",
-    help="GitHub's toJSON(needs): the text, a file, or - for standard input.",
-)
-@click.option(
-    "--history",
-    "history_location",
-    metavar="FILE|branch:NAME",
-    help="Past runs: a file or a branch (default: the configured store).",
-)
-@click.option(
-    "--ignore-base-failures",
-    is_flag=True,
-    help="Ignore tests that also fail on the base branch.",
-)
+@run_options
 @click.option(
     "--comment", "comments", is_flag=True, help="Write or update one comment on the pull request."
 )
@@ -136,16 +92,9 @@ WITHOUT_HISTORY: Final = "the run is judged without past runs"
 @click.pass_obj
 def command(
     invocation: Invocation,
+    options: RunOptions,
     /,
     *,
-    plan_path: str | None,
-    records: str | None,
-    run: str | None,
-    repo: str,
-    results: tuple[str, ...],
-    needs: str | None,
-    history_location: str | None,
-    ignore_base_failures: bool,
     comments: bool,
     checks: bool,
     issues: bool,
@@ -162,16 +111,9 @@ def command(
     The command ends with the exit code of `guard`; if that is 0, with the exit code of `compare`
     for the findings in policy.fail_on.
     """
-    sources = Sources(plan_path, records, results, run, repo)
     try:
-        past = _LazyHistory(invocation, history_location, github=github)
-        answer = _build_report(
-            *(invocation, sources, past),
-            history_location=history_location,
-            needs=needs,
-            ignore_base_failures=ignore_base_failures,
-            confirmation=confirmation,
-        )
+        past = PastRuns(invocation, options.history, github=github)
+        answer = _build_report(invocation, options, past, confirmation)
     except CiguardError as error:
         if not (comments or checks or issues) or current_run(invocation.environ) is None:
             raise
@@ -199,101 +141,46 @@ def command(
         if target := invocation.environ.get("GITHUB_STEP_SUMMARY"):
             local.append(target, "\n\n".join([text.rstrip(), *published.notes]) + "\n")
         if answer.contents is not None:
-            _annotate(invocation, answer.contents, more)
+            write_annotations(invocation, answer.contents.plan, answer.contents.verdict, more)
     return answer.exit_code or published.exit_code
 
 
-class _LazyHistory:
-    """The history, read once, when somebody asks. One out of reach does not hide the verdict."""
-
-    def __init__(self, invocation: Invocation, location: str | None, *, github: bool) -> None:
-        self._invocation, self._github = invocation, github
-        self._where = location if location is not None else invocation.config().history.store
-
-    @cached_property
-    def loaded(self) -> Attempt:
-        """The history; else why not, which is shown at once."""
-        invocation = self._invocation
-        found = load_or_explain(self._where, invocation.folder, invocation.environ, WITHOUT_HISTORY)
-        if found.problem and self._github and not found.is_new:
-            spelled = annotation("warning", found.problem, title="ciguard report")
-            console.workflow_command(spelled)
-        elif found.problem:
-            console.err(f"warning: {found.problem}")
-        return found
-
-    def at(self, where: str) -> History | None:
-        """The history of that place, which is another one where a proposal changes it."""
-        other = _LazyHistory(self._invocation, where, github=self._github)
-        return (self if where == self._where else other).loaded.history
-
-
 def _build_report(
-    invocation: Invocation,
-    sources: Sources,
-    lazy_history: _LazyHistory,
-    *,
-    history_location: str | None,
-    needs: str | None,
-    ignore_base_failures: bool,
-    confirmation: str | None,
+    invocation: Invocation, options: RunOptions, past: PastRuns, confirmation: str | None
 ) -> Report:
-    confirmed = None
+    confirmed, note = None, None
     if confirmation is not None:
         content = local.read(invocation.folder / confirmation)
         confirmed = read_confirmation(content, confirmation)
-    note = None
-    needs_argument = (
-        local.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
-    )
-    jobs = None if needs_argument is None else decode_needs(*needs_argument)
-    with open_inputs(invocation, sources) as inputs:
-        plan, arrived = inputs.plan, inputs.read_inputs
-        if isinstance(plan, InputError):
-            if jobs is None and sources.run is None:
-                raise plan
+    jobs = options.needed_jobs(invocation)
+    with open_inputs(invocation, options) as inputs:
+        if isinstance(inputs.plan, InputError) and (jobs is not None or options.run is not None):
             # The job that plans failed: the run is not judged, and its comment must not stay green.
-            console.err(f"ciguard report: {plan}")
-            return Report(None, ExitCode.INCOMPLETE, _describe_error(plan, jobs or ()))
-        if arrived.missing:
-            console.err(f"warning: {arrived.missing}")
-        imported = records_from_files(plan, arrived.results)
-        found = [*arrived.records, *imported.records]
-        platform = query_jobs(plan, found, None if sources.results else inputs.subject_run)
+            console.err(f"ciguard report: {inputs.plan}")
+            return Report(None, ExitCode.INCOMPLETE, _describe_error(inputs.plan, jobs or ()))
+        found = evaluate(invocation, options, inputs, jobs, past, count=True)
         if confirmed is None:
             confirmed, note = _uploaded_confirmation(inputs.subject_run)
-    now = configured_suites(invocation.config()) if plan.policy.run_unplanned else None
-    policy = effective_policy(
-        invocation, ignore_base_failures, lazy_history.at, location=history_location, count=True
-    )
-    verdict = prove(
-        plan,
-        found,
-        jobs,
-        configured=now,
-        platform=platform,
-        policy=policy.policy,
-        extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
-    )
-    comparison, why = _compare(invocation, plan, found, lazy_history, excuses_of(verdict))
+    comparison, why = _compare(invocation, found, past)
     if comparison is not None and confirmed is not None:
         comparison = apply_confirmation(comparison, confirmed)
     if comparison is not None and note:
         comparison = replace(comparison, notes=(*comparison.notes, note))
-    code = int(verdict.exit_code)
+    code = int(found.verdict.exit_code)
     if not code and comparison is not None:
-        code = exit_code(comparison, policy.fail_on)
+        code = exit_code(comparison, found.policy.fail_on)
     run = current_run(invocation.environ)
     contents = ReportData(
-        plan,
-        verdict,
+        found.plan,
+        found.verdict,
         comparison,
         why,
-        links=_site(run, inputs.subject_run, platform),
-        policy_info=PolicyInfo(policy.source, policy.commit, policy.fail_on, policy.footer),
+        links=_site(run, inputs.subject_run, found),
+        policy=found.policy,
         from_fork=run is not None and run.is_subject_from_fork,
+        records=found.records,
     )
-    return Report(contents, code, records=tuple(found))
+    return Report(contents, code)
 
 
 def _describe_error(error: CiguardError, jobs: Sequence[NeededJob] = ()) -> str:
@@ -304,59 +191,51 @@ def _describe_error(error: CiguardError, jobs: Sequence[NeededJob] = ()) -> str:
     return ". ".join(part for part in parts if part) + "."
 
 
-def _site(run: ActionsRun | None, named: SubjectRun | None, platform: RunFacts | None) -> Links:
+def _site(run: ActionsRun | None, named: SubjectRun | None, found: Evaluation) -> Links:
     """Of the run that is judged: the one that was named, else the one that this is a job of."""
     subject = run.subject_run if run is not None else None
+    jobs = found.platform.job_pages if found.platform is not None else {}
     if named is not None and named.page and (subject is None or subject[0] != named.run_id):
-        return links_for_run(named.page, named.run_id, named.run_attempt, platform)
-    return links_of_run(run, platform) if run is not None else Links("")
+        return Links(named.page, named.run_id, named.run_attempt, jobs=jobs)
+    return links_of_run(run, jobs, found.plan.suites) if run is not None else NO_LINKS
 
 
 def _compare(
-    invocation: Invocation,
-    plan: Plan,
-    records: Sequence[Record],
-    lazy_history: _LazyHistory,
-    excused: Mapping[CaseKey, Excuse],
+    invocation: Invocation, found: Evaluation, past: PastRuns
 ) -> tuple[Comparison | None, str]:
     """Against the history; else None and why."""
-    candidates = runs_from_records(_of_plan(plan, records), "this run")
+    plan = found.plan
+    candidates = runs_from_records(_of_plan(plan, found.records), "this run")
     if not candidates:
         return None, "no leg left a record"
-    history, why, _ = lazy_history.loaded
+    history, why, _ = past.loaded
     if history is None:
         return None, why
     run = current_run(invocation.environ)
     head = candidates[-1]
-    context = replace(_context(invocation, head, history, plan, run), excused=excused)
+    context = _context(invocation, head, history, found, run)
     previous = candidates[-2] if len(candidates) > 1 else None
-    found = compare_run(head, history, previous=previous, plan=plan, context=context)
-    if previous is not None or run is None or not found.can_be_confirmed:
-        return found, ""
+    compared = compare_run(head, history, previous=previous, plan=plan, context=context)
+    if previous is not None or run is None or not compared.can_be_confirmed:
+        return compared, ""
     earlier, note = _previous_run(invocation, run)
     if earlier is not None:
-        found = compare_run(head, history, previous=earlier, plan=plan, context=context)
-    return (replace(found, notes=(*found.notes, note)) if note else found), ""
+        compared = compare_run(head, history, previous=earlier, plan=plan, context=context)
+    return (replace(compared, notes=(*compared.notes, note)) if note else compared), ""
 
 
 def _context(
-    invocation: Invocation, head: Run, history: History, plan: Plan, run: ActionsRun | None
+    invocation: Invocation, head: Run, history: History, found: Evaluation, run: ActionsRun | None
 ) -> Context:
+    folder, environ = invocation.folder, invocation.environ
     commits = [one.sha for one in history.runs if one.sha]
-    lookup = RecordFinder(invocation.environ, invocation.folder, None)
-    prices = {name: pool.usd_per_minute for name, pool in plan.pools.items()}
+    query = RecordFinder(environ, folder, None).ancestor_query()
+    prices = {name: pool.usd_per_minute for name, pool in found.plan.pools.items()}
     return Context(
         branch=run.base_branch if run is not None else None,
-        lineage=ancestry_of(
-            *(
-                invocation.folder,
-                invocation.environ,
-                base_commit(head),
-                commits,
-                lookup.ancestor_query(),
-            )
-        ),
+        lineage=ancestry_of(folder, environ, base_commit(head), commits, query),
         prices={name: price for name, price in prices.items() if price is not None},
+        excused=excuses_of(found.verdict),
     )
 
 
@@ -387,7 +266,7 @@ def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
     name = artifact_name(run)
     if not name or not is_usable(contents.verdict):
         return ""
-    ours = _of_plan(contents.plan, answer.records)
+    ours = _of_plan(contents.plan, contents.records)
     local.write(invocation.folder / path, encode_values(ours))
     return name
 
@@ -416,19 +295,10 @@ def _write_comparison(invocation: Invocation, answer: Report, path: str) -> str:
     found = answer.contents.comparison if answer.contents is not None else None
     if found is None:
         return ""
-    content = json.dumps(as_json(found), indent=2, allow_nan=False) + "\n"
-    local.write(invocation.folder / path, content.encode("utf-8", "backslashreplace"))
+    local.write(invocation.folder / path, json_text(found).encode("utf-8", "backslashreplace"))
     suspects = sum(len(one.of_tier("suspect")) for one in (found.memory, found.durations))
     return str(suspects) if suspects else ""
 
 
 def _of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
     return [one for one in records if one.header is not None and one.header.plan_id == plan.id]
-
-
-def _annotate(invocation: Invocation, contents: ReportData, more: Mapping[str, str]) -> None:
-    for one in annotations_of(contents.verdict, contents.plan.suites):
-        # The runner reads commands from both streams; stdout stays the answer.
-        spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
-        console.workflow_command(spelled)
-    local.append_output(invocation.environ, outputs({**outputs_of(contents.verdict), **more}))

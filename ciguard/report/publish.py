@@ -180,7 +180,7 @@ class _Publisher:
                 title=one_line(answer.headline, check_runs.MAX_TITLE),
                 summary=text,
                 annotations=notes,
-                details_url=links_of_run(run, None).run,
+                details_url=links_of_run(run, {}, {}).run,
             ),
         )
         return f"check created: {made.html_url or made.id}"

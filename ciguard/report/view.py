@@ -19,12 +19,12 @@ from ciguard.render.markdown import as_markdown
 from ciguard.report import charts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span
     from ciguard.guard.policy import PolicySource
-    from ciguard.model import CaseKey, Record
+    from ciguard.model import CaseKey
     from ciguard.render.markdown import SizeLimit
     from ciguard.report.data import ReportData
 
@@ -48,12 +48,8 @@ FROM_FORK: Final = (
 )
 
 
-def document(data: ReportData, records: Sequence[Record] = ()) -> tuple[Block, ...]:
-    """The verdict, what changed, and what both were judged by.
-
-    Args:
-        records: of this run; a page draws the memory of its shards over time from them.
-    """
+def document(data: ReportData) -> tuple[Block, ...]:
+    """The verdict, what changed, and what both were judged by."""
     verdict = data.verdict
     changes = _changes(data.comparison) if data.comparison is not None else {}
     return (
@@ -62,30 +58,18 @@ def document(data: ReportData, records: Sequence[Record] = ()) -> tuple[Block, .
         Section("run", (_facts(data),), formats=("html",)),
         *guard_view.sections(
             verdict,
-            guard_view.Links(data.links.job, data.link_to),
+            data.links,
             changes,
-            charts=_charts(data, records),
+            charts=_charts(data),
         ),
         *_comparison(data, changes),
         Paragraph(tuple(_sources(data)), is_note=True),
     )
 
 
-def headlines(data: ReportData) -> tuple[str, ...]:
-    """The sentences of verdict and comparison."""
-    compared = data.comparison
-    more = () if compared is None else (compare_headline(compared).text,)
-    return (headline(data.verdict), *more)
-
-
 def not_evaluated(problem: str, reason: str) -> tuple[Block, ...]:
     """A run that could not be judged: nothing is known to have run."""
     return (Headline(f"INCOMPLETE: {problem}", "incomplete"), Paragraph(reason))
-
-
-def full_text_location(data: ReportData) -> Content:
-    """Where all of a shortened text can be read."""
-    return Link("the report", data.links.run)
 
 
 def _facts(data: ReportData) -> Facts:
@@ -100,11 +84,11 @@ def _plan(data: ReportData) -> str:
     return data.plan.id + (f" of {data.plan.head_sha[:10]}" if data.plan.head_sha else "")
 
 
-def _charts(data: ReportData, records: Sequence[Record]) -> tuple[Section, ...]:
+def _charts(data: ReportData) -> tuple[Section, ...]:
     """Wall times; on a page also the memory of shards over time."""
     legs = data.verdict.legs
     walls = Chart("walls", charts.wall_chart(legs), _mermaid(data))
-    curves, omitted = charts.memory_chart(data.plan, records)
+    curves, omitted = charts.memory_chart(data.plan, data.records)
     memory = Chart("curves", (curves, omitted) if curves else None)
     return (
         Section("wall_chart", (walls,), drop=16),
@@ -146,10 +130,9 @@ def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, .
         flaky=frozenset(one.key for one in (*verdict.flaky, *verdict.passed_after_oom)),
         failed=frozenset(key for key in changes if key in failed),
     )
-    links = compare_view.Links(data.links.job, data.links.run_page)
     blocks: tuple[Block, ...] = (
         compare_view.summary(compared, shown),
-        *compare_view.sections(compared, links, shown),
+        *compare_view.sections(compared, data.links, shown),
     )
     return (Section("comparison", blocks),)
 
@@ -164,8 +147,8 @@ def _sources(data: ReportData) -> list[Span]:
         base = compared.base
         run = Link(f"run {base.run_id}", data.links.run_page(base.run_id, base.run_attempt))
         parts.append(("compared with ", run))
-    parts.append(POLICY_TEXT[data.policy_info.source].format(data.policy_info.commit[:10]))
-    fail_on = data.policy_info.fail_on
+    parts.append(POLICY_TEXT[data.policy.source].format(data.policy.commit[:10]))
+    fail_on = data.policy.fail_on
     fails = f"; fails on {', '.join(fail_on)}" if fail_on else ""
     return [*join(parts), f"{fails}. {_false_alarms(compared)}".rstrip()]
 
@@ -191,7 +174,6 @@ class Report:
     exit_code: int
     why: str = ""
     problem: str = NO_PLAN
-    records: tuple[Record, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -201,7 +183,11 @@ class Report:
     @property
     def headlines(self) -> tuple[str, ...]:
         """The sentences of guard and comparison."""
-        return headlines(self.contents) if self.contents else (f"INCOMPLETE: {self.problem}",)
+        if self.contents is None:
+            return (f"INCOMPLETE: {self.problem}",)
+        compared = self.contents.comparison
+        more = () if compared is None else (compare_headline(compared).text,)
+        return (headline(self.contents.verdict), *more)
 
     @property
     def needs_attention(self) -> bool:
@@ -214,11 +200,11 @@ class Report:
         """Markdown as long as it may be, with the footer of the policy where that fits."""
         if self.contents is None:
             return as_markdown(not_evaluated(self.problem, self.why), limit=limit)
-        footer = self.contents.policy_info.footer
+        footer = self.contents.policy.footer
         size = limit.length(footer) + 1
         footer = f"\n{footer.rstrip()}\n" if footer and size < limit.amount // 2 else ""
         limit = replace(limit, amount=limit.amount - size) if footer else limit
-        place = full_text_location(self.contents)
+        place = Link("the report", self.contents.links.run)
         return as_markdown(document(self.contents), limit=limit, full_text_location=place) + footer
 
     def page(self) -> str:
@@ -228,4 +214,4 @@ class Report:
 
         if self.contents is None:
             return as_html(not_evaluated(self.problem, self.why))
-        return as_html(document(self.contents, self.records))
+        return as_html(document(self.contents))

@@ -10,12 +10,12 @@ from guard.fixtures import World, make_leg, make_plan, passed
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
+from ciguard.links import Links
 from ciguard.model import Result
-from ciguard.report.data import Links, ReportData
+from ciguard.report.data import ReportData
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
-    from ciguard.model import Record
 
 NAMES: Final = (
     "[l](http://evil.example)::t",
@@ -65,7 +65,7 @@ def world(*, bad: bool, run: int) -> World:
     return made
 
 
-def hostile_report() -> tuple[ReportData, tuple[Record, ...]]:
+def hostile_report() -> ReportData:
     """A red run of such names against a green one, as a report knows it."""
     now, before = world(bad=True, run=7), world(bad=False, run=6)
     records = read_records(now.files().items())
@@ -77,4 +77,5 @@ def hostile_report() -> tuple[ReportData, tuple[Record, ...]]:
     )
     verdict = now.prove()
     jobs = dict.fromkeys(SHARDS, "https://github.com/x) <script>")
-    return ReportData(now.plan, verdict, compared, links=replace(SITE, jobs=jobs)), records
+    links = replace(SITE, jobs=jobs)
+    return ReportData(now.plan, verdict, compared, links=links, records=tuple(records))

@@ -40,13 +40,12 @@ OURS = {
 
 @cache
 def comment() -> str:
-    return Report(hostile_report()[0], 0).text(SizeLimit(1_000_000, utf16_units))
+    return Report(hostile_report(), 0).text(SizeLimit(1_000_000, utf16_units))
 
 
 @cache
 def page() -> str:
-    contents, records = hostile_report()
-    return Report(contents, 0, records=tuple(records)).page()
+    return Report(hostile_report(), 0).page()
 
 
 class Seen(HTMLParser):
@@ -129,7 +128,7 @@ def test_hostile_names_add_no_markup_to_the_page() -> None:
 
 
 def test_terminal_annotations_and_checks_get_plain_text() -> None:
-    contents, _ = hostile_report()
+    contents = hostile_report()
     text = text_of(contents.verdict)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e\u2066]", text)
     for one in annotations_of(contents.verdict, contents.plan.suites):

@@ -13,11 +13,13 @@ from guard.fixtures import MIB, World, make_leg, make_plan
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
+from ciguard.guard.effective_policy import EffectivePolicy
 from ciguard.guard.verdict import Leg
+from ciguard.links import Links
 from ciguard.model import SampleLine
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import charts
-from ciguard.report.data import Links, PolicyInfo, ReportData
+from ciguard.report.data import ReportData
 from ciguard.report.view import Report
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN", r"sha256-[^']+": "sha256-HASH"}
 STYLE = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
 
 
-def hurt() -> tuple[ReportData, World]:
+def hurt() -> ReportData:
     """A shard without a record, a failure at a known line, and a base to compare with."""
     world = World()
     base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
@@ -41,25 +43,28 @@ def hurt() -> tuple[ReportData, World]:
     )
     compared = compare_run(candidate, None, [before], plan=world.plan)
     jobs = {"01": "https://github.com/octo-org/shop/actions/runs/7/job/1001"}
-    site = Links("https://github.com/octo-org/shop", 7, 2, "a" * 40, jobs)
-    policy_info = PolicyInfo("base", "b" * 40, ("new-failure", "oom"))
-    contents = ReportData(
-        world.plan, world.prove(), compared, links=site, policy_info=policy_info, from_fork=True
+    return ReportData(
+        world.plan,
+        world.prove(),
+        compared,
+        links=Links("https://github.com/octo-org/shop", 7, 2, "a" * 40, jobs, world.plan.suites),
+        policy=EffectivePolicy(fail_on=("new-failure", "oom"), source="base", commit="b" * 40),
+        from_fork=True,
+        records=tuple(read_records(world.files().items())),
     )
-    return contents, world
 
 
 def test_report_as_page_and_comment(golden: Golden) -> None:
-    contents, world = hurt()
-    text = Report(contents, 0, records=tuple(read_records(world.files().items()))).page()
+    contents = hurt()
+    text = Report(contents, 0).page()
     golden(STYLE.sub("", text), SAMPLES / "hurt.html", scrub=SCRUB)
     text = Report(contents, 0).text(SizeLimit(65_536, utf16_units))
     golden(text, SAMPLES / "hurt.md", scrub=SCRUB)
 
 
 def test_page_is_accessible_and_self_contained() -> None:
-    contents, world = hurt()
-    text = Report(contents, 0, records=tuple(read_records(world.files().items()))).page()
+    contents = hurt()
+    text = Report(contents, 0).page()
     assert '<html lang="en">' in text
     assert text.count("<h1") == 1
     assert "<th>" not in text, "each head says what it is the head of"
@@ -115,7 +120,7 @@ def test_bars() -> None:
 
 
 def test_paths_outside_the_repository_have_no_link() -> None:
-    contents, _ = hurt()
+    contents = hurt()
     result = contents.verdict.failures[0].result
     for file, shown in (
         ("a.t", "a.t"),
@@ -126,7 +131,7 @@ def test_paths_outside_the_repository_have_no_link() -> None:
         ("..\\a.t", None),
     ):
         expected = f"https://github.com/octo-org/shop/blob/{'a' * 40}/{shown}#L3" if shown else ""
-        assert contents.link_to(replace(result, file=file)) == expected
+        assert contents.links.line(replace(result, file=file)) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_paths_outside_the_repository_have_no_link() -> None:
     [(2, ""), (9, ""), (12, "0.2 confirmed peaks"), (20, "0.05 confirmed peaks")],
 )
 def test_false_alarm_rate_is_shown_if_confirmation_is_possible(runs: int, output: str) -> None:
-    contents, _ = hurt()
+    contents = hurt()
     assert contents.comparison is not None
     name = contents.comparison.candidate
     facts = replace(contents.comparison.baseline, runs=(name,) * runs)
@@ -150,8 +155,7 @@ def test_false_alarm_rate_is_shown_if_confirmation_is_possible(runs: int, output
 
 def test_page_of_a_plan_with_110_shards() -> None:
     world = World(make_plan({f"{n:03}": (f"a{n}.t::one",) for n in range(110)}))
-    text = Report(
-        ReportData(world.plan, world.prove()), 0, records=tuple(read_records(world.files().items()))
-    ).page()
+    records = tuple(read_records(world.files().items()))
+    text = Report(ReportData(world.plan, world.prove(), records=records), 0).page()
     assert text.count("<polyline") == charts.MAX_CURVES
     assert "86 other shards not shown" in text

@@ -1,0 +1,191 @@
+"""A run that `guard` or `report` is asked to judge: the options that name it, and its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ciguard import console
+from ciguard.codec.results.result_patterns import HELP
+from ciguard.errors import InputError
+from ciguard.github.workflow_commands import outputs
+from ciguard.guard.annotations import annotations_of, outputs_of
+from ciguard.guard.effective_policy import effective_policy
+from ciguard.guard.github_facts import query_jobs
+from ciguard.guard.job_checks import decode_needs
+from ciguard.guard.prove import prove
+from ciguard.guard.result_files import records_from_files
+from ciguard.guard.run_checks import check_unread_files
+from ciguard.guard.wording import WITHOUT_HISTORY
+from ciguard.sources import local
+from ciguard.sources.inputs import RUN_HELP, Sources
+from ciguard.suites_and_pools import configured_suites
+from ciguard.text import annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ciguard.guard.effective_policy import EffectivePolicy
+    from ciguard.guard.github_facts import RunFacts
+    from ciguard.guard.job_checks import NeededJob
+    from ciguard.guard.verdict import Verdict
+    from ciguard.history.file import History
+    from ciguard.history.stores import Attempt
+    from ciguard.invocation import Invocation
+    from ciguard.model import Plan, Record
+    from ciguard.sources.inputs import RunInputs
+
+_OPTIONS: Final = (
+    click.option("--plan", metavar="FILE", help="Plan of the run."),
+    click.option("--records", metavar="DIR", help="Folder of the records."),
+    click.option("--run", metavar="ID|URL", help=RUN_HELP),
+    click.option(
+        "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
+    ),
+    click.option("--results", metavar="GLOB", multiple=True, help=HELP),
+    click.option(
+        "--needs",
+        metavar="JSON",
+        help="GitHub's toJSON(needs): the text, a file, or - for standard input.",
+    ),
+    click.option(
+        "--ignore-base-failures",
+        is_flag=True,
+        help="Ignore tests that also fail on the base branch.",
+    ),
+    click.option(
+        "--history",
+        metavar="FILE|branch:NAME",
+        help="Past runs: a file or a branch (default: the configured store).",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(Sources):
+    """What the command line says of the run and of what it is judged by."""
+
+    needs: str | None
+    ignore_base_failures: bool
+    history: str | None
+
+    def needed_jobs(self, invocation: Invocation) -> tuple[NeededJob, ...] | None:
+        """The jobs of --needs; None without it."""
+        if self.needs is None:
+            return None
+        return decode_needs(*local.read_argument(invocation.folder, "--needs", self.needs))
+
+
+def run_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of `RunOptions`, and their values as one argument."""
+
+    @wraps(command)
+    def with_options(**given: Any) -> int:
+        named = {field.name: given.pop(field.name) for field in fields(RunOptions)}
+        return command(RunOptions(**named), **given)
+
+    for option in reversed(_OPTIONS):
+        option(with_options)
+    return with_options
+
+
+class PastRuns:
+    """The history, read once, when somebody asks. One out of reach does not hide the verdict.
+
+    Args:
+        location: as the command line says; None leaves it to the configuration.
+        github: show a problem as an annotation of the run.
+    """
+
+    def __init__(
+        self, invocation: Invocation, location: str | None, *, github: bool = False
+    ) -> None:
+        self._invocation, self._github = invocation, github
+        self._where = location if location is not None else invocation.config().history.store
+
+    @cached_property
+    def loaded(self) -> Attempt:
+        """The history; else why not, which is shown at once."""
+        # Imported here: it needs numpy, and most runs are guarded without past ones.
+        from ciguard.history.stores import load_or_explain  # noqa: PLC0415
+
+        invocation = self._invocation
+        found = load_or_explain(self._where, invocation.folder, invocation.environ, WITHOUT_HISTORY)
+        if found.problem and self._github and not found.is_new:
+            spelled = annotation("warning", found.problem, title="ciguard report")
+            console.workflow_command(spelled)
+        elif found.problem:
+            console.err(f"warning: {found.problem}")
+        return found
+
+    def at(self, where: str) -> History | None:
+        """The history of that place, which is another one where a proposal changes it."""
+        other = PastRuns(self._invocation, where, github=self._github)
+        return (self if where == self._where else other).loaded.history
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A verdict and what it was made of; `platform` is None where GitHub was not asked."""
+
+    plan: Plan
+    records: tuple[Record, ...]
+    platform: RunFacts | None
+    policy: EffectivePolicy
+    verdict: Verdict
+
+
+def evaluate(
+    invocation: Invocation,
+    options: RunOptions,
+    inputs: RunInputs,
+    jobs: tuple[NeededJob, ...] | None,
+    past: PastRuns,
+    *,
+    count: bool,
+) -> Evaluation:
+    """Judge a run by the policy that holds for it.
+
+    Args:
+        count: ask the past runs for the number of tests of the base, where the plan has none.
+
+    Raises:
+        InputError: there is no plan.
+    """
+    plan, arrived = inputs.plan, inputs.read_inputs
+    if isinstance(plan, InputError):
+        raise plan
+    if arrived.missing:
+        console.err(f"warning: {arrived.missing}")
+    imported = records_from_files(plan, arrived.results)
+    records = (*arrived.records, *imported.records)
+    # Jobs that are not ours are called as their owner likes: which is which shard is not known.
+    platform = query_jobs(plan, records, None if options.results else inputs.subject_run)
+    policy = effective_policy(
+        invocation, options.ignore_base_failures, past.at, location=options.history, count=count
+    )
+    verdict = prove(
+        plan,
+        records,
+        jobs,
+        configured=configured_suites(invocation.config()) if plan.policy.run_unplanned else None,
+        platform=platform,
+        policy=policy.policy,
+        extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
+    )
+    return Evaluation(plan, records, platform, policy, verdict)
+
+
+def write_annotations(
+    invocation: Invocation, plan: Plan, verdict: Verdict, more: Mapping[str, str]
+) -> None:
+    """Annotate the run, and set the outputs of the step: those of the verdict, and more."""
+    for one in annotations_of(verdict, plan.suites):
+        # The runner reads commands from both streams; stdout stays the answer.
+        console.workflow_command(
+            annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
+        )
+    local.append_output(invocation.environ, outputs({**outputs_of(verdict), **more}))

@@ -1,0 +1,60 @@
+"""Addresses on GitHub that a verdict or a comparison leads to. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from ciguard.model import repository_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.model import Result, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The pages of one run and its repository; each is "" where it is not known.
+
+    Attributes:
+        url: of the repository.
+        sha: the commit that was tested, whose lines are shown; None where it is not known.
+        jobs: by shard, the address of its job's page.
+        suites: of the plan, by name: where their files are in the repository.
+    """
+
+    url: str = ""
+    run_id: int | None = None
+    run_attempt: int | None = None
+    sha: str | None = None
+    jobs: Mapping[str, str] = field(default_factory=dict)
+    suites: Mapping[str, Suite] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """The run's page, with its summary and artifacts."""
+        return self.run_page(self.run_id, self.run_attempt)
+
+    def run_page(self, run_id: int | None, attempt: int | None = None) -> str:
+        """The page of any run of this repository."""
+        if run_id is None or not self.url:
+            return ""
+        tail = f"/attempts/{attempt}" if (attempt or 1) > 1 else ""
+        return f"{self.url}/actions/runs/{run_id}{tail}"
+
+    def job(self, shard: str) -> str:
+        """The page of a shard's job."""
+        return self.jobs.get(shard, "")
+
+    def line(self, result: Result) -> str:
+        """The page of the line where a test stands or fell, in the tested commit."""
+        file = repository_path(self.suites, result.suite, result.file)
+        if not self.url or not self.sha or not file:
+            return ""
+        anchor = f"#L{result.line}" if result.line else ""
+        return f"{self.url}/blob/{self.sha}/{quote(file, errors='replace')}{anchor}"
+
+
+NO_LINKS: Final = Links()
