@@ -30,7 +30,7 @@ PURE_OF_RUN = ("run.policy",)
 ADAPTED = (
     *("config", "suites_and_pools", "console", "github", "history", "invocation", "sources"),
     *("init.generated_files", "render", "template_loader", "git"),
-    *("compare.ancestry", "guard.effective_policy"),
+    *("compare.ancestry", "guard.policy"),
 )
 
 # By first folder or file below ciguard/, whose own folder is always allowed to itself; or by the
@@ -73,10 +73,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
     "compare.ancestry": ("compare.baseline_selection", "errors", "git.checkout"),
-    "guard.effective_policy": (
+    "guard.policy": (
         *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
         *("sources.base_files", "git.checkout", "history.file", "history.query"),
-        *("guard.policy", "guard.verdict"),
+        "guard.verdict",
     ),
     "guard.evaluation": (
         *("codec", "console", "errors", "github", "invocation", "model", "guard", "sources"),
@@ -107,7 +107,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.file_store", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs"}
-    | {"experiment.process", "guard.effective_policy", "guard.evaluation", "compare.ancestry"}
+    | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
     | {"init.generated_files"}
 )
 

@@ -355,7 +355,7 @@ def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
     if not (invocation.folder / QUARANTINE).is_file():
         return {}
     # Imported here: it reads the configuration of the base, with pydantic.
-    from ciguard.guard.effective_policy import quarantine_of  # noqa: PLC0415
+    from ciguard.guard.policy import quarantine_of  # noqa: PLC0415
 
     return quarantined(head, quarantine_of(invocation).entries)
 

@@ -228,23 +228,15 @@ def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """An ending, what shows it, and why it came to that, where that is more than the ending."""
-
-    ending: Ending
-    evidence: tuple[Evidence, ...] = ()
-    cause: Reason | None = None
-
-
 def _diagnosis(
     ending: Ending,
     *evidence: Evidence,
     kind: Kind | None = None,
     facts: Mapping[str, Any] | None = None,
-) -> Diagnosis:
+) -> LegEnd:
     """Its cause is of the kind, else the ending itself."""
-    return Diagnosis(ending, evidence, Reason(kind or cast("Kind", ending), facts or {}))
+    cause = Reason(kind or cast("Kind", ending), facts or {})
+    return LegEnd(ending, cause=cause, evidence=evidence)
 
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
@@ -253,8 +245,8 @@ def is_explained(facts: JobEvidence, record: Record | None) -> bool:
     return match is not None or diagnose(facts, record).ending not in ENDED_BY_REQUEST
 
 
-def diagnose(facts: JobEvidence, record: Record | None) -> Diagnosis:
-    """The ending of a leg that did not end by itself."""
+def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
+    """The ending of a leg that did not end by itself, its cause, and what shows it."""
     job = facts.job
     if job is None:
         return _diagnosis("never_started", kind="no_job", facts={"name": facts.name})
@@ -270,7 +262,7 @@ def diagnose(facts: JobEvidence, record: Record | None) -> Diagnosis:
     return _unknown(facts, job, seen)
 
 
-def _logged(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
+def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     witnesses = _corroborations(facts, job, record)
     found = first_match(facts.annotations or (), facts.log, corroborated=witnesses)
     if found is None:
@@ -304,7 +296,7 @@ def _corroborations(
     return found
 
 
-def _never_started(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
+def _never_started(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     if record is not None:
         return None
     if job.status not in WAITING and job.conclusion != "skipped":
@@ -313,7 +305,7 @@ def _never_started(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis
     return _diagnosis("never_started", kind="not_executed", facts=facts)
 
 
-def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
+def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     limit_s, wall_s = facts.limit_s or DEFAULT_LIMIT_S, job.wall_s
     if job.conclusion == "timed_out":
         return _diagnosis("timeout")
@@ -331,7 +323,7 @@ def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis
     return _diagnosis("cancelled")
 
 
-def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
+def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     failed = next((step for step in job.steps if step.conclusion == "failure"), None)
     if failed is None or record is not None or job.conclusion != "failure":
         return None
@@ -343,7 +335,7 @@ def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis 
     return _diagnosis("setup_failed", seen, kind="step_failed", facts={"step": failed.name})
 
 
-def _killed(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
+def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     """Exit codes of kills prove nothing alone: memory that ran out is the second witness."""
     code = exit_code(facts.annotations or (), facts.log)
     trend = memory_trend(record)
@@ -352,7 +344,7 @@ def _killed(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | 
     return _diagnosis("out_of_memory", code[1], trend)
 
 
-def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence) -> Diagnosis:
+def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence) -> LegEnd:
     """What there is, quoted; no ending is made of it."""
     code = exit_code(facts.annotations or (), facts.log)
     failed = [
@@ -369,7 +361,7 @@ def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence) -> Diagnosis:
         cause = Reason("job_succeeded")
     elif code is not None and code[0] not in (0, 1):
         cause = Reason("tests_exited", {"exit_code": code[0]})
-    return Diagnosis("unknown", (*seen, job_evidence), cause)
+    return LegEnd("unknown", cause=cause, evidence=(*seen, job_evidence))
 
 
 Consistency = Literal["agrees", "open", "contradicts", "unknown"]

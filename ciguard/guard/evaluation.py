@@ -12,13 +12,11 @@ from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
 from ciguard.github.workflow_commands import outputs
-from ciguard.guard.annotations import annotations_of, outputs_of
-from ciguard.guard.effective_policy import effective_policy
-from ciguard.guard.github_facts import query_jobs
-from ciguard.guard.job_checks import decode_needs
-from ciguard.guard.prove import prove
+from ciguard.guard.github_facts import decode_needs, query_jobs
+from ciguard.guard.json import annotations_of, outputs_of
+from ciguard.guard.policy import effective_policy
+from ciguard.guard.prove import check_unread_files, prove
 from ciguard.guard.result_files import records_from_files
-from ciguard.guard.run_checks import check_unread_files
 from ciguard.guard.wording import WITHOUT_HISTORY
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources
@@ -28,10 +26,8 @@ from ciguard.text import annotation
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ciguard.guard.effective_policy import EffectivePolicy
-    from ciguard.guard.github_facts import RunFacts
-    from ciguard.guard.job_checks import NeededJob
-    from ciguard.guard.verdict import Verdict
+    from ciguard.guard.github_facts import NeededJob, RunFacts
+    from ciguard.guard.verdict import EffectivePolicy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import Attempt
     from ciguard.invocation import Invocation

@@ -1,15 +1,30 @@
-"""A verdict for programs: schema 1 of `ciguard guard --format json`. Pure."""
+"""A verdict for programs: JSON (schema 1), step outputs, annotations beside the code. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.guard.wording import headline
+from ciguard.guard.failure_groups import summary_line
+from ciguard.guard.view import describe_result
+from ciguard.guard.wording import MAX_NAMED, finding_message, headline
+from ciguard.model import repository_path
+from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
-    from ciguard.guard.verdict import Excused, FailureGroup, Finding, Flaky, Leg, Reason, Verdict
-    from ciguard.model import Result, UnitKey
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.guard.verdict import (
+        Excused,
+        Failure,
+        FailureGroup,
+        Finding,
+        Flaky,
+        Leg,
+        Reason,
+        Verdict,
+    )
+    from ciguard.model import Result, Suite, UnitKey
 
 SCHEMA: Final = 1
 
@@ -116,4 +131,90 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "cause": _reason(finding.cause) if finding.cause is not None else None,
         "evidence": [{**_reason(one), "url": one.url or None} for one in finding.evidence],
         "culprits": [_key(key) for key in finding.culprits],
+    }
+
+
+SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
+_CHARS: Final = 400  # of what a test said; GitHub takes 64 KB, and nobody reads them in a margin
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A message at a place, or at none; `file` is relative to the repository's root."""
+
+    level: Literal["error", "warning"]
+    message: str
+    title: str = ""
+    file: str = ""
+    line: int | None = None
+
+
+def annotations_of(
+    verdict: Verdict, suites: Mapping[str, Suite], most: int = SHOWN
+) -> tuple[Annotation, ...]:
+    """At most so many errors, first what makes it incomplete, and at most as many warnings.
+
+    Where the failures are too many, one for each cause of them, the largest first.
+
+    Args:
+        suites: of the plan, by name.
+    """
+    errors = [_of_finding(one, "error") for one in verdict.findings if one.level != "warning"]
+    if len(errors) + len(verdict.failures) > most:
+        errors += [_of_cause(cause, suites) for cause in verdict.failure_groups]
+    else:
+        errors += [_of_failure(failure, suites) for failure in verdict.failures]
+    if len(errors) > most:
+        hidden = len(errors) - most + 1
+        errors[most - 1 :] = [Annotation("error", f"{hidden:,} more: see log")]
+    warnings = [_of_finding(one, "warning") for one in verdict.findings if one.level == "warning"]
+    return (*errors, *warnings[:most])
+
+
+def _of_finding(finding: Finding, level: Literal["error", "warning"]) -> Annotation:
+    text = "\n".join([one_line(finding_message(finding), 1000), *_name_units(finding.units)])
+    return Annotation(level, text, finding.kind.replace("_", " "))
+
+
+def _of_failure(failure: Failure, suites: Mapping[str, Suite]) -> Annotation:
+    result = failure.result
+    title = unit_name(result.key.unit_key, 120)
+    text = f"{describe_result(result, _CHARS)} (shard {one_line(failure.shard, 40)})"
+    return _at_place(result, text, title, suites)
+
+
+def _of_cause(cause: FailureGroup, suites: Mapping[str, Suite]) -> Annotation:
+    """At the first of its failures that knows a place."""
+    if len(cause.failures) == 1:
+        return _of_failure(cause.failures[0], suites)
+    placed = next((one for one in cause.failures if one.result.file), cause.failures[0]).result
+    units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
+    text = "\n".join([describe_result(placed, _CHARS), *_name_units(units)])
+    return _at_place(placed, text, summary_line(cause, 120), suites)
+
+
+def _at_place(result: Result, text: str, title: str, suites: Mapping[str, Suite]) -> Annotation:
+    file = repository_path(suites, result.suite, result.file)
+    return Annotation("error", text, title, file or "", result.line)
+
+
+def _name_units(keys: Sequence[UnitKey]) -> list[str]:
+    """The first few, and how many more."""
+    shown = [unit_name(key) for key in keys[:MAX_NAMED]]
+    more = len(keys) - len(shown)
+    return [*shown, f"and {more:,} more"] if more else shown
+
+
+def outputs_of(verdict: Verdict) -> dict[str, str]:
+    """The step's outputs by name."""
+    failed = {failure.result.key.unit_key for failure in verdict.failures}
+    return {
+        "verdict": verdict.state,
+        "complete": "false" if verdict.state == "incomplete" else "true",
+        "headline": headline(verdict),
+        "planned": str(verdict.planned),
+        "missing": str(verdict.planned - verdict.with_result),
+        "failed": str(len(failed)),
+        "quarantined": str(len(verdict.quarantined)),
+        "failing_on_base": str(len(verdict.failing_on_base)),
     }

@@ -1,114 +1,243 @@
-"""What a run is judged by beside its plan: thresholds, quarantine, what the base fails too. Pure.
+"""The policy that a run is judged by: a proposal by that of its base, all else by its own.
 
-In a pull request all of it is the base's: whoever is judged does not write the law.
+Where the base's cannot be read the strictest one holds, which no policy of the base could be harder
+than; what passes under it would have passed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.quarantine import entry_of
-from ciguard.guard.verdict import Excused, Finding, Reason
+from ciguard import config as configuration
+from ciguard.codec import quarantine as quarantine_codec
+from ciguard.codec.quarantine import Quarantine
+from ciguard.errors import CiguardError, InputError
+from ciguard.git.checkout import Checkout
+from ciguard.github.events import current_run
+from ciguard.guard.verdict import EffectivePolicy, Finding, GuardRules, Policy
+from ciguard.model import FAIL_CONDITIONS
+from ciguard.sources import local
+from ciguard.sources.base_files import files_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    from ciguard.codec.quarantine import Entry
-    from ciguard.guard.verdict import Failure
-    from ciguard.history.query import KnownFailure
-    from ciguard.model import CaseKey, Outcome, UnitKey
-    from ciguard.model.attempts import UnitResult
+    from ciguard.config import Config
+    from ciguard.github.events import ActionsRun
+    from ciguard.guard.verdict import PolicySource
+    from ciguard.history.file import History
+    from ciguard.history.query import BaseQuery, KnownFailure
+    from ciguard.invocation import Invocation
+    from ciguard.model import CaseKey
 
-
-PolicySource = Literal["checkout", "base", "strictest"]  # the last where the base's is unreadable
-
-
-@dataclass(frozen=True, slots=True)
-class GuardRules:
-    """`max_drop` is the share of the base's units that may be gone; deleting a few tests is daily
-    work. `min_units` are so few that somebody acknowledged it.
-    """
-
-    max_drop: float = 0.01
-    min_units: int | None = None
+NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
+STRICTEST: Final = GuardRules(max_drop=0.0)
+# What of the configuration could make a red run green: all of these sections; and of suites that
+# both have all but these keys, which say how long a test may take, and where.
+_POLICY_SECTIONS: Final = ("policy", "guard", "history")
+_HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """What holds for a run.
-
-    Attributes:
-        quarantine: entries that hold today.
-        base_failures: cases that fail on the base too, where those are ignored.
-        base_planned: units of the base and where that is known from, for a plan that does not say.
-        findings: what is wrong with the policy itself, or that the pull request changes it.
-    """
-
-    rules: GuardRules = GuardRules()
-    quarantine: tuple[Entry, ...] = ()
-    base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
-    base_planned: tuple[int, str] | None = None
-    findings: tuple[Finding, ...] = ()
+class _PolicyFiles:
+    config: Config
+    quarantine: Quarantine
+    commit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Excusals:
-    """Failures that count, and those that do not, each in the order in which they came."""
-
-    failures: tuple[Failure, ...]
-    quarantined: tuple[Excused, ...] = ()
-    failing_on_base: tuple[Excused, ...] = ()
-
-
-def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
-    """Tell failures apart. A unit without a result is none: nothing excuses that."""
-    counting, quarantined, ignored = [], [], []
-    for failure in failures:
-        key = failure.result.key
-        entry = entry_of(policy.quarantine, key.unit_key)
-        known = policy.base_failures.get(key)
-        if entry is not None:
-            until = entry.until.isoformat()
-            facts = {"reason": entry.reason, "issue": entry.issue, "until": until}
-            reason = Reason("quarantined", facts)
-            quarantined.append(Excused(failure.shard, failure.result, reason))
-        elif known is not None and _same_failure(known.outcome, failure.result.outcome):
-            reason = Reason(
-                "failing_on_base", {"branch": known.branch, "since_run": known.since_run}
-            )
-            ignored.append(Excused(failure.shard, failure.result, reason))
-        else:
-            counting.append(failure)
-    return Excusals(tuple(counting), tuple(quarantined), tuple(ignored))
-
-
-def _same_failure(before: Outcome, now: Outcome) -> bool:
-    """A test that died where it failed on the base is worse than there, and counts."""
-    return before == now or {before, now} == {"failed", "errored"}
-
-
-def stale_entries(
-    entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], planned: Iterable[UnitKey]
-) -> Iterator[Finding]:
-    """Entries whose tests passed, and those that mean nothing any more.
+def effective_policy(
+    invocation: Invocation,
+    ignore_base_failures: bool,
+    history: Callable[[str], History | None],
+    *,
+    location: str | None = None,
+    count: bool = False,
+) -> EffectivePolicy:
+    """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
     Args:
-        final: how units ended.
-        planned: planned units, with or without an end.
+        ignore_base_failures: the command line asks for it; the configuration may as well.
+        history: gives the past runs that lie at a place, where somebody asks for them.
+        location: where that is, as the command line says; None leaves it to the configuration, of a
+            proposal to that of its base.
+        count: also ask them for the units of the base, lest a plan that says nothing of them hides
+            how many are gone.
+
+    Raises:
+        UsageError: the folder's own configuration has mistakes.
     """
-    keys = sorted({*planned, *final}) if entries else ()
-    for entry in entries:
-        matching = [key for key in keys if entry.matches(key)]
-        if not matching:
-            yield Finding("warning", "quarantine_stale", facts={"entry": entry.name})
-        elif all(_passed(final.get(key)) for key in matching):
-            facts = {"entry": entry.name, "count": len(matching)}
-            yield Finding("warning", "quarantine_passed", facts=facts)
+    today = datetime.now(UTC).date()
+    run = current_run(invocation.environ)
+    own = _own(invocation, today)
+    found = [
+        Finding("failed", "quarantine", facts={"problem": one}) for one in own.quarantine.problems
+    ]
+    law = own
+    strict: EffectivePolicy | None = None
+    if run is not None and run.is_unmerged:
+        try:
+            law = _base(invocation, run, today)
+        except CiguardError as error:
+            strict = _strictest(error, found)
+    where = location if location is not None else law.config.history.store
+    edited = (
+        law is not own and run is not None and _changes_history_file(invocation, run, law, where)
+    )
+    past = (lambda _: None) if edited else history
+    base_planned = _base_planned(run, past(where)) if count and run is not None else None
+    if strict is not None:
+        return replace(strict, policy=replace(strict.policy, base_planned=base_planned))
+    if run is not None and law is not own:
+        found += _fixed_on_base(law, own)
+        changes = [*_changes(law, own), *([where] if edited else ())]
+        if changes:
+            event = "merge_group" if run.pull_request is None else "pull_request"
+            facts = {"event": event, "keys": changes}
+            found.append(Finding("warning", "policy_changed", facts=facts))
+    known: Mapping[CaseKey, KnownFailure] = {}
+    if ignore_base_failures or law.config.guard.ignore_base_failures:
+        known, findings = _base_failures(run, past(where))
+        found += findings
+    rules = GuardRules(law.config.guard.max_drop, law.config.guard.min_units)
+    policy = Policy(
+        rules=rules,
+        quarantine=law.quarantine.entries,
+        base_failures=known,
+        base_planned=base_planned,
+        findings=tuple(found),
+    )
+    source: PolicySource = "base" if law.commit else "checkout"
+    config = law.config
+    return EffectivePolicy(policy, config.policy.fail_on, source, law.commit, config.report.footer)
 
 
-def _passed(end: UnitResult | None) -> bool:
-    """Say that a unit passed at once. One that was skipped has shown nothing."""
-    if end is None or end.status != "good" or end.failures:
+def quarantine_of(invocation: Invocation) -> Quarantine:
+    """The quarantine that holds for the run around us; nothing where the base's cannot be read."""
+    today = datetime.now(UTC).date()
+    run = current_run(invocation.environ)
+    if run is None or not run.is_unmerged:
+        return _own_quarantine(invocation, today)
+    try:
+        return _base(invocation, run, today).quarantine
+    except CiguardError:
+        return Quarantine()
+
+
+def _strictest(error: CiguardError, findings: list[Finding]) -> EffectivePolicy:
+    """No quarantine, no failure ignored, no unit fewer; each finding of the comparison fails."""
+    facts = {"error": error.what, "advice": error.fix}
+    finding = Finding("warning", "policy_unread", facts=facts)
+    policy = Policy(STRICTEST, findings=(*findings, finding))
+    return EffectivePolicy(policy, FAIL_CONDITIONS, "strictest")
+
+
+def _own(invocation: Invocation, today: date) -> _PolicyFiles:
+    return _PolicyFiles(invocation.config(), _own_quarantine(invocation, today))
+
+
+def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:
+    path = invocation.folder / quarantine_codec.FILE
+    return _quarantine({path.name: local.read(path)} if path.is_file() else {}, today)
+
+
+def _base(invocation: Invocation, run: ActionsRun, today: date) -> _PolicyFiles:
+    """As the base commit has it.
+
+    Raises:
+        CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
+    """
+    repository = Checkout(invocation.folder, invocation.environ)
+    merged = repository.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
+    commit = merged or run.base_sha
+    if commit is None:
+        fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
+        raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
+    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
+    config = configuration.parse(texts, invocation.environ)
+    return _PolicyFiles(config, _quarantine(texts, today), commit)
+
+
+def _changes_history_file(
+    invocation: Invocation, run: ActionsRun, law: _PolicyFiles, where: str
+) -> bool:
+    """Say that a proposal changes the file of past runs itself: it would judge itself by it.
+
+    What is in no commit was brought by the workflow.
+    """
+    if where.startswith("branch:") or run.tested_sha is None:
         return False
-    return any(case.outcome == "passed" for case in end.cases)
+    repository = Checkout(invocation.folder, invocation.environ)
+    now = repository.tracked(run.tested_sha, where)
+    return bool(now) and now != repository.tracked(law.commit, where)
+
+
+def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
+    if quarantine_codec.FILE not in texts:
+        return Quarantine()
+    try:
+        return quarantine_codec.decode(texts[quarantine_codec.FILE], today)
+    except InputError as error:
+        return Quarantine(problems=(f"{error.where}: {error.what}",))
+
+
+def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
+    """What is wrong on the base alone: who mends it must be able to merge that."""
+    for what in base.quarantine.problems:
+        if what not in own.quarantine.problems:
+            yield Finding("warning", "quarantine", facts={"place": "base", "problem": what})
+
+
+def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
+    """Keys that differ between the base's law and what is proposed."""
+    before, now = base.quarantine, own.quarantine
+    if quarantine_codec.is_changed(before.entries, now.entries) or before.problems != now.problems:
+        yield quarantine_codec.FILE
+    for section in _POLICY_SECTIONS:
+        was, is_ = getattr(base.config, section), getattr(own.config, section)
+        for name in type(was).model_fields:
+            if getattr(was, name) != getattr(is_, name):
+                yield f"{section}.{name}"
+    for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
+        was, is_ = base.config.suite[suite], own.config.suite[suite]
+        for name, info in configuration.SuiteConfig.model_fields.items():
+            if name not in _HARMLESS_SUITE_KEYS and getattr(was, name) != getattr(is_, name):
+                key = info.alias or name
+                yield f"suite.{suite}.{key}" if suite else f"suite.{key}"
+
+
+# What reads a history imports numpy, which takes as long as to prove 20,000 units: on demand.
+def _base_query(run: ActionsRun | None) -> BaseQuery:
+    from ciguard.history.query import BaseQuery  # noqa: PLC0415
+
+    if run is None:
+        return BaseQuery()
+    subject_run = run.subject_run
+    return BaseQuery(
+        run.base_branch, run.subject_workflow or None, subject_run[0] if subject_run else None
+    )
+
+
+def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
+    if history is None:
+        return None
+    from ciguard.history.query import units_planned  # noqa: PLC0415
+
+    found = units_planned(history, _base_query(run))
+    return (found.planned, found.source) if found is not None else None
+
+
+def _base_failures(
+    run: ActionsRun | None, history: History | None
+) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
+    """What the base fails too, and why none is ignored where that is so."""
+    if run is not None and not run.is_subject_unmerged:
+        return {}, []  # on the base itself, its own failures count
+    if history is not None:
+        from ciguard.history.query import known_failures  # noqa: PLC0415
+
+        known, newest = known_failures(history, _base_query(run))
+        if newest is not None:
+            return known, []
+    return {}, [Finding("warning", "no_base_run")]

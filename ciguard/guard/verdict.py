@@ -1,4 +1,7 @@
-"""What a proof comes to: the values that `guard` prints and `report` renders. Pure."""
+"""What a proof takes and comes to, as `guard` prints and `report` renders it. Pure.
+
+In a pull request the policy is the base's: whoever is judged does not write the law.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from ciguard.model import ENDINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.model import Ending, Outcome, Result, UnitKey
+    from ciguard.codec.quarantine import Entry
+    from ciguard.history.query import KnownFailure
+    from ciguard.model import CaseKey, Ending, Outcome, Result, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
 Level = Literal["incomplete", "failed", "warning"]
@@ -255,3 +260,48 @@ class Verdict:
     def exit_code(self) -> ExitCode:
         """Incomplete outranks failed outranks passed."""
         return EXIT_CODE[self.state]
+
+
+PolicySource = Literal["checkout", "base", "strictest"]  # the last where the base's is unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """`max_drop` is the share of the base's units that may be gone; deleting a few tests is daily
+    work. `min_units` are so few that somebody acknowledged it.
+    """
+
+    max_drop: float = 0.01
+    min_units: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What holds for a run.
+
+    Attributes:
+        quarantine: entries that hold today.
+        base_failures: cases that fail on the base too, where those are ignored.
+        base_planned: units of the base and where that is known from, for a plan that does not say.
+        findings: what is wrong with the policy itself, or that the pull request changes it.
+    """
+
+    rules: GuardRules = GuardRules()
+    quarantine: tuple[Entry, ...] = ()
+    base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
+    base_planned: tuple[int, str] | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """What holds: the guard's policy, and which findings of the comparison fail the run.
+
+    `source` is where it is from, `commit` the base's; `footer` is its text at the end of a report.
+    """
+
+    policy: Policy = field(default_factory=Policy)
+    fail_on: tuple[str, ...] = ()
+    source: PolicySource = "checkout"
+    commit: str = ""
+    footer: str = ""

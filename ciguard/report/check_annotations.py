@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.github.check_runs import CheckAnnotation
-from ciguard.guard.annotations import annotations_of
+from ciguard.guard.json import annotations_of
 
 if TYPE_CHECKING:
     from ciguard.report.data import ReportData

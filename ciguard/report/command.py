@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
     from ciguard.github.events import ActionsRun
     from ciguard.guard.evaluation import Evaluation, RunOptions
-    from ciguard.guard.job_checks import NeededJob
+    from ciguard.guard.github_facts import NeededJob
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import Plan, Record

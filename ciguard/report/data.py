@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ciguard.compare.transitions import Excuse
-from ciguard.guard.effective_policy import EffectivePolicy
+from ciguard.guard.verdict import EffectivePolicy
 from ciguard.guard.wording import reason_text
 from ciguard.links import NO_LINKS, Links
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span
-    from ciguard.guard.policy import PolicySource
+    from ciguard.guard.verdict import PolicySource
     from ciguard.model import CaseKey
     from ciguard.render.markdown import SizeLimit
     from ciguard.report.data import ReportData

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
-from ciguard.guard.policy import Policy
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Policy
 from ciguard.guard.view import document
 from ciguard.model import (
     DefaultsLine,
@@ -36,7 +36,7 @@ from ciguard.render.plaintext import as_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ciguard.guard.job_checks import NeededJob
+    from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.verdict import Verdict
 
 MIB = 1024 * 1024

@@ -17,10 +17,10 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode, InputError
+from ciguard.guard.github_facts import NeededJob as Needed
 from ciguard.guard.github_facts import query_jobs
-from ciguard.guard.job_checks import NeededJob as Needed
-from ciguard.guard.policy import Policy
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,7 +15,7 @@ from history.git_servers import environment, git
 
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
-from ciguard.guard.effective_policy import EffectivePolicy, effective_policy
+from ciguard.guard.policy import effective_policy
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import empty
 from ciguard.invocation import Invocation
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
+    from ciguard.guard.verdict import EffectivePolicy
     from ciguard.history.file import History
 
 TODAY = datetime.now(UTC).date()

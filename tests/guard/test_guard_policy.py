@@ -14,11 +14,9 @@ from guard.fixtures import two_suites as suites_plan
 
 from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
-from ciguard.guard.annotations import outputs_of
-from ciguard.guard.job_checks import NeededJob
-from ciguard.guard.json import as_json
-from ciguard.guard.policy import GuardRules, Policy
-from ciguard.guard.verdict import Finding
+from ciguard.guard.github_facts import NeededJob
+from ciguard.guard.json import as_json, outputs_of
+from ciguard.guard.verdict import Finding, GuardRules, Policy
 from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
 from ciguard.history.query import KnownFailure
 from ciguard.model import (

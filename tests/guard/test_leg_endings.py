@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
 from ciguard.guard.diagnosis import CONCLUSIONS
-from ciguard.guard.job_checks import NeededJob as Needed
+from ciguard.guard.github_facts import NeededJob as Needed
 from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import Result
 from ciguard.render.plaintext import COLUMNS

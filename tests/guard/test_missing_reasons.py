@@ -8,8 +8,7 @@ import pytest
 from guard import damages
 from guard.fixtures import World, text_of
 
-from ciguard.guard.annotations import annotations_of
-from ciguard.guard.json import as_json
+from ciguard.guard.json import annotations_of, as_json
 from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
 from ciguard.model import (
     ENDINGS,

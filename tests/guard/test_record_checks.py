@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from guard.fixtures import passed
 
-from ciguard.guard.record_checks import contradictions
+from ciguard.guard.legs import contradictions
 from ciguard.guard.wording import reason_text
 from ciguard.model import (
     EndLine,

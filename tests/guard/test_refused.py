@@ -12,8 +12,7 @@ from guard.fixtures import World
 from ciguard.codec.record import reader
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
-from ciguard.guard.prove import prove
-from ciguard.guard.run_checks import check_unread_files
+from ciguard.guard.prove import check_unread_files, prove
 from ciguard.guard.wording import finding_message
 from ciguard.sources import local, record_tree
 from ciguard.sources.local import read_inputs

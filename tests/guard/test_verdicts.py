@@ -13,8 +13,7 @@ from guard.fixtures import World, two_suites
 
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
-from ciguard.guard.github_facts import RunFacts
-from ciguard.guard.job_checks import NeededJob
+from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Failure, Reason
 from ciguard.guard.view import document

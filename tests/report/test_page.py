@@ -13,8 +13,7 @@ from guard.fixtures import MIB, World, make_leg, make_plan
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.guard.effective_policy import EffectivePolicy
-from ciguard.guard.verdict import Leg
+from ciguard.guard.verdict import EffectivePolicy, Leg
 from ciguard.links import Links
 from ciguard.model import SampleLine
 from ciguard.render.markdown import SizeLimit, utf16_units

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from conftest import ADDOPTS
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.guard.record_checks import contradictions
+from ciguard.guard.legs import contradictions
 from ciguard.model import (
     InventorySummary,
     LegPolicy,
