@@ -50,15 +50,8 @@ class _Read(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-class _Key(_Read):
-    suite: str
-    variant: str
-    unit: str
-    case: str
-
-
 class _Row(_Read):
-    key: _Key
+    key: CaseKey
     measure: Literal["wall_s", "peak_delta_bytes"]
     p: float | None
     verdict: str
@@ -95,8 +88,7 @@ def read_confirmation(content: bytes, source: str) -> Confirmation:
     tiers: dict[tuple[CaseKey, str], Tier] = {}
     for row in found.rows:
         if row.p is not None:
-            key = CaseKey(**row.key.model_dump())
-            tiers[key, row.measure] = (
+            tiers[row.key, row.measure] = (
                 "confirmed" if row.verdict in REGRESSION_VERDICTS else "not confirmed"
             )
     why = "" if found.complete else one_line(found.failure or found.stopped_because, 200)

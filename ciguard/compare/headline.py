@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ciguard.compare.transitions import KINDS, WORSE_KINDS
+from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.compare.wording import (
     doubled_texts,
     incomplete_text,
+    kind_text,
     leak_text,
     lost_text,
     measure_text,
+    state_text,
     suite_speed_text,
     unjudged_text,
 )
@@ -20,22 +22,12 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ciguard.compare.comparison import Comparison, State
+    from ciguard.compare.comparison import Comparison
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.model import CaseKey, UnitKey
 
 # What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.
 Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
-
-STATE_TEXT: Final[dict[State, str]] = {
-    "incomplete": "INCOMPLETE",
-    "worse": "WORSE",
-    "mixed": "MIXED",
-    "better": "BETTER",
-    "suspect": "SUSPECT",
-    "same": "NO SIGNIFICANT DIFFERENCE",
-    "inconclusive": "INCONCLUSIVE",
-}
 
 HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
     *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "ignored"
@@ -94,7 +86,7 @@ def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
         ]
     text = "; ".join(text for _, text in parts)
     facts = frozenset(fact for fact, _ in parts if fact is not None)
-    return Headline(f"{STATE_TEXT[comparison.state]}: {text}", facts)
+    return Headline(f"{state_text(comparison.state)}: {text}", facts)
 
 
 def _missing(comparison: Comparison) -> Iterator[str]:
@@ -118,7 +110,7 @@ def _counts(comparison: Comparison) -> Iterator[str]:
             yield f"{count_of(number, 'job')} {word}"
     for kind in HEADLINE_KINDS:
         if number := len(comparison.of_kind(kind)):
-            yield f"{number:,} {KINDS[kind]}"
+            yield f"{number:,} {kind_text(kind)}"
 
 
 def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:

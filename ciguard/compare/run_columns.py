@@ -260,14 +260,13 @@ def _folder(record: Record) -> str:
     return "" if record.identity.plan_id else record.source
 
 
-@dataclass(frozen=True, slots=True)
-class _FinalResults:
-    results: dict[CaseKey, tuple[int, Result]]  # with the position of their leg
-    flaky: tuple[CaseKey, ...]
+def _final_results(
+    records: Sequence[Record],
+) -> tuple[dict[CaseKey, tuple[int, Result]], tuple[CaseKey, ...]]:
+    """The final result of each case with the position of its leg, and which cases are flaky.
 
-
-def _final_results(records: Sequence[Record]) -> _FinalResults:
-    """The final result of each case; of several legs the worst, and flaky only if that is good."""
+    Of several legs the worst counts, and a case is flaky only if that is good.
+    """
     results: dict[CaseKey, tuple[int, Result]] = {}
     failed_before: set[CaseKey] = set()
     for position, record in enumerate(records):
@@ -279,14 +278,14 @@ def _final_results(records: Sequence[Record]) -> _FinalResults:
             if known is None or severity(known[1]) < severity(result):
                 results[key] = position, result
     flaky = (key for key in failed_before if classify_result(results[key][1]) == "good")
-    return _FinalResults(results, tuple(sorted(flaky)))
+    return results, tuple(sorted(flaky))
 
 
 def _run(records: list[Record], name: str) -> Run:
     records.sort(key=lambda record: _leg(record).name)
-    finals = _final_results(records)
-    keys = sorted(finals.results, key="\0".join)  # as tuples would sort, in half the time
-    ordered = [finals.results[key] for key in keys]
+    results, flaky = _final_results(records)
+    keys = sorted(results, key="\0".join)  # as tuples would sort, in half the time
+    ordered = [results[key] for key in keys]
     header = next((record.header for record in records if record.header), ShardLine())
     attempts = [record.header.run_attempt or 0 for record in records if record.header]
     return Run(
@@ -305,7 +304,7 @@ def _run(records: list[Record], name: str) -> Run:
         event=header.event,
         workflow=header.workflow,
         at=min((at for record in records if (at := _at(record)) is not None), default=None),
-        flaky=finals.flaky,
+        flaky=flaky,
         messages={
             key: result.message
             for key, (_, result) in zip(keys, ordered, strict=True)

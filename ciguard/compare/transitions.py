@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 import numpy as np
 
@@ -39,6 +39,7 @@ _NEWLY: Final[dict[int, TransitionKind]] = {
 }
 
 
+# In the order in which a reader needs them.
 TransitionKind = Literal[
     "newly_out_of_memory",
     "newly_timed_out",
@@ -56,28 +57,7 @@ TransitionKind = Literal[
     "removed",
     "added",
 ]
-
-
-# In the order in which a reader needs them, with their words.
-KINDS: Final[dict[TransitionKind, str]] = {
-    "newly_out_of_memory": "newly out of memory",
-    "newly_timed_out": "newly timed out",
-    "newly_crashed": "newly crashed",
-    "newly_failing": "newly failing",
-    "failing_added": "failing, added",
-    "no_longer_run": "no longer run",
-    "newly_skipped": "newly skipped",
-    "failing_on_both": "failing on both",
-    "quarantined": "quarantined",
-    "ignored": "ignored",
-    "flaky": "flaky",
-    "fixed": "fixed",
-    "renamed": "renamed",
-    "removed": "removed",
-    "added": "added",
-}
-
-
+KINDS: Final[tuple[TransitionKind, ...]] = get_args(TransitionKind)
 WORSE_KINDS: Final[tuple[TransitionKind, ...]] = (
     "newly_out_of_memory",
     "newly_timed_out",
@@ -250,8 +230,7 @@ def transitions(
 
 
 def _in_order(found: Iterable[Transition]) -> tuple[Transition, ...]:
-    order = {kind: place for place, kind in enumerate(KINDS)}
-    return tuple(sorted(found, key=lambda one: (order[one.kind], one.key)))
+    return tuple(sorted(found, key=lambda one: (KINDS.index(one.kind), one.key)))
 
 
 def with_excuses(

@@ -6,6 +6,7 @@ and `Shown` what a document has above this one.
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isclose
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,6 @@ from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline
 from ciguard.compare.significance import MEASURE_NOUN
-from ciguard.compare.transitions import KINDS
 from ciguard.compare.wording import as_sentence, change_verdict
 from ciguard.document import (
     Bullets,
@@ -35,7 +35,6 @@ from ciguard.text import (
     count_of,
     distinct_lines,
     duration,
-    one_line,
     percent,
     size,
     whole_name,
@@ -75,9 +74,7 @@ TOTALS: Final[dict[TotalName, str]] = {
     "peak_bytes": "largest peak",
 }
 VISIBLE_SPEED: Final = 0.02  # a smaller correction is not seen in the numbers of a table
-MAX_NAMED: Final = 3  # lost tests by name in a text: they say less than their number
 MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
-MAX_CASES: Final = 10  # of a kind by name in a text
 MAX_UNCOUNTED: Final = 15  # changed tests in a table without their counts by kind
 
 
@@ -102,11 +99,7 @@ def summary(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Paragraph:
 def sections(
     comparison: Comparison, links: Links = NO_LINKS, shown: Shown = NOTHING_SHOWN
 ) -> tuple[Section, ...]:
-    """All that is below the headline, in order.
-
-    Names: runs, lost, jobs, leaks, transitions, memory, durations, metrics, compared_legs (folded,
-    in Markdown), both_runs (the same, elsewhere).
-    """
+    """All that is below the headline, in order."""
     said = headline(comparison, shown).facts
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
@@ -117,7 +110,7 @@ def sections(
         _measure(comparison, comparison.memory, said, links),
         _measure(comparison, comparison.durations, said, links),
         _metrics(comparison),
-        *_both_runs(comparison, said, links),
+        _both_runs(comparison, said, links),
     )
 
 
@@ -143,24 +136,11 @@ def _run(run: RunInfo, links: Links) -> Link:
 
 
 def _lost(lost: Sequence[LostUnits]) -> Section:
-    """All names where they can be folded; in a text the first ones."""
-    items, folds = [], []
+    folds = []
     for one in lost:
-        names = [Item(Code(whole_name(key))) for key in one.units]
-        more = len(names) - MAX_NAMED
-        children = (*names[:MAX_NAMED], *([Item(f"and {more:,} more")] if more > 0 else ()))
-        items.append(Item(words.lost_text(one), children))
-        folds.append(Details(words.lost_text(one), (Bullets(tuple(names), "test"),)))
-    return Section(
-        "lost",
-        (
-            Section("lost_names", (Bullets(tuple(items), "shard"),), formats=("text",)),
-            Section("lost_folds", tuple(folds), formats=("markdown", "html")),
-        ),
-        title="Lost tests",
-        size=(len(lost), "shard"),
-        drop=3,
-    )
+        names = tuple(Item(Code(whole_name(key))) for key in one.units)
+        folds.append(Details(words.lost_text(one), (Bullets(names, "test"),)))
+    return Section("lost", tuple(folds), "Lost tests", (len(lost), "shard"), drop=3)
 
 
 def _jobs(jobs: Sequence[JobChange]) -> Section:
@@ -192,51 +172,16 @@ def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:
 
 
 def _transitions(found: Sequence[Transition], links: Links) -> Section:
-    """A table; in a text a list by kind, as names are longer than a line is wide."""
-    by_kind = {kind: [one for one in found if one.kind == kind] for kind in KINDS}
-    lists = tuple(
-        Section(f"transitions_{kind}", (_list_of(ones),), f"{KINDS[kind]} ({len(ones):,})")
-        for kind, ones in by_kind.items()
-    )
-    counts = [f"{len(ones):,} {KINDS[kind]}" for kind, ones in by_kind.items() if ones]
-    columns = ("change", "test", "before", "after", "shard", "message")
-    table = Table(
-        tuple(map(Column, columns)),
-        tuple(_transition(one, links) for one in found),
-        "changed test",
-    )
+    counts = Counter(one.kind for one in found)
+    text = ", ".join(f"{number:,} {words.kind_text(kind)}" for kind, number in counts.items())
+    columns = ("test", "change", "before", "after", "shard", "message")
+    rows = tuple(_transition(one, links) for one in found)
     blocks = (
-        Paragraph(", ".join(counts) if len(found) > MAX_UNCOUNTED else ""),
-        table,
+        Paragraph(text if len(found) > MAX_UNCOUNTED else ""),
+        Table(tuple(map(Column, columns)), rows, "changed test"),
     )
-    return Section(
-        "transitions",
-        (
-            Section("transitions_by_kind", lists, formats=("text",)),
-            Section(
-                "transitions_table", blocks, "Tests that changed", formats=("markdown", "html")
-            ),
-        ),
-        size=(len(found), "changed test"),
-        drop=4,
-    )
-
-
-def _list_of(found: Sequence[Transition]) -> Bullets:
-    items = []
-    for one in found[:MAX_CASES]:
-        shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
-        states = f"{words.before_text(one)} -> {words.state_text(one.after)}"
-        children = [Item(f"{states}{shard}{words.failure_rate_text(one)}")]
-        for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
-            if other is not None:
-                children.append(Item((f"{relation} ", Code(case_name(other, 60)))))
-        if one.first_line:
-            children.append(Item(Code(one.first_line)))
-        items.append(Item(Code(case_name(one.key, 76), 76), tuple(children)))
-    if len(found) > MAX_CASES:
-        items.append(Item(f"and {len(found) - MAX_CASES:,} more"))
-    return Bullets(tuple(items), "test")
+    number = len(found), "changed test"
+    return Section("transitions", blocks, "Tests that changed", number, drop=4)
 
 
 def _transition(one: Transition, links: Links) -> Row:
@@ -245,10 +190,10 @@ def _transition(one: Transition, links: Links) -> Row:
         if other is not None:
             name = (*name, f", {relation} ", Code(case_name(other, 120)))
     return (
-        KINDS[one.kind],
         name,
+        words.kind_text(one.kind),
         words.before_text(one),
-        f"{words.state_text(one.after)}{words.failure_rate_text(one)}",
+        f"{words.case_text(one.after)}{words.failure_rate_text(one)}",
         Link(one.shard, links.job(one.shard)),
         Code(one.first_line) if one.first_line else "",
     )
@@ -334,32 +279,23 @@ def _metric(one: MetricChange) -> Row:
     return (Code(words.metric_title(one)), words.metric_text(one), Cell(change, one.ratio))
 
 
-def _both_runs(
-    comparison: Comparison, said: frozenset[Fact], links: Links
-) -> tuple[Section, Section]:
+def _both_runs(comparison: Comparison, said: frozenset[Fact], links: Links) -> Section:
     legs, baseline = comparison.legs, comparison.baseline
-    facts, table = _totals(comparison, said), _legs(comparison, links)
-    notes = tuple(Item(text) for text in _notes(comparison, said))
     unlisted = tuple(
         Item(f"{text} in the JSON and on the HTML page")
         for verdict in (comparison.memory, comparison.durations)
         if (text := words.unlisted_text(verdict))
     )
-    summary = f"{count_of(len(legs), 'shard')}, {count_of(len(baseline.runs), 'baseline run')}"
-    fold = Details(
-        summary, (_runs(comparison, links), facts, Bullets((*unlisted, *notes), "note"), table)
-    )
     blocks: tuple[Block, ...] = (
-        table,
-        facts,
-        Section("unlisted", (Bullets(unlisted, "note"),), formats=("text",)),
-        Bullets(notes, "note"),
+        Section("folded_runs", (_runs(comparison, links),), formats=("markdown",)),
+        _legs(comparison, links),
+        _totals(comparison, said),
+        Section("unlisted", (Bullets(unlisted, "note"),), formats=("text", "markdown")),
+        Bullets(tuple(Item(text) for text in _notes(comparison, said)), "note"),
     )
+    title = f"{count_of(len(legs), 'shard')}, {count_of(len(baseline.runs), 'baseline run')}"
     number = len(legs), "compared shard"
-    return (
-        Section("compared_legs", (fold,), size=number, drop=13, formats=("markdown",)),
-        Section("both_runs", blocks, "Both runs", number, formats=("text", "html")),
-    )
+    return Section("both_runs", blocks, title, number, drop=13, folded=True)
 
 
 def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Comparison,
         Note,
         NoteKind,
+        State,
         UnjudgedReason,
     )
     from ciguard.compare.job_changes import Cost
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.statistics import Tier
     from ciguard.compare.suite_speed import SuiteSpeed
-    from ciguard.compare.transitions import CaseState, Transition
+    from ciguard.compare.transitions import CaseState, Transition, TransitionKind
     from ciguard.model import Ending
 
 
@@ -90,6 +91,16 @@ NOTE_TEXT: Final[dict[NoteKind, str]] = {
 }
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
 MAX_NAMED: Final = 3  # shards in a phrase; the rest is counted
+
+
+def state_text(state: State) -> str:
+    """The verdict in capitals: "WORSE"."""
+    return "NO SIGNIFICANT DIFFERENCE" if state == "same" else state.upper()
+
+
+def kind_text(kind: TransitionKind) -> str:
+    """ "newly timed out", "failing, added"."""
+    return "failing, added" if kind == "failing_added" else kind.replace("_", " ")
 
 
 def incomplete_text(reason: IncompleteReason) -> str:
@@ -285,7 +296,7 @@ def lost_text(lost: LostUnits) -> str:
     return f"{tests} of the base without a result: lost with {shards}, or removed"
 
 
-def state_text(state: CaseState | None) -> str:
+def case_text(state: CaseState | None) -> str:
     """ "passed", "died (out of memory)", "absent"."""
     if state is None:
         return "absent"
@@ -298,7 +309,7 @@ def state_text(state: CaseState | None) -> str:
 def before_text(one: Transition) -> str:
     """How a test ended in the base; of a flaky one, what was before its last try."""
     if one.kind != "flaky":
-        return state_text(one.before)
+        return case_text(one.before)
     return f"{'added, ' if one.before is None else ''}failed in an earlier try"
 
 

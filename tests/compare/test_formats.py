@@ -68,7 +68,7 @@ def test_long_leg_names_are_shortened_uniquely() -> None:
     keys = [f"integration-tests-of-the-shop-on-net{n}-with-a-database" for n in (8, 9, 471)]
     run = run_of({key: [case(f"{key}::t")] for key in keys})
     lines = FORMATS["text"](compare_run(run, None, [run])).splitlines()
-    start = lines.index("Both runs:")
+    start = lines.index("3 shards, 1 baseline run:")
     assert len({line.split()[0] for line in lines[start + 2 : start + 5]}) == 3
 
 

@@ -8,7 +8,7 @@ from compare.compare_factories import case, run_of
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.renames import match_renames
-from ciguard.compare.wording import state_text
+from ciguard.compare.wording import case_text
 from ciguard.model import UnitKey
 
 PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
@@ -100,7 +100,7 @@ def test_renamed_test_is_compared_with_its_old_name(before: str, after: str, kin
     head = run_of({"01": [case("b.py::t", outcome=after)]}, run_id=2)
     (found,) = compare_run(head, None, [base]).transitions
     assert (found.kind, found.renamed_from) == (kind, base.keys[0])
-    assert (state_text(found.before), state_text(found.after)) == (before, after)
+    assert (case_text(found.before), case_text(found.after)) == (before, after)
 
 
 def test_renamed_test_is_not_lost() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.compare.transitions import transitions
-from ciguard.compare.wording import before_text, state_text
+from ciguard.compare.wording import before_text, case_text
 from ciguard.model import ENDINGS, OUTCOMES, Result, UnitKey
 
 PASSED = case("u")
@@ -125,7 +125,7 @@ def test_case_missing_from_a_unit_that_ran() -> None:
 
 def test_transition_has_both_outcomes_and_the_failure_message() -> None:
     (found,) = transitions(run_of({"01": [PASSED]}), run_of({"07": [TIMEOUT]}))
-    assert (state_text(found.before), state_text(found.after), found.shard) == (
+    assert (case_text(found.before), case_text(found.after), found.shard) == (
         "passed",
         "died (timeout)",
         "07",
