@@ -46,8 +46,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sources": (
         *("codec", "console", "errors", "github", "invocation", "model", "git.checkout", "text"),
     ),
-    "sources.local": ("errors", "model", "codec", "sources.record_tree"),
-    "sources.record_tree": ("errors", "codec", "model"),
+    "sources.local": ("errors", "model", "codec"),
     "sources.references": ("errors", "github.repository_ref"),
     "init.generated_files": (
         *(

@@ -240,7 +240,7 @@ def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check
         return
     # Imported here: httpx costs 0.2 s that a machine without a token need not pay.
     from ciguard.github.client import GitHub  # noqa: PLC0415
-    from ciguard.sources.subject_run import RETRY_POLICY  # noqa: PLC0415
+    from ciguard.sources.inputs import RETRY_POLICY  # noqa: PLC0415
 
     with GitHub(
         place.api_url, SecretStr(token), retry_policy=RETRY_POLICY, timeout_s=SECONDS

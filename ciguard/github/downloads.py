@@ -10,14 +10,11 @@ import asyncio
 import hashlib
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Final, NoReturn
+from typing import IO, Final, NoReturn
 
 import httpx
 
 from ciguard.github.api_errors import STORAGE, GitHubError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # 403: the address is too old.
 _RETRYABLE_STATUSES: Final = frozenset(
@@ -31,10 +28,9 @@ class DownloadInterrupted(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """What all downloads together may bring; `received` counts every piece."""
+    """What all downloads together may bring."""
 
     remaining_bytes: int
-    on_progress: Callable[[int], None] = lambda _: None
 
     def spend(self, size: int) -> None:
         """Count a piece.
@@ -46,7 +42,6 @@ class Budget:
         if self.remaining_bytes < 0:
             what = "more than all artifacts of a run together may have"
             raise GitHubError(what, where=STORAGE, status=int(HTTPStatus.OK))
-        self.on_progress(size)
 
 
 @dataclass(frozen=True, slots=True)

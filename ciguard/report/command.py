@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import Plan, Record
-    from ciguard.sources.subject_run import SubjectRun
+    from ciguard.sources.inputs import SubjectRun
 
 SUMMARY: Final = SizeLimit(
     1024 * 1024 - 4096, utf8_bytes

@@ -43,15 +43,6 @@ _ATTEMPT: Final = re.compile(r"-(\d{1,9})(?:-checkpoint-\d{1,9})?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a download is: archives, and bytes of them as they came."""
-
-    done: int
-    total: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class RunRecords:
     """What the legs of a run uploaded.
 
@@ -64,35 +55,33 @@ class RunRecords:
     artifacts: int = 0  # that were asked for
 
 
+@dataclass(frozen=True)
 class RunArtifacts:
     """A run's artifacts, listed once: a call per 100 of them, and one for each that is read.
 
-    Args:
+    Attributes:
         repository: `owner/name`.
         attempt: what was uploaded in later ones is left out; None for all. Of an earlier one all
             records come along, for legs that were not run again have no other.
     """
 
-    def __init__(
-        self, github: GitHub, repository: str, run_id: int, attempt: int | None = None
-    ) -> None:
-        self._github = github
-        self._repository = repository
-        self._run_id = run_id
-        self._attempt = attempt
+    github: GitHub
+    repository: str
+    run_id: int
+    attempt: int | None = None
 
     @cached_property
     def _all(self) -> tuple[Artifact, ...]:
-        found = RunClient(self._github, self._repository, self._run_id).artifacts()
+        found = RunClient(self.github, self.repository, self.run_id).artifacts()
         # A list that grows while it is read shows one twice.
         return tuple({one.id: one for one in found if self._is_of_attempt(one.name)}.values())
 
     def _is_of_attempt(self, name: str) -> bool:
         attempt = attempt_of(name)
-        return self._attempt is None or attempt is None or attempt <= self._attempt
+        return self.attempt is None or attempt is None or attempt <= self.attempt
 
-    def records(self, on_progress: Callable[[Progress], None] = lambda _: None) -> RunRecords:
-        """All records of the run; `on_progress` is told how far the download is.
+    def records(self) -> RunRecords:
+        """All records of the run.
 
         Raises:
             GitHubError: GitHub did not say which artifacts there are.
@@ -105,7 +94,7 @@ class RunArtifacts:
         # Two of one name may be two legs: what they hold must not seem to be of one folder.
         names = [one.name if twice[one.name] == 1 else f"{one.name}.{one.id}" for one in wanted]
         taking = _RecordCollector(names)
-        problems = self._fetch(wanted, names, taking.add_archive, on_progress)
+        problems = self._fetch(wanted, names, taking.add_archive)
         records = read_records(taking.files, taking.results)
         found = sorted([*problems, *taking.problems])
         return RunRecords(records, tuple(found), len(wanted))
@@ -118,7 +107,7 @@ class RunArtifacts:
             GitHubError: it cannot be had.
         """
         found = self._newest(PLAN)
-        where, fix = f"run {self._run_id}", "pass it by --plan FILE"
+        where, fix = f"run {self.run_id}", "pass it by --plan FILE"
         if len(found) != 1:
             names = ", ".join(sorted(one.name for one in found)[:3])
             what = (
@@ -136,7 +125,7 @@ class RunArtifacts:
             InputError: it is no archive that an honest upload makes.
             GitHubError: it cannot be had.
         """
-        found = self._newest(f"{CONFIRMATION}{self._run_id}-")
+        found = self._newest(f"{CONFIRMATION}{self.run_id}-")
         if not found:
             return None
         artifact = max(found, key=lambda one: one.id)
@@ -152,10 +141,10 @@ class RunArtifacts:
 
     def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
         """One file of an artifact."""
-        where = f"run {self._run_id}"
+        where = f"run {self.run_id}"
         try:
             found = download(
-                self._github, self._repository, artifact, limits, lambda one: one == file
+                self.github, self.repository, artifact, limits, lambda one: one == file
             )
         except GitHubError as error:
             raise GitHubError(f"{artifact.name}: {_why(error)}", where=where, fix=fix) from error
@@ -168,30 +157,19 @@ class RunArtifacts:
         artifacts: Sequence[Artifact],
         names: Sequence[str],
         on_archive: Callable[[int, IO[bytes]], None],
-        on_progress: Callable[[Progress], None],
     ) -> list[str]:
-        """Hand each archive to `take`; what cannot be had, and why."""
+        """Hand each archive to `on_archive`; what cannot be had, and why."""
         problems = [
             f"{name}: {EXPIRED}" for one, name in zip(artifacts, names, strict=True) if one.expired
         ]
         there = [position for position, one in enumerate(artifacts) if not one.expired]
-        progress = Progress(0, len(there), 0)
-
-        def count(size: int) -> None:
-            nonlocal progress
-            progress = replace(progress, bytes=progress.bytes + size)
-            on_progress(progress)
-
-        def taken(position: int, stream: IO[bytes]) -> None:
-            nonlocal progress
-            progress = replace(progress, done=progress.done + 1)
-            on_archive(there[position], stream)
-            on_progress(progress)
-
-        base = f"/repos/{self._repository}/actions/artifacts"
+        base = f"/repos/{self.repository}/actions/artifacts"
         paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in there]
-        lost = self._github.download_all(
-            paths, taken, max_bytes=MAX_ARCHIVE_BYTES, budget=Budget(MAX_BYTES, count)
+        lost = self.github.download_all(
+            paths,
+            lambda position, stream: on_archive(there[position], stream),
+            max_bytes=MAX_ARCHIVE_BYTES,
+            budget=Budget(MAX_BYTES),
         )
         for position, error in sorted(lost.items()):
             problems.append(f"{names[there[position]]}: {_why(error)}")

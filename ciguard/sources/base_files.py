@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
-
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import Checkout
 
@@ -30,30 +28,21 @@ def files_at(
     try:
         return Checkout(folder, environ).files_at(commit, names)
     except RemoteError as error:
-        token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+        # Imported here: pydantic and httpx cost 0.2 s that a checkout need not pay.
+        from ciguard.github.contents import files_at as contents_at  # noqa: PLC0415
+        from ciguard.sources.inputs import explaining_client, token_of  # noqa: PLC0415
+
+        token, prefix = token_of(environ), _prefix(folder, environ)
         if not token:
             raise
         try:
-            return _from_api(_prefix(folder, environ), token, run, commit, names)
+            with explaining_client(run.api_url, token) as github:
+                paths = [f"{prefix}{name}" for name in names]
+                found = contents_at(github, run.repository, commit, paths)
         except RemoteError as other:
             what = f"{error.what}; and by GitHub's API: {other.what}"
             raise RemoteError(what, where=error.where, fix=error.fix) from other
-
-
-def _from_api(
-    prefix: str, token: str, run: ActionsRun, commit: str, names: Sequence[str]
-) -> dict[str, bytes]:
-    # Imported here: httpx costs 0.2 s that a checkout need not pay.
-    from ciguard.github.client import GitHub  # noqa: PLC0415
-    from ciguard.github.contents import files_at as contents_at  # noqa: PLC0415
-    from ciguard.sources.subject_run import RETRY_POLICY, TIMEOUT_S  # noqa: PLC0415
-
-    with GitHub(
-        run.api_url, SecretStr(token), retry_policy=RETRY_POLICY, timeout_s=TIMEOUT_S
-    ) as github:
-        paths = [f"{prefix}{name}" for name in names]
-        found = contents_at(github, run.repository, commit, paths)
-    return {path.removeprefix(prefix): content for path, content in found.items()}
+        return {path.removeprefix(prefix): content for path, content in found.items()}
 
 
 def _prefix(folder: Path, environ: Mapping[str, str]) -> str:

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard import console
+from pydantic import SecretStr
+
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
+from ciguard.github.events import current_run
 from ciguard.github.repository_ref import resolve_repository
+from ciguard.github.retry import RetryPolicy
+from ciguard.model.jobs import is_github_actions
 from ciguard.sources import local
 from ciguard.sources.local import ReadInputs
 from ciguard.sources.references import RunId, parse
-from ciguard.sources.subject_run import open_named_run, open_subject_run
-from ciguard.text import duration, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping
 
+    from ciguard.github.client import GitHub
+    from ciguard.github.repository_ref import RepositoryRef
+    from ciguard.github.run_client import RunClient
     from ciguard.invocation import Invocation
     from ciguard.model import Plan
-    from ciguard.sources.artifacts import Progress, RunArtifacts
-    from ciguard.sources.subject_run import SubjectRun
+    from ciguard.sources.artifacts import RunArtifacts
 
 RUN_HELP: Final = "Run on GitHub (123456 or 123456/2) whose plan and records are downloaded."
-EVERY_S: Final = 10.0  # a line
+# What these calls tell only explains: a job that is billed does not wait for it as for a comment.
+RETRY_POLICY: Final = RetryPolicy(attempts=3, total_s=120.0)
+TIMEOUT_S: Final = 15.0
 NO_PLAN: Final = (
     "neither --plan nor --run is given: without the plan, missing tests cannot be known"
 )
@@ -46,6 +51,25 @@ class Sources:
     results: tuple[str, ...] = ()
     run: str | None = None
     repo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRun:
+    """The run that is judged: one that is named, else the one around us, or the one that a
+    `workflow_run` event tells of.
+
+    `source` is None where there is no token to ask it with.
+
+    `head_shas` are the commits that the event tells it is of; none where it tells nothing.
+    `page` is the address of its repository, of a run that is named.
+    """
+
+    run_id: int
+    run_attempt: int | None
+    source: RunClient | None
+    artifacts: RunArtifacts | None = None  # of one that is named
+    head_shas: frozenset[str] = frozenset()
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +135,7 @@ def _from_run(
         plan = error
     if isinstance(plan, InputError):
         return RunInputs(plan, ReadInputs(), subject_run)
-    with progress_display() as on_progress:
-        found = artifacts.records(on_progress)
+    found = artifacts.records()
     missing = (
         "" if found.artifacts else f"run {subject_run.run_id} has no records among its artifacts"
     )
@@ -128,25 +151,70 @@ def _plan(invocation: Invocation, path: str) -> Plan | InputError:
         return error
 
 
+def token_of(environ: Mapping[str, str]) -> str:
+    """The token for GitHub; "" where there is none."""
+    return environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+
+
+def explaining_client(api_url: str, token: str) -> GitHub:
+    """A client for calls whose answers explain and decide nothing; whoever takes it closes it.
+
+    Raises:
+        UsageError: the token or the API's address cannot be meant.
+    """
+    # Here and below: httpx costs 0.2 s that a laptop need not pay.
+    from ciguard.github.client import GitHub  # noqa: PLC0415
+
+    return GitHub(api_url, SecretStr(token), retry_policy=RETRY_POLICY, timeout_s=TIMEOUT_S)
+
+
 @contextlib.contextmanager
-def progress_display() -> Iterator[Callable[[Progress], None]]:
-    """Tell of a download: a line now and then, and one at the end."""
-    started = time.monotonic()
-    last: list[Progress] = []
-    printed_at = started
+def open_subject_run(environ: Mapping[str, str]) -> Iterator[SubjectRun | None]:
+    """Open a client for the run; None outside of a run of GitHub Actions.
 
-    def on_progress(progress: Progress) -> None:
-        nonlocal printed_at
-        last[:] = [progress]
-        if time.monotonic() - printed_at >= EVERY_S:
-            printed_at = time.monotonic()
-            console.err(f"downloading records: {_progress_text(progress)}")
+    Raises:
+        InputError: variables or payload are malformed.
+        UsageError: the token or the API's address cannot be meant.
+    """
+    run = current_run(environ)
+    if run is None or run.run_id is None or not is_github_actions(environ):
+        yield None
+        return
+    attempt = run.triggering.run_attempt if run.is_triggered else run.run_attempt
+    # A leg says the pull request's own commit where the event has one, else GITHUB_SHA.
+    shas = (run.triggering.head_sha,) if run.is_triggered else (run.head_sha, run.tested_sha)
+    head_shas = frozenset(filter(None, shas))
+    subject_run = SubjectRun(run.triggering.id or run.run_id, attempt, None, head_shas=head_shas)
+    token = token_of(environ)
+    if not token:
+        yield subject_run
+        return
+    from ciguard.github.run_client import RunClient  # noqa: PLC0415
 
-    yield on_progress
-    if last:
-        took = duration(time.monotonic() - started)
-        console.err(f"downloaded records: {_progress_text(last[0])} in {took}")
+    with explaining_client(run.api_url, token) as github:
+        source = RunClient(github, run.repository, subject_run.run_id)
+        yield replace(subject_run, source=source)
 
 
-def _progress_text(progress: Progress) -> str:
-    return f"{progress.done} of {progress.total}, {size(progress.bytes)}"
+@contextlib.contextmanager
+def open_named_run(
+    environ: Mapping[str, str], repository_ref: RepositoryRef, run_id: int, attempt: int | None
+) -> Iterator[SubjectRun]:
+    """Open a client for a run that somebody named, whose artifacts are to be had as well.
+
+    Raises:
+        UsageError: there is no token, or it or the API's address cannot be meant.
+    """
+    from ciguard.github.run_client import RunClient  # noqa: PLC0415
+    from ciguard.sources.artifacts import RunArtifacts  # noqa: PLC0415
+
+    token, repository = token_of(environ), repository_ref.repository
+    if not token:
+        what = "artifacts are given to nobody without a token"
+        fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
+        raise UsageError(what, where=f"run {run_id} of {repository}", fix=fix)
+    with explaining_client(repository_ref.api_url, token) as github:
+        source = RunClient(github, repository, run_id, attempt)
+        artifacts = RunArtifacts(github, repository, run_id, attempt)
+        page = f"{repository_ref.server_url}/{repository}"
+        yield SubjectRun(run_id, attempt, source, artifacts=artifacts, page=page)

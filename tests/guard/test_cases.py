@@ -27,7 +27,7 @@ from ciguard.guard.verdict import Finding, Reason
 from ciguard.guard.wording import finding_fix, finding_message, reason_text
 from ciguard.invocation import Invocation
 from ciguard.model import ENDINGS, EndLine, UnitKey
-from ciguard.sources import subject_run
+from ciguard.sources import inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +51,8 @@ def server() -> Iterator[FakeGitHub]:
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What GitHub keeps one waiting for is tested elsewhere."""
-    monkeypatch.setattr(
-        subject_run, "RETRY_POLICY", RetryPolicy(attempts=2, total_s=1.0, first_s=0.01)
-    )
-    monkeypatch.setattr(subject_run, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(inputs, "RETRY_POLICY", RetryPolicy(attempts=2, total_s=1.0, first_s=0.01))
+    monkeypatch.setattr(inputs, "TIMEOUT_S", 0.5)
 
 
 def jobs_of(world: World, case: Case) -> list[Job]:

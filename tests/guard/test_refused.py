@@ -14,9 +14,8 @@ from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
 from ciguard.guard.prove import check_unread_files, prove
 from ciguard.guard.wording import finding_message
-from ciguard.sources import local, record_tree
-from ciguard.sources.local import read_inputs
-from ciguard.sources.record_tree import read_tree
+from ciguard.sources import local
+from ciguard.sources.local import read_inputs, read_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,7 +173,7 @@ def test_each_record_size_limit_is_enforced(
     output: str,
 ) -> None:
     (tmp_path / "records" / "big.jsonl").write_bytes((b" " * 1023 + b"\n") * (1 << 11))
-    monkeypatch.setattr(record_tree, *limit)
+    monkeypatch.setattr(local, *limit)
     _, problems = read_tree(tmp_path / "records")
     assert problems == (output,)
     assert prove_folder(tmp_path, world).exit_code == 13

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.model.jobs import is_github_actions
-from ciguard.sources.subject_run import open_subject_run
+from ciguard.sources.inputs import open_subject_run
 
 RUN = {"GITHUB_REPOSITORY": "octo-org/shop", "GITHUB_RUN_ID": "7", "GITHUB_SHA": "a" * 40}
 

@@ -21,7 +21,7 @@ from ciguard.github.client import GitHub
 from ciguard.github.retry import RetryPolicy
 from ciguard.model import EndLine, Result, ShardLine
 from ciguard.sources import artifacts
-from ciguard.sources.artifacts import Progress, RunArtifacts, attempt_of
+from ciguard.sources.artifacts import RunArtifacts, attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -279,17 +279,6 @@ def test_total_archive_size_is_limited(
     add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)))
     (problem,) = read(github).problems
     assert "more than all artifacts of a run together" in problem
-
-
-def test_progress_ends_at_the_total(server: FakeGitHub, github: GitHub) -> None:
-    sizes = []
-    for shard in ("01", "02", "03"):
-        number = add_artifact(server, name_of(shard), record(shard, padding=MIB))
-        sizes.append(len(server.archives[number]))
-    received: list[Progress] = []
-    RunArtifacts(github, REPOSITORY, 7).records(received.append)
-    assert received[-1] == Progress(3, 3, sum(sizes))
-    assert [one.bytes for one in received] == sorted(one.bytes for one in received)
 
 
 def plan_file(plan: Plan) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.sources.subject_run import open_subject_run
+from ciguard.sources.inputs import open_subject_run
 
 if TYPE_CHECKING:
     from pathlib import Path
