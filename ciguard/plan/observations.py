@@ -137,9 +137,9 @@ def map_keys(history: History, inventory: Inventory) -> KeyMapping:
         is_alone[single[single >= 0]] = False
         places = np.flatnonzero(is_alone).tolist()
     units = [inventory.units[place] for place in places]
-    joined = match_units([history.keys[key] for key in unmatched], history.external_names, units)
+    targets = match_units([history.keys[key] for key in unmatched], history.external_names, units)
     totals = {}
-    for key, target in zip(unmatched, joined.targets, strict=True):
+    for key, target in zip(unmatched, targets, strict=True):
         if len(target) == 1:
             single[key] = places[target[0]]
         elif target:

@@ -150,7 +150,7 @@ def _match_units(
         key: ExternalName(case.classname, case.name, case.file)
         for key, case in zip(keys, cases, strict=True)
     }
-    targets = match_units(keys, spellings, inventory).targets
+    targets = match_units(keys, spellings, inventory)
     return [inventory[target[0]].unit if len(target) == 1 else None for target in targets]
 
 

@@ -25,10 +25,11 @@ MAX_UNPACKED_BYTES: Final = 1 << 30
 # What a truncated or damaged gzip stream raises while it is read.
 GZIP_ERRORS: Final = (gzip.BadGzipFile, EOFError, zlib.error)
 
-# What may stand before the first element: how it begins and how it ends.
-_BEFORE_ROOT: Final = ((b"<?", b"?>"), (b"<!--", b"-->"), (b"<!DOCTYPE", b">"))
-_NAME: Final = re.compile(rb"<([^\s/<>!?]{1,80})")
-_KNOWN_ROOT: Final = re.compile(rb"<(testsuites?|TestRun)[\s/>]")
+# What may stand before the first element: declarations, comments, a document type.
+_BEFORE_ROOT: Final = re.compile(
+    rb"\s*(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\])?[^>]*>)", re.DOTALL
+)
+_ROOT: Final = re.compile(rb"\s*<([^\s/<>!?]{1,80})")
 
 
 class ResultFormat(Protocol):
@@ -124,16 +125,10 @@ def read_limited(stream: IO[bytes], source: str, largest_bytes: int) -> bytes:
 
 def xml_root(head: bytes) -> str:
     """The first element of XML that begins so, "" where there is none; UTF-16 as well."""
-    text = head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
-    while before := next((pair for pair in _BEFORE_ROOT if text.startswith(pair[0])), None):
-        if before[0] == b"<!DOCTYPE" and 0 < text.find(b"[") < text.find(b">"):
-            before = (before[0], b"]>")
-        _, found, text = text.partition(before[1])
-        if not found:  # a comment that is longer than the head: its reader will say
-            later = _KNOWN_ROOT.search(head.replace(b"\0", b""))
-            return later[1].decode() if later else ""
-        text = text.lstrip()
-    root = _NAME.match(text)
+    text = head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe")
+    while before := _BEFORE_ROOT.match(text):
+        text = text[before.end() :]
+    root = _ROOT.match(text)
     return root[1].decode("utf-8", "replace") if root else ""
 
 

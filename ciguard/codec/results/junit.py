@@ -9,6 +9,7 @@ Pure.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.results.base import truncate_message, xml_root
@@ -227,8 +228,8 @@ class _Reading(XmlReader):
         )
         if self.tries:
             result.try_number = len(self.tries) + 1
-            self.add_tries(result)
         result.__class__ = Result
+        self.add_tries(result)
         self.found_results.append(result)
 
     def outcome_from_attributes(self, case: dict[str, str]) -> Outcome:
@@ -247,18 +248,8 @@ class _Reading(XmlReader):
         """Tries before one that went right are results; of a case that stayed bad one is enough."""
         if final.outcome not in BAD_OUTCOMES:
             for number, (outcome, ending, message) in enumerate(self.tries, 1):
-                one = Result(
-                    final.unit,
-                    outcome,
-                    ending=ending,
-                    message=message,
-                    try_number=number,
-                    classname=final.classname,
-                    name=final.name,
-                    file=final.file,
-                    line=final.line,
-                )
-                self.found_results.append(one)
+                words = {"outcome": outcome, "ending": ending, "message": message}
+                self.found_results.append(replace(final, **words, try_number=number, wall_s=None))
         self.tries = []
 
     def check_counters(self, suite: _Suite) -> None:

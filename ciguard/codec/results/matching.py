@@ -25,26 +25,6 @@ _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _NormalizedKey = tuple[str, str, str]  # suite, variant, normalised text
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """Where each entry belongs: positions in the inventory, () where nowhere.
-
-    Where `targets[i]` are several, entry i is the total of them all.
-    """
-
-    targets: tuple[tuple[int, ...], ...]
-
-    @property
-    def matched(self) -> int:
-        """Entries that belong somewhere."""
-        return sum(1 for target in self.targets if target)
-
-    @property
-    def share(self) -> float:
-        """Entries that belong somewhere, of all; 1 where there are none."""
-        return self.matched / len(self.targets) if self.targets else 1.0
-
-
 def _to_dotted(path: str) -> str:
     """A file's path as a module: without extension, dots for separators."""
     plain = path.replace("\\", "/").removeprefix("./")
@@ -113,7 +93,7 @@ def match_units(
     keys: Sequence[CaseKey],
     spellings: Mapping[CaseKey, ExternalName],
     units: Sequence[InventoryUnit],
-) -> Matches:
+) -> list[tuple[int, ...]]:
     """Find the inventory's units for a history's keys.
 
     A unit that has an entry of its own is still part of its file's total: whoever
@@ -123,12 +103,13 @@ def match_units(
         keys: of the history (or of one foreign file).
         spellings: how other programs spell some of them.
         units: the inventory.
+
+    Returns:
+        For each key its positions in the inventory: none where it belongs nowhere, several where it
+        is the total of them all.
     """
     index = _index(units)
     nothing = ExternalName()
-    return Matches(
-        tuple(
-            index.find(key.suite, key.variant, key.unit, spellings.get(key, nothing))
-            for key in keys
-        )
-    )
+    return [
+        index.find(key.suite, key.variant, key.unit, spellings.get(key, nothing)) for key in keys
+    ]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec import archive
-from ciguard.codec.results.base import GZIP, gunzip, peek, xml_root
+from ciguard.codec.results.base import gunzip, peek, xml_root
 from ciguard.codec.results.formats import FORMATS
 from ciguard.errors import InputError, UsageError
 
@@ -26,21 +26,6 @@ HELP: Final = (
 )
 NAMES: Final = ("shard", "suite", "variant")
 _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
-# In an archive: names of what may well be empty, or begin like XML, and never was a result file.
-_NON_RESULT_SUFFIXES: Final = (
-    ".log",
-    ".txt",
-    ".out",
-    ".err",
-    ".md",
-    ".html",
-    ".htm",
-    ".svg",
-    ".json",
-    ".py",
-)
-_MISSPELLED: Final = re.compile(r"(?:.*:)?test(?:suites?|case|run)", re.IGNORECASE)
-_BYTE_ORDER_MARKS: Final = b"\xef\xbb\xbf\xff\xfe \t\r\n"  # of an encoding, and blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +107,8 @@ def _of_part(part: str, used_names: set[str]) -> str:
 def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
     """The files in a zip archive that are results, by `path/member`; any other file as it is.
 
-    What is clearly something else is passed over, for jobs upload logs and pictures as well. What
-    may have been a result file and cannot be read as one is given: nobody knows what it would have
-    said.
+    Jobs upload logs and pictures as well: these are passed over. What is named like a result file
+    and cannot be read as one is given: nobody knows what it would have said.
 
     Raises:
         InputError: it is refused (see `archive`), or has no results in it.
@@ -142,24 +126,13 @@ def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _may_be_of_results(name: str, content: bytes) -> bool:
-    """By what it holds; where that does not say it (empty, cut, damaged), by its name as well."""
+    """By what it holds; where that does not say it (empty, cut, damaged), by its name."""
     try:
         head = peek(gunzip(io.BytesIO(content)), "")
     except InputError:
         return True  # of a gzip that is damaged nobody knows what is in it
     if any(one.sniff(head) for one in FORMATS.values()):
         return True
-    named = name.lower()
-    if named.endswith(".gz"):
-        if not content.startswith(GZIP):
-            return True
-        named = named[: -len(".gz")]
-    if not head.strip():
-        return not named.endswith(_NON_RESULT_SUFFIXES)
-    root = xml_root(head)
-    if root:  # of coverage, of a page: something else, unless its name is cut or only misspelled
-        is_cut = head.replace(b"\0", b"").endswith(f"<{root}".encode())
-        return is_cut or named.endswith(".trx") or _MISSPELLED.fullmatch(root) is not None
-    begins = head.replace(b"\0", b"").lstrip(_BYTE_ORDER_MARKS)
-    is_xml = begins.startswith(b"<?xml" if named.endswith(_NON_RESULT_SUFFIXES) else b"<")
-    return is_xml or named.endswith((".trx", ".xml"))
+    named = name.lower().removesuffix(".gz")
+    # XML with another root is of coverage, or a page.
+    return named.endswith(".trx") or (named.endswith(".xml") and not xml_root(head))

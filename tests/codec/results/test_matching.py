@@ -4,7 +4,7 @@ import pytest
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import ExternalName
-from ciguard.codec.results.matching import Matches, match_units
+from ciguard.codec.results.matching import match_units
 from ciguard.model import CaseKey
 
 UNITS = [
@@ -20,7 +20,7 @@ UNITS = [
 def found(unit: str, spelling: ExternalName | None = None, suite_key: str = "/") -> tuple[int, ...]:
     suite, _, variant = suite_key.partition("/")
     key = CaseKey(suite, variant, unit, unit)
-    (target,) = match_units([key], {key: spelling} if spelling else {}, UNITS).targets
+    (target,) = match_units([key], {key: spelling} if spelling else {}, UNITS)
     return target
 
 
@@ -52,10 +52,4 @@ def test_entry_matches_the_expected_unit(
 def test_ambiguous_match_is_no_match() -> None:
     twins = [InventoryUnit("a/b.py::t"), InventoryUnit("a/b.rb::t")]
     key = CaseKey("", "", "a.b::t", "a.b::t")
-    assert match_units([key], {key: ExternalName("a.b", "t")}, twins).targets == ((),)
-
-
-def test_share_of_matched_entries() -> None:
-    joined = Matches(((0,), (), (1, 2), (0,)))
-    assert joined.share == 0.75
-    assert Matches(()).share == 1.0
+    assert match_units([key], {key: ExternalName("a.b", "t")}, twins) == [()]

@@ -69,7 +69,6 @@ def test_entities_and_document_types_are_refused(attack: bytes) -> None:
         (b"\xef\xbb\xbf <?xml version='1.0'?>\n<!-- <testsuite> -->\n<TestRun id='1'>", "TestRun"),
         (b'<!DOCTYPE a [<!ENTITY b "c">]>\n<a/>', "a"),
         (b"<!-- " + b"long " * 2000, ""),
-        (b"<!-- " + b"long " * 20 + b"<testsuite>", "testsuite"),
         (b"<!---->" * 500, ""),
         (b'{"a": 1}', ""),
         ("<TestRun/>".encode("utf-16"), "TestRun"),
