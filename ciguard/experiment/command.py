@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import signal
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,11 +17,10 @@ from ciguard.sources import local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ciguard.document import Block
-    from ciguard.experiment.commit_test import CommitResult
-    from ciguard.experiment.measurement import Measurement
-    from ciguard.experiment.process import LegRun, LegRunner
+    from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.result import Experiment
     from ciguard.experiment.schedule import Design, Side, Step
     from ciguard.invocation import Invocation
@@ -112,17 +110,15 @@ def command(
     from ciguard.experiment.json import as_json, commits_as_json  # noqa: PLC0415
     from ciguard.experiment.schedule import Design  # noqa: PLC0415
 
-    found: Experiment | CommitResult
     if of_commits:
-        request = commits.CommitTestRequest(
-            base or "",
-            head or "",
+        found = commits.confirm(
+            invocation,
+            {"a": base or "", "b": head or ""},
             units or "",
             comparison,
             Design(runs or RUNS_OF_COMMITS, warmup),
-            parse_seconds(budget or BUDGET_OF_COMMITS),
+            budget_s=parse_seconds(budget or BUDGET_OF_COMMITS),
         )
-        found = commits.confirm(invocation, request)
         blocks, content = view.commit_document(found), commits_as_json(found)
     else:
         most = runs or (RUNS_IN_BUDGET if budget else RUNS)
@@ -219,7 +215,16 @@ def substitute(text: str, condition: Mapping[str, str]) -> str:
 def _run_experiment(
     invocation: Invocation, design: Design, commands: Mapping[Side, str], budget_s: float
 ) -> Experiment:
-    from ciguard.experiment import process, result  # noqa: PLC0415
+    from ciguard.experiment import process, result, view  # noqa: PLC0415
+
+    def measure(step: Step) -> Measurement:
+        condition = design.conditions[step.condition]
+        shell = ("sh", "-c", substitute(commands[step.side], condition))
+        environ = {**invocation.environ, **condition}
+        found = legs.run(step, ("--", *shell), invocation.folder, environ, _read)
+        name = view.step_text(step, design, view.COMMANDS)
+        console.err(f"{name}: {view.measurement_text(found)}")
+        return found
 
     done: list[Measurement] = []
     began_s = process.now_s()
@@ -228,8 +233,7 @@ def _run_experiment(
     try:
         with process.SignalGuard() as stopping, stopping.private_folder() as folder:
             legs = process.LegRunner(stopping, folder, began_s + budget_s)
-            bench = _CommandRunner(invocation, design, commands, legs)
-            why = result.run_design(design, done, bench.measure, legs.remaining_s)
+            why = result.run_design(design, done, measure, legs.remaining_s)
     except process.Interrupted as error:
         stopped_by = error.number
     return result.conclude(
@@ -242,43 +246,15 @@ def _run_experiment(
     )
 
 
-@dataclass
-class _CommandRunner:
-    """Where commands are measured, one after the other."""
-
-    invocation: Invocation
-    design: Design
-    commands: Mapping[Side, str]
-    legs: LegRunner
-
-    def measure(self, step: Step) -> Measurement:
-        """One run: a leg of its own."""
-        from ciguard.experiment import view  # noqa: PLC0415
-
-        condition = self.design.conditions[step.condition]
-        shell = ("sh", "-c", substitute(self.commands[step.side], condition))
-        environ = {**self.invocation.environ, **condition}
-        found = _read(self.legs.run(step, ("--", *shell), self.invocation.folder, environ))
-        name = view.step_text(step, self.design, view.COMMANDS)
-        console.err(f"{name}: {view.measurement_text(found)}")
-        return found
-
-
-def _read(run: LegRun) -> Measurement:
-    """The run with its numbers, or with how it failed."""
+def _read(record_dir: Path, output_text: str) -> tuple[dict[Metric, float], str]:
+    """The numbers of a run, or how it failed."""
     from ciguard.experiment import measurement, process  # noqa: PLC0415
 
-    found, record_dir = run.measurement, run.record_dir
-    if found.hit_budget:
-        return found
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
-        return replace(found, failure=run.output_text.strip() or "no record")
+        return {}, output_text.strip() or "no record"
     log = process.tail(record_dir / "process-001.log", measurement.LAST_BYTES)
-    failure = measurement.failure_of(records[0], log)
-    if failure:
-        return replace(found, failure=failure)
-    return replace(found, values=measurement.values_of(records[0]))
+    return measurement.values_of(records[0]), measurement.failure_of(records[0], log)
 
 
 def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) -> str:
@@ -291,7 +267,7 @@ def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) ->
     return plaintext.as_text(blocks, rows=MAX_ROWS)
 
 
-def exit_code(found: Experiment | CommitResult) -> ExitCode:
+def exit_code(found: Experiment) -> ExitCode:
     """Of an experiment that came to its end 0, whatever it found."""
     if found.stopped_by:
         by_hand = found.stopped_by == signal.SIGINT

@@ -23,8 +23,15 @@ from ciguard.compare.statistics import (
 )
 from ciguard.document import first_line
 from ciguard.experiment.measurement import Metric
-from ciguard.experiment.paired_test import Row
-from ciguard.experiment.result import pairs_of, row_verdict, series_of, verdict_of
+from ciguard.experiment.paired_test import Row, control_false_discoveries
+from ciguard.experiment.result import (
+    Exclusion,
+    Experiment,
+    pairs_of,
+    row_verdict,
+    series_of,
+    verdict_of,
+)
 from ciguard.model import (
     BAD_OUTCOMES,
     CaseKey,
@@ -44,9 +51,9 @@ if TYPE_CHECKING:
     from ciguard.compare.statistics import Tier
     from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.paired_test import Floats, Series
-    from ciguard.experiment.result import StopReason, Verdict
+    from ciguard.experiment.result import StopReason
     from ciguard.experiment.schedule import Design, Side
-    from ciguard.model import Outcome, Record, Suite, UnitKey
+    from ciguard.model import Record, Suite, UnitKey
 
 SHARD: Final = "1"
 POOL: Final = "here"
@@ -67,15 +74,6 @@ class Request:
 
     units: tuple[UnitKey, ...]
     rows: frozenset[Metric] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Exclusion:
-    """Why a case has no numbers: how it ended on a side; None without a result."""
-
-    side: Side
-    outcome: Outcome | None = None
-    message: str = ""
 
 
 def metric_of(key: CaseKey, measure: str) -> Metric:
@@ -166,16 +164,12 @@ def evaluate_rows(series: Sequence[Series]) -> tuple[Row, ...]:
 
     Times and memory are a family each: what one of them has found makes the other no surer.
     """
-    rows: list[Row] = []
-    for unit in ("s", "bytes"):
-        family = _of_one_measure([one for one in series if one.metric.unit == unit])
-        known = [at for at, row in enumerate(family) if row.p is not None]
-        p = [family[at].p for at in known]
-        found = stats.false_discovery_control(p, method="bh").tolist() if known else []
-        for at, adjusted in zip(known, found, strict=True):
-            family[at] = replace(family[at], differs=family[at].differs and adjusted <= ALPHA)
-        rows += family
-    return tuple(rows)
+    families = [[one for one in series if one.metric.unit == unit] for unit in ("s", "bytes")]
+    return tuple(
+        row
+        for family in families
+        for row in control_false_discoveries(_of_one_measure(family), ALPHA)
+    )
 
 
 def _of_one_measure(series: Sequence[Series]) -> list[Row]:
@@ -251,35 +245,6 @@ def tiers_of(rows: Sequence[Row]) -> dict[tuple[CaseKey, str], Tier]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """The answer.
-
-    Attributes:
-        rows: of cases that passed in every run of both sides; those that differ come first.
-        exclusions: why a case is not among them.
-        pairs: whole ones.
-        failed: the run that stopped it.
-    """
-
-    verdict: Verdict
-    rows: tuple[Row, ...]
-    exclusions: Mapping[CaseKey, Exclusion]
-    commits: Mapping[Side, str]
-    design: Design
-    pairs: tuple[int, ...]
-    stopped_because: StopReason
-    wall_s: float
-    units: int
-    failed: Measurement | None = None
-    stopped_by: int = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Say that enough was run to judge by, and that nobody stopped it."""
-        return self.failed is None and not self.stopped_by and min(self.pairs) >= MIN_PAIRS
-
-
 def conclude(
     design: Design,
     done: Sequence[Measurement],
@@ -290,8 +255,11 @@ def conclude(
     exclusions: Mapping[CaseKey, Exclusion],
     wall_s: float,
     stopped_by: int = 0,
-) -> CommitResult:
-    """Judge the runs; a case that went wrong in one of them is compared with nothing."""
+) -> Experiment:
+    """Judge the runs; a case that went wrong in one of them is compared with nothing.
+
+    Rows are of cases that passed in every run of both sides; those that differ come first.
+    """
     series = [
         one
         for one in series_of(done)
@@ -303,18 +271,21 @@ def conclude(
     )
     pairs = pairs_of(done, 1)
     failed = next((one for one in done if one.failure), None)
-    enough = min(pairs) >= MIN_PAIRS and failed is None and any(row.p is not None for row in rows)
-    return CommitResult(
-        verdict=verdict_of(rows, pairs) if enough else "not enough data",
+    enough = min(pairs) >= MIN_PAIRS and failed is None
+    judged = enough and any(row.p is not None for row in rows)
+    return Experiment(
+        verdict=verdict_of(rows, pairs) if judged else "not enough data",
         rows=tuple(rows),
-        exclusions=dict(sorted(exclusions.items())),
-        commits=commits,
+        sides=commits,
         design=design,
         pairs=pairs,
         stopped_because=why,
+        level=ALPHA,
         wall_s=wall_s,
-        units=len(request.units),
+        is_complete=enough and not stopped_by,
         failed=failed,
+        exclusions=dict(sorted(exclusions.items())),
+        units=len(request.units),
         stopped_by=stopped_by,
     )
 

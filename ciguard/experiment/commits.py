@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard import console
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.config import Config
-    from ciguard.experiment.commit_test import CommitResult
+    from ciguard.experiment.measurement import Metric
     from ciguard.experiment.process import SignalGuard
+    from ciguard.experiment.result import Exclusion, Experiment
     from ciguard.experiment.schedule import Side, Step
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
@@ -37,28 +38,24 @@ if TYPE_CHECKING:
 LAST_LINES: Final = 10  # of a set-up that failed
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTestRequest:
-    """What the command line says of two commits."""
-
-    base: str
-    head: str
-    units: str
-    comparison: str | None
-    design: Design
-    budget_s: float
-
-
-def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitResult:
+def confirm(
+    invocation: Invocation,
+    revisions: Mapping[Side, str],
+    units: str,
+    comparison_file: str | None,
+    design: Design,
+    *,
+    budget_s: float,
+) -> Experiment:
     """Run the units on both commits in turn, and judge them; a comparison is brought up to date."""
     config = invocation.config()
-    comparison, wanted = _request(invocation, request_args)
+    comparison, wanted = _request(invocation, units, comparison_file)
     unknown = sorted({unit.suite for unit in wanted.units} - config.suite.keys())
     if unknown:
         fix = f"the configuration has: {', '.join(map(repr, sorted(config.suite)))}"
         raise InputError(f"no suite {unknown[0]!r}", where="--units", fix=fix)
     repository = Checkout(invocation.folder, invocation.environ)
-    commits = {side: repository.commit(word) for side, word in _side_names(request_args).items()}
+    commits = {side: repository.commit(word) for side, word in revisions.items()}
     if repository.has_changes() and repository.commit("HEAD") in commits.values():
         console.err("note: changes that are not committed are not measured")
     of = comparison.candidate.sha if comparison is not None else None
@@ -67,7 +64,7 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
     done: list[measurement.Measurement] = []
     why: result.StopReason = "interrupted"
     stopped_by, began_s = 0, process.now_s()
-    excluded: dict[CaseKey, commit_test.Exclusion] = {}
+    excluded: dict[CaseKey, Exclusion] = {}
     try:
         with process.SignalGuard() as stopping, ExitStack() as stack:
             folder = stack.enter_context(stopping.private_folder())
@@ -82,14 +79,14 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
             for side in places:
                 bench.set_up(side, stopping)
             began_s = process.now_s()  # the budget is for runs
-            legs.until_s = began_s + request_args.budget_s
+            legs.until_s = began_s + budget_s
             why = result.run_design(
-                request_args.design, done, bench.measure, legs.remaining_s, may_stop_early=False
+                design, done, bench.measure, legs.remaining_s, may_stop_early=False
             )
     except process.Interrupted as error:
         stopped_by = error.number
     found = commit_test.conclude(
-        request_args.design,
+        design,
         done,
         why,
         commits=commits,
@@ -98,38 +95,32 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
         wall_s=process.now_s() - began_s,
         stopped_by=stopped_by,
     )
-    if comparison is not None and request_args.comparison is not None and found.is_complete:
-        _update(invocation, request_args.comparison, comparison, found)
+    if comparison is not None and comparison_file is not None and found.is_complete:
+        _update(invocation, comparison_file, comparison, found)
     return found
 
 
-def _side_names(request_args: CommitTestRequest) -> dict[Side, str]:
-    return {"a": request_args.base, "b": request_args.head}
-
-
 def _request(
-    invocation: Invocation, request_args: CommitTestRequest
+    invocation: Invocation, units: str, comparison_file: str | None
 ) -> tuple[Comparison | None, commit_test.Request]:
     """What to run: the suspects of a comparison where there is one, else what a file lists."""
-    if request_args.comparison is None:
+    if comparison_file is None:
+        where = f"--units {units}"
         try:
-            content = local.read(invocation.folder / request_args.units)
+            content = local.read(invocation.folder / units)
         except InputError as error:
             fix = "name a file that lists the tests, one per line"
-            raise InputError(error.what, where=f"--units {request_args.units}", fix=fix) from error
-        found = inventory_codec.read(io.BytesIO(content), request_args.units)
+            raise InputError(error.what, where=where, fix=fix) from error
+        found = inventory_codec.read(io.BytesIO(content), units)
         if not found.units:
-            raise NothingToDo("no unit is listed", where=f"--units {request_args.units}")
-        suites = suites_of(invocation.config())
-        listed = inventory_codec.resolve_suites(
-            found.units, suites, f"--units {request_args.units}"
-        )
+            raise NothingToDo("no unit is listed", where=where)
+        listed = inventory_codec.resolve_suites(found.units, suites_of(invocation.config()), where)
         return None, commit_test.Request(tuple(unit.key for unit in listed))
-    content = local.read(invocation.folder / request_args.comparison)
-    comparison = read_comparison(content, request_args.comparison)
+    content = local.read(invocation.folder / comparison_file)
+    comparison = read_comparison(content, comparison_file)
     wanted = commit_test.request_of((one.key, one.measure) for one in comparison.suspects)
     if not wanted.units:
-        raise NothingToDo("it has no suspects", where=request_args.comparison)
+        raise NothingToDo("it has no suspects", where=comparison_file)
     return comparison, wanted
 
 
@@ -148,9 +139,7 @@ def _checkout(
     return path / repository.prefix()
 
 
-def _update(
-    invocation: Invocation, name: str, comparison: Comparison, result: CommitResult
-) -> None:
+def _update(invocation: Invocation, name: str, comparison: Comparison, result: Experiment) -> None:
     now = apply_confirmation(
         comparison, Confirmation(commit_test.tiers_of(result.rows), min(result.pairs))
     )
@@ -167,7 +156,7 @@ class _CommitRunner:
     folder: Path
     checkouts: Mapping[Side, Path]
     request: commit_test.Request
-    exclusions: dict[CaseKey, commit_test.Exclusion]
+    exclusions: dict[CaseKey, Exclusion]
     legs: process.LegRunner
     suites: Mapping[str, Any] = field(init=False)
 
@@ -205,7 +194,17 @@ class _CommitRunner:
         plan = str(self.folder / "plan.json")
         arguments = ("--plan", plan, "--shard", commit_test.SHARD)
         cwd, environ = self.checkouts[step.side], self.environ(step.side)
-        found = self._read(self.legs.run(step, arguments, cwd, environ))
+
+        def read(record_dir: Path, output_text: str) -> tuple[dict[Metric, float], str]:
+            records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
+            failure = commit_test.failure_of(records, output_text)
+            if failure:
+                return {}, failure
+            excluded = commit_test.exclusions(records[0], self.request.units, step.side)
+            self.exclusions.update({**excluded, **self.exclusions})
+            return commit_test.values_of(records[0]), ""
+
+        found = self.legs.run(step, arguments, cwd, environ, read)
         summary = (
             f"{len(found.values)} numbers"
             if found.values
@@ -214,17 +213,3 @@ class _CommitRunner:
         name = step_text(step, Design(1), commit_test.SIDES)
         console.err(f"{name}: {summary} in {found.duration_s:.1f} s")
         return found
-
-    def _read(self, run: process.LegRun) -> measurement.Measurement:
-        """The run with its numbers, or with how it failed."""
-        found, record_dir = run.measurement, run.record_dir
-        if found.hit_budget:
-            return found
-        records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
-        failure = commit_test.failure_of(records, run.output_text)
-        if failure:
-            return replace(found, failure=failure)
-        excluded = commit_test.exclusions(records[0], self.request.units, found.step.side)
-        for key, one in excluded.items():
-            self.exclusions.setdefault(key, one)
-        return replace(found, values=commit_test.values_of(records[0]))

@@ -11,7 +11,6 @@ from ciguard.experiment.commit_test import SIDES, key_of, row_verdict_of
 from ciguard.experiment.result import row_verdict
 
 if TYPE_CHECKING:
-    from ciguard.experiment.commit_test import CommitResult
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.result import Experiment, Note
@@ -27,7 +26,7 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
         "complete": experiment.is_complete,
         "stopped_because": experiment.stopped_because,
         "failure": _message(experiment.failed),
-        "commands": dict(experiment.commands),
+        "commands": dict(experiment.sides),
         "conditions": [dict(condition) for condition in experiment.design.conditions],
         "planned_runs": experiment.design.runs,
         "pairs": list(experiment.pairs),
@@ -39,7 +38,7 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def commits_as_json(result: CommitResult) -> dict[str, Any]:
+def commits_as_json(result: Experiment) -> dict[str, Any]:
     """Two commits."""
     numbers = ("n", "before", "after", "ratio", "low", "high", "p")
     return {
@@ -48,8 +47,8 @@ def commits_as_json(result: CommitResult) -> dict[str, Any]:
         "complete": result.is_complete,
         "stopped_because": result.stopped_because,
         "failure": _message(result.failed),
-        "base": result.commits["a"],
-        "head": result.commits["b"],
+        "base": result.sides["a"],
+        "head": result.sides["b"],
         "pairs": list(result.pairs),
         "wall_s": result.wall_s,
         "rows": [

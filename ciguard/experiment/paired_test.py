@@ -130,14 +130,18 @@ def evaluate_rows(series: Sequence[Series], level: float) -> tuple[Row, ...]:
     Args:
         level: of the false discoveries over all rows.
     """
-    rows = [_tested(one) for one in series]
-    known = [at for at, row in enumerate(rows) if row.p is not None]
-    if not known:
-        return tuple(rows)
-    found = stats.false_discovery_control([rows[at].p for at in known], method="bh")
-    for at, p in zip(known, found.tolist(), strict=True):
-        rows[at] = replace(rows[at], differs=p <= level and rows[at].is_material)
-    return tuple(rows)
+    rows = [replace(row, differs=row.is_material) for row in map(_tested, series)]
+    return control_false_discoveries(rows, level)
+
+
+def control_false_discoveries(rows: Sequence[Row], level: float) -> tuple[Row, ...]:
+    """The rows of one family; `differs` stays only where it is no chance, over all of them."""
+    known = [row.p for row in rows if row.p is not None]
+    adjusted = iter(stats.false_discovery_control(known, method="bh").tolist() if known else ())
+    return tuple(
+        replace(row, differs=row.p is not None and next(adjusted) <= level and row.differs)
+        for row in rows
+    )
 
 
 def _tested(series: Series) -> Row:

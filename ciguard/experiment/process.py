@@ -10,15 +10,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ciguard.experiment.measurement import Measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from ciguard.experiment.measurement import Metric
     from ciguard.experiment.schedule import Step
+
+    Read = Callable[[Path, str], tuple[Mapping[Metric, float], str]]
 
 # `-I`: neither a folder `ciguard` of the project nor its PYTHONPATH shadows a module of ours.
 LEG: Final = (sys.executable, "-I", "-m", "ciguard.run")
@@ -116,14 +120,6 @@ class SignalGuard:
             return code, output_file.read().decode("utf-8", "replace")
 
 
-class LegRun(NamedTuple):
-    """A leg that is over: without numbers yet, where its record is, and what it printed."""
-
-    measurement: Measurement
-    record_dir: Path
-    output_text: str
-
-
 class LegRunner:
     """Runs legs in turn, each with a record of its own, until its budget is spent."""
 
@@ -136,9 +132,17 @@ class LegRunner:
         return self.until_s - now_s()
 
     def run(
-        self, step: Step, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]
-    ) -> LegRun:
+        self,
+        step: Step,
+        arguments: Sequence[str],
+        cwd: Path,
+        environ: Mapping[str, str],
+        read: Read,
+    ) -> Measurement:
         """Run a leg.
+
+        Args:
+            read: gives the numbers, or how it failed, of the record's folder and what was printed.
 
         Raises:
             Interrupted: by a signal; the leg has ended by then.
@@ -149,7 +153,10 @@ class LegRunner:
         argv = (*LEG, "--record", str(record_dir), *arguments)
         code, output_text = self._guard.run(argv, cwd, environ, self.remaining_s())
         found = Measurement(step, duration_s=now_s() - began_s, hit_budget=code is None)
-        return LegRun(found, record_dir, output_text)
+        if found.hit_budget:
+            return found
+        values, failure = read(record_dir, output_text)
+        return replace(found, values={} if failure else values, failure=failure)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -6,7 +6,7 @@ left of the budget, or when a run fails: a failing program does less, or other t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.model import CaseKey, Outcome
 
 Verdict = Literal[
     "faster",
@@ -55,34 +56,46 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Why a case has no numbers: how it ended on a side; None without a result."""
+
+    side: Side
+    outcome: Outcome | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """The answer.
 
     Attributes:
-        commands: by side.
+        sides: the command, or the commit, of each.
         pairs: whole ones, by condition.
         level: of the false discoveries, at which the rows were judged.
+        is_complete: of commands, it came to its end by itself; of commits, nothing stopped it, and
+            enough was run to judge by.
         failed: the run that stopped it.
+        notes, measurements: of commands.
+        exclusions: of commits, why a case has no row.
+        units: of commits, how many were asked for.
         stopped_by: the signal that interrupted it; 0 if none did.
     """
 
     verdict: Verdict
     rows: tuple[Row, ...]
-    commands: Mapping[Side, str]
+    sides: Mapping[Side, str]
     design: Design
     pairs: tuple[int, ...]
     stopped_because: StopReason
     level: float
     wall_s: float
+    is_complete: bool
     failed: Measurement | None = None
     notes: tuple[Note, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    exclusions: Mapping[CaseKey, Exclusion] = field(default_factory=dict)
+    units: int = 0
     stopped_by: int = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Say that it came to its end by itself."""
-        return self.stopped_because in ("all runs", "conclusive")
 
 
 def run_design(
@@ -192,12 +205,13 @@ def conclude(
     return Experiment(
         verdict=verdict,
         rows=rows,
-        commands=commands,
+        sides=commands,
         design=design,
         pairs=pairs,
         stopped_because=why,
         level=level,
         wall_s=wall_s,
+        is_complete=why in ("all runs", "conclusive"),
         failed=failed,
         notes=tuple(_notes(rows, done)),
         measurements=tuple(done),

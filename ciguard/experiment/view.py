@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
-    from ciguard.experiment.commit_test import CommitResult, Exclusion
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Experiment, Note, StopReason
+    from ciguard.experiment.result import Exclusion, Experiment, Note, StopReason
     from ciguard.experiment.schedule import Design, Side, Step
 
 MAX_NAMED: Final = 3  # metrics that only one side has
@@ -60,7 +59,7 @@ def document(experiment: Experiment) -> tuple[Block, ...]:
     """Two commands; the last line is the verdict."""
     design = experiment.design
     rows: list[tuple[str, Content]] = [
-        (side, Code(command)) for side, command in experiment.commands.items()
+        (side, Code(command)) for side, command in experiment.sides.items()
     ]
     rows.append(("runs", coverage_text(experiment)))
     return (
@@ -81,10 +80,10 @@ def document(experiment: Experiment) -> tuple[Block, ...]:
     )
 
 
-def commit_document(result: CommitResult) -> tuple[Block, ...]:
+def commit_document(result: Experiment) -> tuple[Block, ...]:
     """Two commits; the last line is the verdict."""
     rows: list[tuple[str, Content]] = [
-        (SIDES[side], Code(commit)) for side, commit in result.commits.items()
+        (SIDES[side], Code(commit)) for side, commit in result.sides.items()
     ]
     rows.append(("runs", commit_coverage_text(result)))
     columns = (Column("test"), *_columns("base", "head"))
@@ -228,7 +227,7 @@ def coverage_text(experiment: Experiment) -> str:
     return _coverage(text, warm // (2 * conditions), experiment.wall_s, experiment.stopped_because)
 
 
-def commit_coverage_text(result: CommitResult) -> str:
+def commit_coverage_text(result: Experiment) -> str:
     """ "5 of each commit with 3 tests after 1 warm run, in 1 min 01 s", and why not more."""
     text = f"{min(result.pairs)} of each commit with {count_of(result.units, 'test')}"
     return _coverage(text, result.design.warm, result.wall_s, result.stopped_because)
