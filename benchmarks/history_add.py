@@ -20,7 +20,7 @@ from ciguard.history import file as history_codec
 from ciguard.history.file import empty
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
-from ciguard.history.query import by_unit, newest_values, speed_factors
+from ciguard.history.query import newest_values, speed_factors
 from ciguard.model import EndLine, Record, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -101,8 +101,6 @@ def main(keys: int, runs: int) -> None:
             history_codec.encode(after)
     with timed("last 8 wall times of each key"):
         newest_values(after.values.wall_s, after.values.key, len(after.keys), 8)
-    with timed("units of the cases"):
-        by_unit(after)
     with timed("speed factor of each leg"):
         speed_factors(after)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

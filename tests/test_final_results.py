@@ -15,7 +15,7 @@ from ciguard.errors import ExitCode
 from ciguard.guard.prove import prove
 from ciguard.history.file import CODE_NAMES as WORDS_OF_CODES
 from ciguard.history.ingest import history_of
-from ciguard.history.query import BaseQuery, by_unit, known_failures
+from ciguard.history.query import BaseQuery, is_censored, known_failures
 from ciguard.model import EndLine, ProcessEndLine, Record, Result, ShardLine, StartLine, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
 from ciguard.run.policy.leg_verdict import Tally, judge_leg
@@ -155,7 +155,7 @@ def test_run_columns_resolve_a_retried_crash(read: Callable[[Record], Run]) -> N
 
 @pytest.mark.parametrize("read", READERS)
 @given(record=records())
-def evaluate_rows(read: Callable[[Record], Run], record: Record) -> None:
+def test_readers_agree_on_the_final_results(read: Callable[[Record], Run], record: Record) -> None:
     run = read(record)
     assert rows_of(run) == expected_rows(record)
     assert list(run.flaky) == flaky_cases(record)
@@ -164,21 +164,26 @@ def evaluate_rows(read: Callable[[Record], Run], record: Record) -> None:
 @given(records())
 def test_history_agrees_with_resolved_attempts(record: Record) -> None:
     history = history_of([record])
-    values, units = by_unit(history), units_of(record)
-    assert values.units == tuple(sorted(units))
-    for key, wall_s, is_censored in zip(values.units, values.wall_s, values.censored, strict=True):
-        cases = units[key].cases
-        assert wall_s == sum(one.wall_s or 0.0 for one in cases)
-        stopped = [one for one in cases if one.outcome == "died" or one.ending != "completed"]
-        assert is_censored == bool(stopped)
+    units = units_of(record)
+    times = zip(history.values.key.tolist(), history.values.wall_s.tolist(), strict=True)
+    assert {history.keys[at]: wall_s for at, wall_s in times} == {
+        case.key: case.wall_s for unit in units.values() for case in unit.cases
+    }
+    stopped = {
+        case.key
+        for unit in units.values()
+        for case in unit.cases
+        if case.outcome == "died" or case.ending != "completed"
+    }
+    assert {history.keys[at] for at in history.values.key[is_censored(history.values)]} == stopped
     tries = dict(zip(history.keys, (history.values.try_number - 1).tolist(), strict=True))
     assert {key: count for key, count in tries.items() if count} == failed_attempts(record)
 
 
 def test_history_resolves_a_retried_crash() -> None:
     history = history_of([crash_and_retry()])
-    values = by_unit(history)
-    assert (values.wall_s.tolist(), values.censored.tolist()) == ([2.0, 1.0], [False, False])
+    assert history.values.wall_s.tolist() == [1.0, 1.0, 1.0]
+    assert not is_censored(history.values).any()
     known, _ = known_failures(history, BaseQuery("main"))
     assert known == {}, "nothing died on the base that could excuse a crash"
 

@@ -35,17 +35,10 @@ class CorruptData(ValueError):
 
 
 def _common_divisor(values: Integers) -> int:
-    """The largest integer that divides all values; 1 where they are all 0.
-
-    Guessed from a few and mended by those that disagree: 5 times as fast as gcd over everything.
-    """
-    divisor = int(np.gcd.reduce(values[:_SAMPLE]))
-    while divisor != 1:
-        indivisible = values[values % divisor != 0] if divisor else values[values != 0]
-        if not indivisible.size:
-            return max(divisor, 1)
-        divisor = int(np.gcd(divisor, np.gcd.reduce(indivisible[:_SAMPLE])))
-    return divisor
+    """The largest integer that divides all values; 1 where they are all 0."""
+    if np.gcd.reduce(values[:_SAMPLE]) == 1:  # mostly so: then the others need no look
+        return 1
+    return max(int(np.gcd.reduce(values)), 1)
 
 
 def _differences(values: Integers, series_starts: Integers) -> Integers:

@@ -51,24 +51,19 @@ class _TransientError(RemoteError):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteLimits:
-    """How long a remote is waited for, and how often it is asked again when the network fails."""
-
-    lookup_timeout_s: float = 60.0  # a few hundred bytes: whoever needs longer does not answer
-    transfer_timeout_s: float = TRANSFER_S
-    tries: int = 3
-    wait_s: float = 1.0  # before the second try; then twice as long
-
-
-@dataclass(frozen=True, slots=True)
 class BranchStore:
-    """The branch `name` of a remote (its name in the clone around `folder`, or its address)."""
+    """The branch `name` of a remote (its name in the clone around `folder`, or its address).
+
+    Where the network fails, the remote is asked `tries` times in all.
+    """
 
     name: str
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
     remote: str = REMOTE
-    limits: RemoteLimits = RemoteLimits()
+    lookup_timeout_s: float = 60.0  # a few hundred bytes: whoever needs longer does not answer
+    tries: int = 3
+    wait_s: float = 1.0  # before the second try; then twice as long
 
     @property
     def location(self) -> str:
@@ -90,7 +85,7 @@ class BranchStore:
         """
         ref = self._ref()
         found = self._query_remote(
-            self.limits.lookup_timeout_s, "ls-remote", "--exit-code", self.remote, ref
+            self.lookup_timeout_s, "ls-remote", "--exit-code", self.remote, ref
         )
         if found.returncode == _REF_ABSENT:
             return StoredBytes(None)
@@ -99,7 +94,7 @@ class BranchStore:
         aside = f"refs/ciguard/{secrets.token_hex(8)}"
         arguments = ("fetch", "--quiet", *_MINIMAL_FETCH, self.remote, f"+{ref}:{aside}")
         try:
-            fetched = self._query_remote(self.limits.transfer_timeout_s, *arguments)
+            fetched = self._query_remote(TRANSFER_S, *arguments)
             if fetched.returncode and _REF_MISSING in _text(fetched):
                 return StoredBytes(None)
             self._check(fetched, "the branch cannot be fetched")
@@ -140,7 +135,7 @@ class BranchStore:
         tree = self._output_of("mktree", stdin=entry)
         commit = self._output_of("commit-tree", tree, "-m", "ciguard history", extra=_AUTHOR)
         pushed = self._query_remote(
-            self.limits.transfer_timeout_s,
+            TRANSFER_S,
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed"),
             *("--recurse-submodules=no", f"--force-with-lease={ref}:{expected.version}"),
             *(self.remote, f"{commit}:{ref}"),
@@ -166,14 +161,14 @@ class BranchStore:
         from stamina import retry_context  # noqa: PLC0415 - only a branch needs it
 
         environ = with_token(self.environ, self._address(pushing=arguments[0] == "push"))
-        limits, done = self.limits, None
+        done = None
         try:
             for attempt in retry_context(
                 on=_TransientError,
-                attempts=limits.tries,
+                attempts=self.tries,
                 timeout=None,
-                wait_initial=limits.wait_s,
-                wait_jitter=limits.wait_s / 2,
+                wait_initial=self.wait_s,
+                wait_jitter=self.wait_s / 2,
             ):
                 with attempt:
                     done = self._git(*arguments, environ=environ, limit_s=limit_s)

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
     from ciguard.codec.columns import Integers
 
-VALUES_PER_KEY: Final = (
-    20  # values a key: what a baseline needs; older ones tell of another program
-)
+# Values of a key: what a baseline needs; older ones tell of another program.
+VALUES_PER_KEY: Final = 20
 MAX_KEYS: Final = 5_000_000
 MAX_HEAD_BYTES: Final = 1 << 16  # of either line before the sections
 FILE_NAME: Final = "history.ciguard"

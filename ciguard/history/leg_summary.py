@@ -15,24 +15,6 @@ if TYPE_CHECKING:
     from ciguard.model import Plan, ProcessEndLine, ProcessLine, Record, Shard
 
 
-def _max_concurrent(record: Record) -> int | None:
-    """The largest number of tested processes that were alive at once."""
-    ended = {line.process: line.at_s for line in record.process_ends}
-    changes: list[tuple[float, int]] = []
-    for line in record.processes:
-        if line.at_s is None:
-            return None
-        changes.append((line.at_s, 1))
-        ended_at = ended.get(line.process)
-        if ended_at is not None:
-            changes.append((ended_at, -1))
-    alive = most = 0
-    for _, change in sorted(changes):  # of two at one moment the end comes first
-        alive += change
-        most = max(most, alive)
-    return most or None
-
-
 def _shard(plan: Plan | None, header: ShardLine) -> Shard | None:
     if plan is None or header.plan_id != plan.id:
         return None
@@ -57,7 +39,6 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         ending=ending,
         complete=ending == "completed",
         runner=header.runner,
-        processes=_max_concurrent(record),
         wall_s=record.wall_s,
         start_s=start_s(record),
         end_s=end_s(record),

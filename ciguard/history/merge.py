@@ -86,7 +86,6 @@ def _one_leg(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
     base, other = sorted((a, b), key=lambda leg: (not leg.complete, repr(leg)))
     return replace(
         base,
-        processes=_max_known(a.processes, b.processes),
         wall_s=_max_known(a.wall_s, b.wall_s),
         peak_bytes=_max_known(a.peak_bytes, b.peak_bytes),
         process_peak_bytes=_max_known(a.process_peak_bytes, b.process_peak_bytes),

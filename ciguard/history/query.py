@@ -42,7 +42,7 @@ def bounds(group: NDArray[np.integer[Any]], groups: int) -> Positions:
     """Where each group's rows begin: rows of group g are `bounds[g]:bounds[g + 1]`.
 
     Args:
-        group: ascending, each below `groups` (`values.key`, `UnitValues.unit`).
+        group: ascending, each below `groups` (`values.key`).
         groups: how many there are; a group may be empty.
     """
     return np.concatenate(([0], np.cumsum(np.bincount(group, minlength=groups))))
@@ -84,14 +84,14 @@ def legs(history: History) -> tuple[HistoryLeg, ...]:
     return tuple(leg for run in history.runs for leg in run.legs)
 
 
-def leg_of(history: History, values: Values | UnitValues) -> NDArray[np.int32]:
+def leg_of(history: History, values: Values) -> NDArray[np.int32]:
     """Each row's position in `legs(history)`."""
     counts = np.array([len(run.legs) for run in history.runs], np.int32)
     first = np.cumsum(counts, dtype=np.int32) - counts
     return first[values.run] + values.leg if counts.size else np.zeros(0, np.int32)
 
 
-def in_complete_leg(history: History, values: Values | UnitValues) -> Flags:
+def in_complete_leg(history: History, values: Values) -> Flags:
     """Say of each row whether its leg ended by itself: what a baseline is made of."""
     complete: Flags = np.array([leg.complete for leg in legs(history)], np.bool_)
     return complete[leg_of(history, values)]
@@ -106,30 +106,6 @@ def is_censored(values: Values) -> Flags:
     return censored
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnitValues:
-    """One row a unit and run, sorted by (`unit`, `run`); NaN where no case was measured.
-
-    A unit's time is the sum over its cases, its peak the largest, what it retains the sum.
-    `censored` says that a case was stopped; `leg` is that of its last case.
-    """
-
-    units: tuple[UnitKey, ...]
-    unit: NDArray[np.int32]
-    run: NDArray[np.int32]
-    leg: NDArray[np.int32]
-    cases: Positions
-    censored: Flags
-    wall_s: Floats
-    cpu_s: Floats
-    setup_s: Floats
-    peak_delta_bytes: Floats
-    retained_bytes: Floats
-
-    def __len__(self) -> int:
-        return len(self.unit)
-
-
 def units(history: History) -> tuple[tuple[UnitKey, ...], NDArray[np.int32]]:
     """The units, sorted, and each key's position among them. O(keys)."""
     keys = history.keys
@@ -137,40 +113,6 @@ def units(history: History) -> tuple[tuple[UnitKey, ...], NDArray[np.int32]]:
     first = np.concatenate((np.zeros(min(len(keys), 1), np.int32), np.cumsum(new, dtype=np.int32)))
     begins = np.flatnonzero(np.diff(first, prepend=-1))
     return tuple(keys[position].unit_key for position in begins.tolist()), first
-
-
-def _sum(column: Floats, begins: Positions) -> Floats:
-    measured = np.add.reduceat(~np.isnan(column), begins, dtype=np.int64)
-    return np.where(measured > 0, np.add.reduceat(np.nan_to_num(column), begins), np.nan)
-
-
-def by_unit(history: History) -> UnitValues:
-    """Join the cases of each unit, run by run: what a plan is made of.
-
-    Sorting is linear where a unit is one case.
-    """
-    values = history.values
-    names, unit_of_key = units(history)
-    unit = unit_of_key[values.key]
-    code = unit.astype(np.int64) * max(len(history.runs), 1) + values.run
-    order = np.argsort(code, kind="stable")
-    code = code[order]
-    begins = np.flatnonzero(np.diff(code, prepend=-1))
-    ends = np.append(begins, len(code))[1:]
-    first = order[begins]
-    return UnitValues(
-        units=names,
-        unit=unit[first],
-        run=values.run[first],
-        leg=values.leg[order[ends - 1]],
-        cases=ends - begins,
-        censored=np.logical_or.reduceat(is_censored(values)[order], begins),
-        wall_s=_sum(values.wall_s[order], begins),
-        cpu_s=_sum(values.cpu_s[order], begins),
-        setup_s=_sum(values.setup_s[order], begins),
-        peak_delta_bytes=np.fmax.reduceat(values.peak_delta_bytes[order], begins),
-        retained_bytes=_sum(values.retained_bytes[order], begins),
-    )
 
 
 def speed_factors(history: History) -> Floats:

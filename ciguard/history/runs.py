@@ -51,7 +51,6 @@ class HistoryLeg:
     ending: Ending = "unknown"
     complete: bool = False
     runner: Runner = NO_RUNNER
-    processes: int | None = None  # tested processes alive at once, at most
     wall_s: float | None = None  # a lower bound where not complete
     start_s: float | None = None  # until its first process
     end_s: float | None = None  # behind the end of its last process

@@ -22,16 +22,10 @@ if TYPE_CHECKING:
     from ciguard.history.file_store import StoredBytes
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRetryPolicy:
-    """How often who loses a race comes back, and when: each time twice as late, and a bit."""
-
-    tries: int = 20  # in each race somebody wins: enough for as many writers at once
-    wait_s: float = 0.2
-    longest_s: float = 10.0
-
-
-WRITE_RETRY_POLICY: Final = WriteRetryPolicy()
+# How often who loses a race comes back, and when: each time twice as late, and a bit.
+TRIES: Final = 20  # in each race somebody wins: enough for as many writers at once
+WAIT_S: Final = 0.2
+LONGEST_WAIT_S: Final = 10.0
 
 
 class HistoryStore(Protocol):
@@ -151,7 +145,7 @@ class _ConcurrentWriteError(Exception):
 
 
 def update(
-    store: HistoryStore, addition: History, retry_policy: WriteRetryPolicy = WRITE_RETRY_POLICY
+    store: HistoryStore, addition: History, tries: int = TRIES, wait_s: float = WAIT_S
 ) -> Update:
     """Add runs to what is kept; of writers at once none loses anything.
 
@@ -164,17 +158,17 @@ def update(
     try:
         for attempt in retry_context(
             on=_ConcurrentWriteError,
-            attempts=retry_policy.tries,
+            attempts=tries,
             timeout=None,
-            wait_initial=retry_policy.wait_s,
-            wait_max=retry_policy.longest_s,
-            wait_jitter=5 * retry_policy.wait_s,  # or who lost together would come back together
+            wait_initial=wait_s,
+            wait_max=LONGEST_WAIT_S,
+            wait_jitter=5 * wait_s,  # or who lost together would come back together
         ):
             with attempt:
                 return _try_update(store, addition, attempt.num)
     except _ConcurrentWriteError as error:
         raise RemoteError(
-            f"others wrote to it {retry_policy.tries} times while this was being added",
+            f"others wrote to it {tries} times while this was being added",
             where=store.location,
             fix="add it again",
         ) from error

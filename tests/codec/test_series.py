@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +12,6 @@ from ciguard.history.file import History, empty, of_columns
 from ciguard.history.query import (
     PART,
     bounds,
-    by_unit,
     in_complete_leg,
     is_censored,
     leg_of,
@@ -24,7 +22,7 @@ from ciguard.history.query import (
     units,
 )
 from ciguard.history.runs import HistoryLeg, HistoryRun
-from ciguard.model import CaseKey, UnitKey
+from ciguard.model import CaseKey
 
 NAN = float("nan")
 RUNS = (
@@ -53,25 +51,8 @@ THREE = history(
     [A, A2, B],
     [(0, 0, 0), (0, 1, 0), (1, 1, 0), (2, 0, 1)],
     wall_s=[1.0, 2.0, 4.0, 8.0],
-    cpu_s=[NAN, NAN, 1.0, NAN],
-    peak_delta_bytes=[5, NAN, 7, 9],
-    retained_bytes=[1, 2, -4, NAN],
     ending=[1, 1, 2, 1],
 )
-
-
-def test_cases_of_a_unit_are_summed_per_run() -> None:
-    found = by_unit(THREE)
-    assert found.units == (UnitKey("", "", "a"), UnitKey("s", "", "a"))
-    assert found.unit.tolist() == [0, 0, 1]
-    assert found.run.tolist() == [0, 1, 0]
-    assert found.cases.tolist() == [1, 2, 1]
-    assert found.wall_s.tolist() == [1.0, 6.0, 8.0]
-    np.testing.assert_array_equal(found.cpu_s, [NAN, 1.0, NAN])
-    assert found.peak_delta_bytes.tolist() == [5, 7, 9]
-    np.testing.assert_array_equal(found.retained_bytes, [1, -2, NAN])
-    assert found.censored.tolist() == [False, True, False]
-    assert in_complete_leg(THREE, found).tolist() == [True, True, False]
 
 
 def test_legs_of_all_runs_are_numbered_in_sequence() -> None:
@@ -89,7 +70,6 @@ def test_unknown_outcome_is_not_censored() -> None:
 @pytest.mark.parametrize("runs", [(), RUNS])
 def test_empty_history_gives_empty_series(runs: Any) -> None:
     nothing = History(empty().values, runs)
-    assert len(by_unit(nothing)) == 0
     assert units(nothing)[0] == ()
     assert newest_values(nothing.values.wall_s, nothing.values.key, 0).shape == (0, 20)
     assert speed_factors(nothing).shape == (len(legs(nothing)),)
@@ -122,35 +102,6 @@ def test_parts_cover_all_groups_and_rows_in_order() -> None:
     for groups, rows in found:
         assert set(group[rows].tolist()) <= set(range(groups.start, groups.stop))
     np.testing.assert_array_equal(np.concatenate([group[rows] for _, rows in found]), group)
-
-
-@given(
-    st.dictionaries(
-        st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(0, 1)),
-        st.none() | st.integers(0, 99),
-    )
-)
-@settings(deadline=None)
-def test_sums_per_unit_match_a_plain_loop(
-    cells: dict[tuple[str, str, int], int | None],
-) -> None:
-    keys = sorted({CaseKey("", "", unit, case) for unit, case, _ in cells})
-    rows = sorted((keys.index(CaseKey("", "", unit, case)), run, 0) for unit, case, run in cells)
-    wall = [cells[(keys[key].unit, keys[key].case, run)] for key, run, _ in rows]
-    reported = history(keys, rows, wall_s=[NAN if item is None else item for item in wall])
-    found = by_unit(reported)
-    expected: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for (unit, _, run), item in cells.items():
-        expected[(unit, run)].extend([] if item is None else [item])
-    ours = {
-        (found.units[unit].unit, run): wall_s
-        for unit, run, wall_s in zip(
-            found.unit.tolist(), found.run.tolist(), found.wall_s.tolist(), strict=True
-        )
-    }
-    assert ours.keys() == expected.keys()
-    for place, items in expected.items():
-        assert ours[place] == sum(items) if items else np.isnan(ours[place])
 
 
 def test_slow_leg_is_distinguished_from_slow_tests() -> None:

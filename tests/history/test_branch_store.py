@@ -11,7 +11,7 @@ import pytest
 from history.git_servers import NAME, PLACE, branch, clone, environment, git, ids, one, serving
 
 from ciguard.errors import InputError, RemoteError
-from ciguard.history.branch_store import BranchStore, RemoteLimits
+from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME, encode
 from ciguard.history.stores import load, open_store, update
 
@@ -99,7 +99,7 @@ def over_http(origin: Path, url: str, name: str, **more: str) -> BranchStore:
     folder = clone(origin, name)
     git(folder, "remote", "set-url", "origin", f"{url}/origin.git")
     environ = {**environment(folder), "GITHUB_SERVER_URL": url, **more}
-    return BranchStore(NAME, folder, environ, limits=RemoteLimits(wait_s=0.001))
+    return BranchStore(NAME, folder, environ, wait_s=0.001)
 
 
 def test_fork_can_read_without_a_token_and_cannot_write(origin: Path) -> None:
@@ -135,9 +135,7 @@ def test_unresponsive_remote_times_out_and_leaves_no_git_process(origin: Path) -
     folder = clone(origin, "one")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         git(folder, "remote", "set-url", "origin", f"http://127.0.0.1:{silent.getsockname()[1]}/x")
-        store = BranchStore(
-            NAME, folder, environment(folder), limits=RemoteLimits(lookup_timeout_s=0.5, tries=2)
-        )
+        store = BranchStore(NAME, folder, environment(folder), lookup_timeout_s=0.5, tries=2)
         with pytest.raises(RemoteError, match="ls-remote took more than") as caught:
             store.read()
         assert caught.value.where == PLACE

@@ -14,7 +14,7 @@ from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
 from ciguard.errors import RemoteError
 from ciguard.history.file import encode
-from ciguard.history.stores import WriteRetryPolicy, load, update
+from ciguard.history.stores import TRIES, load, update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ciguard.history.branch_store import BranchStore
     from ciguard.history.file_store import StoredBytes
 
-SOON = WriteRetryPolicy(tries=4, wait_s=0.001)
+SOON = (4, 0.001)
 
 
 class Overtaken:
@@ -52,7 +52,7 @@ def test_overtaken_writer_merges_and_no_run_is_lost(origin: Path) -> None:
         lambda: update(rival, one(1)),  # first use by both
         lambda: update(rival, one(2)),
     )
-    done = update(slow, one(3), SOON)
+    done = update(slow, one(3), *SOON)
     assert (ids(done.history), done.tries) == ([1, 2, 3], 3)
     assert ids(load(rival).history) == [1, 2, 3]
     assert git(origin, "rev-list", "--count", NAME) == "1"
@@ -63,7 +63,7 @@ def test_persistent_lost_races_are_an_error(origin: Path) -> None:
     races = [lambda number=number: update(rival, one(number)) for number in range(1, 5)]
     slow = Overtaken(branch(clone(origin, "slow")), *races)
     with pytest.raises(RemoteError, match="others wrote to it 4 times") as caught:
-        update(slow, one(20), SOON)
+        update(slow, one(20), *SOON)
     assert caught.value.fix == "add it again"
     assert ids(load(rival).history) == [1, 2, 3, 4]
 
@@ -75,7 +75,7 @@ def test_concurrently_removed_run_stays_removed(origin: Path) -> None:
     slow = Overtaken(
         branch(clone(origin, "slow")), lambda: admin.write(encode(one(2)), admin.read())
     )
-    assert ids(update(slow, one(3), SOON).history) == [2, 3]
+    assert ids(update(slow, one(3), *SOON).history) == [2, 3]
 
 
 def test_concurrently_deleted_branch_is_recreated(origin: Path) -> None:
@@ -83,14 +83,14 @@ def test_concurrently_deleted_branch_is_recreated(origin: Path) -> None:
     slow = Overtaken(
         branch(clone(origin, "slow")), lambda: git(origin, "update-ref", "-d", f"refs/heads/{NAME}")
     )
-    assert ids(update(slow, one(2), SOON).history) == [2]
+    assert ids(update(slow, one(2), *SOON).history) == [2]
 
 
 def test_push_with_a_lost_response_is_not_repeated(origin: Path) -> None:
     store = branch(clone(origin, "one"))
     update(store, one(1))
     slow = Overtaken(store, lambda: update(store, one(2)))
-    assert ids(update(slow, one(2), SOON).history) == [1, 2]
+    assert ids(update(slow, one(2), *SOON).history) == [1, 2]
     assert ids(load(store).history) == [1, 2]
 
 
@@ -100,7 +100,7 @@ def test_concurrent_writers_lose_no_run(origin: Path, writers: int, rounds: int)
     for begin in range(1, rounds * writers, writers):  # the first round is the first use
         runs = [one(begin + number, f"t{begin + number}") for number in range(writers)]
         threads = [
-            threading.Thread(target=update, args=(store, run, WriteRetryPolicy(wait_s=0.01)))
+            threading.Thread(target=update, args=(store, run, TRIES, 0.01))
             for store, run in zip(stores, runs, strict=True)
         ]
         for thread in threads:

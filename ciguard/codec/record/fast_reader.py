@@ -128,33 +128,22 @@ def _to_line(word: str) -> Callable[[Any], Any]:
     kind = _KINDS[word]
     values_of = attrgetter(*(field.name for field in fields(kind)))
     twin = mutable_twin(kind)
+    names_file, names_case = kind in (Result, StartLine), kind is Result
 
     def to_line(struct: Any) -> Any:
         line = twin(*values_of(struct))
+        # A unit is named by its start, its result and its case, a file by each of its units: as one
+        # object they take a third of the memory, and dictionaries of them compare no text.
+        if names_file:
+            line.unit = intern(line.unit)
+            if line.file is not None:
+                line.file = intern(line.file)
+        if names_case:
+            line.case = intern(line.case) if line.case else line.unit
         line.__class__ = kind
         return line
 
-    # A unit is named by its start, its result and its case, a file by each of its units: as one
-    # object they take a third of the memory, and dictionaries of them compare no text.
-    def to_start(struct: Any) -> Any:
-        line = twin(*values_of(struct))
-        line.unit = intern(line.unit)
-        if line.file is not None:
-            line.file = intern(line.file)
-        line.__class__ = kind
-        return line
-
-    def to_result(struct: Any) -> Any:
-        line = twin(*values_of(struct))
-        line.unit = intern(line.unit)
-        line.case = intern(line.case) if line.case else line.unit
-        if line.file is not None:
-            line.file = intern(line.file)
-        line.__class__ = kind
-        return line
-
-    own: dict[type[Any], Callable[[Any], Any]] = {Result: to_result, StartLine: to_start}
-    return own.get(kind, to_line)
+    return to_line
 
 
 def _value(annotation: str, field: Field) -> Any:
