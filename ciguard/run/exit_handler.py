@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
@@ -45,42 +45,33 @@ if TYPE_CHECKING:
 SHOWN: Final = 8  # lines of where a stopped test stood
 
 
+@dataclass
 class ProcessExitHandler:
     """Of all processes of a leg, one after the other.
 
-    Args:
-        observed: writes a line that the rules look at. oom_kills: the kernel's count until now.
-
     Attributes:
+        observed: writes a line that the rules look at.
+        oom_kills: the kernel's count until now.
         causes: why units have no result.
         unexplained: processes whose exit code no result explains.
     """
 
-    def __init__(
-        self,
-        job: LegSpec,
-        state: State,
-        record: RecordWriter,
-        console: Console,
-        files: ResultCollector,
-        *,
-        observed: Callable[[Line], None],
-        memory: MemorySampler,
-        oom_kills: Callable[[], int],
-    ) -> None:
-        self._job = job
-        self._state = state
-        self._record = record
-        self._console = console
-        self._files = files
-        self._observed = observed
-        self._memory = memory
-        self._oom_kills = oom_kills
-        self.causes: Dict[UnitKey, str] = {}
-        self._advised: Set[str] = set()
+    job: LegSpec
+    state: State
+    record: RecordWriter
+    console: Console
+    files: ResultCollector
+    observed: Callable[[Line], None]
+    memory: MemorySampler
+    oom_kills: Callable[[], int]
+    causes: Dict[UnitKey, str] = field(default_factory=dict)
+    unexplained: int = 0
+    _advised: Set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
         self.unexplained = sum(
             isinstance(line, EventLine) and line.kind == "unexplained_exit"
-            for line in job.earlier.lines
+            for line in self.job.earlier.lines
         )
 
     def handle(
@@ -93,14 +84,14 @@ class ProcessExitHandler:
             concurrent: files of the other processes that run.
         """
         number = live.batch.process
-        running = self._state.running[number]
-        peak = live.peak(ended, self._memory.peak_bytes.get(number))
+        running = self.state.running[number]
+        peak = live.peak(ended, self.memory.peak_bytes.get(number))
         # A shell's 139 is the death that it hands on, as -11 is.
         by_itself = fatal_signal(ended.exit_code) is None and not running.stopping
-        if self._job.is_command and running.open_units and by_itself:
-            result = command_result(self._state, number, ended, now_s, peak)
+        if self.job.is_command and running.open_units and by_itself:
+            result = command_result(self.state, number, ended, now_s, peak)
             message = describe_exit(ended.exit_code) if ended.exit_code else None
-            self._observed(replace(result, message=message))
+            self.observed(replace(result, message=message))
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.finished or running.has_result or live.report.vanished)
         had_results |= self._copy_files(live, concurrent, now_s)
@@ -109,38 +100,38 @@ class ProcessExitHandler:
         ending = self._classify(live, ended, output, had_results=had_results)
         stacks = live.stacks()
         if stacks:
-            self._record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
+            self.record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
         stopped_s = live.process.stop_requested_s or now_s
-        found = culprit_results(self._state, number, ending, stopped_s)
+        found = culprit_results(self.state, number, ending, stopped_s)
         culprits = tuple(self._with_message(one, live, ended.exit_code, output) for one in found)
         if ended.is_reaper_lost and len(running.start.units) > 1:
             culprits = ()  # who killed it may have passed since: it is searched for by halves
         detail = f"{describe_exit(ended.exit_code)}\n{output}"
         if ending != "completed":
             for culprit in culprits:
-                self._observed(culprit)
+                self.observed(culprit)
             if not culprits:
-                self._record.append(EventLine("last_output", now_s, number, detail=detail))
+                self.record.append(EventLine("last_output", now_s, number, detail=detail))
         self._record_missing(live, ending, ended.exit_code, now_s, output)
         of_file = self._record_crashing_file(number, ending, ended.exit_code, now_s)
         errors = bool(live.report.errors)
         unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
         why = ""
         if (
-            self._files.has_result_globs(running.start.suite)
+            self.files.has_result_globs(running.start.suite)
             and ending == "completed"
             and not running.failed
         ):
             unexplained = False
             if ended.exit_code and not running.recycled:
-                self._record.append(self._files.expect_explanation(number, now_s))
+                self.record.append(self.files.expect_explanation(number, now_s))
                 why = f" (exit code {ended.exit_code}: see its result files)"
         if unexplained:
             self.unexplained += 1
             detail = f"{describe_exit(ended.exit_code)}\n{last_error_line(output)}"
-            self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
-        self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
-        self._record.sync(now_s, immediately=True)
+            self.record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
+        self.observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
+        self.record.sync(now_s, immediately=True)
         if ending != "completed":
             why = f" ({describe_exit(ended.exit_code)})"
         how = "stopped at a checkpoint" if running.at_checkpoint else f"{ending}{why}"
@@ -151,24 +142,24 @@ class ProcessExitHandler:
         for culprit in culprits if ending != "completed" else ():
             self._print_culprit(culprit, has_stacks=bool(stacks))
         if of_file:
-            self._console.print_line(of_file)
+            self.console.print_line(of_file)
         if unexplained:
             for line in describe_unexplained_exit(number, ended.exit_code, output):
-                self._console.print_line(line)
+                self.console.print_line(line)
 
     def _with_message(
         self, culprit: Result, live: ProcessHandle, exit_code: int, output: str
     ) -> Result:
-        running = self._state.running[live.batch.process]
-        unit = self._state.position(culprit.key.unit_key)
+        running = self.state.running[live.batch.process]
+        unit = self.state.position(culprit.key.unit_key)
         assert unit is not None
         message = describe_culprit(
             culprit,
-            self._state.units[unit].timeout_s,
+            self.state.units[unit].timeout_s,
             running,
             exit_code=exit_code,
             output=output,
-            quote=not self._job.executor(running.start.suite).REPORTS_STARTS,
+            quote=not self.job.executor(running.start.suite).REPORTS_STARTS,
             stacks=live.stacks(),
             interrupted=live.report.interrupted.get(culprit.key.unit_key, ""),
         )
@@ -178,14 +169,14 @@ class ProcessExitHandler:
         self, live: ProcessHandle, ended: ExitInfo, output: str, *, had_results: bool
     ) -> Ending:
         """How the process ended, by its exit code, its output and what it was doing."""
-        running = self._state.running[live.batch.process]
-        executor = self._job.executor(running.start.suite)
+        running = self.state.running[live.batch.process]
+        executor = self.job.executor(running.start.suite)
         is_normal = executor.is_normal_exit(ended.exit_code, had_results=had_results)
         return classify_exit(
             running,
             ended.exit_code,
             clean=not ended.error and is_normal,
-            out_of_memory=live.killed_for_memory(self._oom_kills()),
+            out_of_memory=live.killed_for_memory(self.oom_kills()),
             collecting=live.report.collecting,
             timed_out=executor.hit_own_timeout(ended.exit_code, output),
         )
@@ -194,11 +185,11 @@ class ProcessExitHandler:
         self, live: ProcessHandle, concurrent: Sequence[ProcessFiles], now_s: float
     ) -> bool:
         """Copy the files that a process wrote; whether it may have results there."""
-        events, may_have = self._files.collect_after(live.batch, concurrent, now_s)
+        events, may_have = self.files.collect_after(live.batch, concurrent, now_s)
         for event in events:
-            self._record.append(event)
+            self.record.append(event)
             if event.kind != FILE:
-                self._console.print_line(f"process {event.process}: {event.detail}")
+                self.console.print_line(f"process {event.process}: {event.detail}")
         return may_have
 
     def _record_crashing_file(
@@ -209,13 +200,13 @@ class ProcessExitHandler:
         Returns:
             The same of the file; "" where there is none to blame.
         """
-        blamed = self._state.units_of_crashing_file(number, ending)
+        blamed = self.state.units_of_crashing_file(number, ending)
         if not blamed:
             return ""
-        file, why = self._state.file_of(blamed[0]), describe_import_crash(ending, exit_code)
-        for key in (self._job.shard.units[unit].key for unit in blamed):
+        file, why = self.state.file_of(blamed[0]), describe_import_crash(ending, exit_code)
+        for key in (self.job.shard.units[unit].key for unit in blamed):
             self.causes[key] = why
-            self._record.append(EventLine("not_imported", now_s, number, *key, detail=why))
+            self.record.append(EventLine("not_imported", now_s, number, *key, detail=why))
         left = f"{count_of(len(blamed), 'test')} of it cannot run"
         return f"  {file}: it ends its process before the first test, {left}"
 
@@ -224,53 +215,53 @@ class ProcessExitHandler:
     ) -> None:
         """Say of each unit that this process leaves without a result why that is so."""
         number = live.batch.process
-        running = self._state.running[number]
+        running = self.state.running[number]
         unfinished = (unit for unit in running.unfinished_units() if unit not in running.has_result)
-        left = [self._job.shard.units[unit].key for unit in unfinished]
+        left = [self.job.shard.units[unit].key for unit in unfinished]
         if ending == "setup_failed":
             why = describe_setup_failure(exit_code, output)
             self.causes.update(dict.fromkeys(left, why))
-            self._advise(self._job.executor(running.start.suite).advice(output))
+            self._advise(self.job.executor(running.start.suite).advice(output))
         if running.was_cut_short(ending):
             return  # they run again
         suite = running.start.suite
         for key in left:
-            if self._files.has_result_globs(suite):
-                self._record.append(self._files.expect_result(key, number, now_s))
+            if self.files.has_result_globs(suite):
+                self.record.append(self.files.expect_result(key, number, now_s))
                 continue
-            announces = self._job.executor(suite).REPORTS_STARTS
+            announces = self.job.executor(suite).REPORTS_STARTS
             kind = live.report.missing_kind(key, announces=announces)
-            name = self._job.suites[suite].framework
+            name = self.job.suites[suite].framework
             why = describe_missing(kind, live.report, key, framework=name, exit_code=exit_code)
             self.causes[key] = why
-            self._record.append(EventLine(kind, now_s, number, *key, detail=why))
+            self.record.append(EventLine(kind, now_s, number, *key, detail=why))
 
     def _advise(self, advice: str) -> None:
         """Once: the next process has the same."""
         if advice and advice not in self._advised:
             self._advised.add(advice)
-            self._console.print_line(f"  fix: {advice}")
+            self.console.print_line(f"  fix: {advice}")
 
     def _print_culprit(self, culprit: Result, *, has_stacks: bool) -> None:
         """Name it at once: a leg that dies later has no closing lines."""
         first, *rest = (culprit.message or "").splitlines()
-        self._console.print_line(f"  {unit_name(culprit.key.unit_key)}: {first}")
+        self.console.print_line(f"  {unit_name(culprit.key.unit_key)}: {first}")
         if has_stacks:
             self._print_stacks(rest)
 
     def _print_stacks(self, lines: Sequence[str]) -> None:
         for line in lines[:SHOWN]:
-            self._console.print_line(f"    {line}")
+            self.console.print_line(f"    {line}")
 
     def _print_end(self, live: ProcessHandle, duration_text: str, error: str) -> None:
         number = live.batch.process
-        if self._job.shard.processes != 1:
-            self._console.begin(f"process {number}: output")
-        self._console.drain_log(live.log)
+        if self.job.shard.processes != 1:
+            self.console.begin(f"process {number}: output")
+        self.console.drain_log(live.log)
         failures = b"" if live.report.finished else live.failures()
         if failures:
-            self._console.print_line("what failed in it before it ended:")
-            self._console.write_raw(failures)
-        self._console.end(f"process {number}: {duration_text}")
+            self.console.print_line("what failed in it before it ended:")
+            self.console.write_raw(failures)
+        self.console.end(f"process {number}: {duration_text}")
         if error:
-            self._console.print_line(f"  {error}")
+            self.console.print_line(f"  {error}")

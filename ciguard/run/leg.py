@@ -316,7 +316,6 @@ def run_command(
     if shutil.which(command[0], path=environ.get("PATH")) is None:
         fix = "name a program on PATH, or a path to one"
         raise UsageError(f"no program {command[0]!r}", where="COMMAND", fix=fix)
-    was_there = os.path.isdir(record)
     folder = new_folder(record)
     guardrail = CURRENT.headroom(None)
     head = header(
@@ -343,16 +342,8 @@ def run_command(
         try:
             return _supervise(job, guardrail)
         except UsageError:
-            _remove_record(folder, folder_too=not was_there)  # as if it had been known before
+            shutil.rmtree(folder, ignore_errors=True)  # as if it had been known before
             raise
-
-
-def _remove_record(folder: str, *, folder_too: bool) -> None:
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            os.unlink(os.path.join(folder, name))
-        if folder_too:
-            os.rmdir(folder)
 
 
 def _supervise(job: LegSpec, guardrail: Headroom) -> LegVerdict:

@@ -107,21 +107,18 @@ class ResultCollector:
     def collect_after(
         self, batch: ProcessFiles, concurrent: Sequence[ProcessFiles], now_s: float
     ) -> Tuple[List[EventLine], bool]:
-        """Copy what a process that has ended wrote; and whether it may have results there.
+        """Copy what is new since the last time, and say so; what cannot be copied as well.
+
+        Returns:
+            The events, and whether the process may have results there.
 
         While another one of its suite runs, that may be at the same file: then it is left to that.
         """
         if not self.has_result_globs(batch.suite):
             return [], False
-        if any(other.suite == batch.suite for other in concurrent):
+        suite, variant, process = batch.suite, batch.variant, batch.process
+        if any(other.suite == suite for other in concurrent):
             return [], True
-        events = self.collect(batch.suite, batch.variant, batch.process, now_s)
-        return events, any(event.kind == FILE for event in events)
-
-    def collect(self, suite: str, variant: str, process: int, now_s: float) -> List[EventLine]:
-        """Copy what is new since the last time, and say so; what cannot be copied as well."""
-        if not self._suites[suite].results:
-            return []
         found, known = self._matching(suite), self._known_fingerprints[suite]
         self._known_fingerprints[suite] = found
         new = sorted(name for name, mark in found.items() if known.get(name) != mark)
@@ -134,12 +131,13 @@ class ResultCollector:
                 continue
             detail = safe_name(name)
             events.append(EventLine(FILE, now_s, process, suite, variant, detail=detail))
+        has_copied = bool(events)
         note = describe_left_out(problems, MAX_ENTRIES if self._limit_reached else None)
         if note:
             events.append(
                 EventLine("results_left_out", now_s, process, suite, variant, detail=note)
             )
-        return events
+        return events, has_copied
 
     def _matching(self, suite: str) -> Dict[str, Fingerprint]:
         """By path below the suite's folder, what tells a file from what it was before."""

@@ -21,6 +21,7 @@ from ciguard.codec.record.lines import encode
 from ciguard.model import (
     BAD_OUTCOMES,
     SLOTS,
+    DefaultsLine,
     EndLine,
     EventLine,
     MetricLine,
@@ -28,6 +29,7 @@ from ciguard.model import (
     ProcessEndLine,
     ProcessLine,
     Result,
+    SampleLine,
     ShardLine,
     StartLine,
     UnitKey,
@@ -40,15 +42,6 @@ if TYPE_CHECKING:
     from ciguard.model import Line
 
 StoredLine = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
-STORED_LINES: Final = (
-    StartLine,
-    Result,
-    PeakLine,
-    ProcessLine,
-    ProcessEndLine,
-    EventLine,
-    MetricLine,
-)
 # Kinds of events that end with it.
 STEP_EVENT_KINDS: Final = ("resumed", "grace_used", "not_run", "failed_previously")
 
@@ -234,9 +227,9 @@ def _order(leg: PriorLeg) -> tuple[int, str]:
 
 def _stored_line(line: Line) -> StoredLine | None:
     """The line without what refers to files that do not come along; None for what is not kept."""
-    if not isinstance(line, STORED_LINES) or (
-        isinstance(line, EventLine) and line.kind in STEP_EVENT_KINDS
-    ):
+    if isinstance(line, (ShardLine, DefaultsLine, SampleLine, EndLine)):
+        return None
+    if isinstance(line, EventLine) and line.kind in STEP_EVENT_KINDS:
         return None
     if isinstance(line, (ProcessLine, EventLine)) and line.lines_read:
         return replace(line, lines_read={})

@@ -74,13 +74,14 @@ def up_to(
     if not found:
         ends = (f":{unit}", f".{unit}", f"/{unit}")
         found = [place for place, one in enumerate(shard.units) if one.unit.endswith(ends)]
-    if not found and unit:
+    if not found:
         found = [place for place, one in enumerate(shard.units) if unit in one.unit]
     if not found:
-        near = _close_matches(shard, unit)
+        near = get_close_matches(unit, dict.fromkeys(one.unit for one in shard.units), n=MAX_NAMED)
         fix = f"did you mean {', '.join(near)}?" if near else "look for its shard in the plan"
-        if home := _shard_of_unit(shards, unit):
-            fix = f"it is in shard {home}"
+        for other in shards:
+            if any(unit in (one.unit, whole_name(one.key)) for one in other.units):
+                fix = f"it is in shard {other.key}"
         what = f"not among the {count_of(len(names), 'test')} of shard {shard.key}"
         raise InputError(what, where=where, fix=fix)
     if len(found) > 1:
@@ -90,14 +91,6 @@ def up_to(
     if shard.processes > 1:
         return _single_process_shard(shard, found[0], suites)
     return replace(shard, units=shard.units[: found[0] + 1])
-
-
-def _shard_of_unit(shards: Sequence[Shard], unit: str) -> str:
-    """The first shard that has the unit; "" for none."""
-    for shard in shards:
-        if any(unit in (one.unit, whole_name(one.key)) for one in shard.units):
-            return shard.key
-    return ""
 
 
 def _single_process_shard(shard: Shard, index: int, suites: Mapping[str, Suite]) -> Shard:
@@ -117,13 +110,6 @@ def _single_process_shard(shard: Shard, index: int, suites: Mapping[str, Suite])
         cap = int(process_limit_bytes(state)) + 1
         budget_bytes = min(2 * cap, max(int(cap / (1 - MARGIN_RATIO)) + 1, cap + MARGIN_BYTES))
     return replace(shard, units=company, processes=1, budget_bytes=budget_bytes)
-
-
-def _close_matches(shard: Shard, unit: str) -> list[str]:
-    """Ids that hold what was typed, else those that look like it."""
-    ids = list(dict.fromkeys(one.unit for one in shard.units))
-    holding = [one for one in ids if unit and unit in one]
-    return holding[:MAX_NAMED] or get_close_matches(unit, ids, n=MAX_NAMED)
 
 
 def without_units(shard: Shard, ended: AbstractSet[UnitKey]) -> Shard:

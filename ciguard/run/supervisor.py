@@ -26,15 +26,20 @@ from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.plugin_files import restore_plugins
 from ciguard.run.memory.sampler import MemorySampler
-from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, Progress
-from ciguard.run.output.view import describe_action, describe_reason, not_run_events
+from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
+from ciguard.run.output.view import (
+    describe_action,
+    describe_progress,
+    describe_reason,
+    not_run_events,
+)
 from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.policy.actions import Finish, Reason, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
 from ciguard.run.process.files import defaults_line, write_process_files
-from ciguard.run.process.handle import ProcessHandle, launch
+from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.signals import Signals
 from ciguard.run.result_collector import ResultCollector
 from ciguard.text import count_of, unit_name
@@ -203,27 +208,22 @@ class Supervisor:
         self._sample_memory(now_s)
         finish = self._decide()
         if self._console.due(now_s) and finish is None:
-            self._console.show_progress(self._progress(now_s), now_s)
+            self._console.show_progress(self._describe_progress(now_s), now_s)
         for live in self._handles.values():
             live.process.escalate(now_s)
         self._record.sync(now_s)
         return finish
 
-    def _progress(self, now_s: float) -> Progress:
-        done, sample = len(self._tally.results_by_unit), self._sample
-        units = self._job.shard.units
-        open_units = sorted(
-            {one for each in self._state.running.values() for one in each.open_units}
-        )
-        return Progress(
-            done=done,
-            total=max(done, self._total),
+    def _describe_progress(self, now_s: float) -> str:
+        done, units = len(self._tally.results_by_unit), self._job.shard.units
+        open_units = {one for each in self._state.running.values() for one in each.open_units}
+        return describe_progress(
+            done,
+            max(done, self._total),
             bad=self._tally.count_bad(),
-            elapsed_s=now_s,
-            predicted_s=self._job.predicted_s,
-            tree_bytes=sample.tree_bytes if sample else None,
-            headroom_bytes=sample.headroom_bytes if sample else None,
-            running_units=tuple(unit_name(units[unit].key) for unit in open_units),
+            times_s=(now_s, self._job.predicted_s),
+            sample=self._sample,
+            running=[unit_name(units[unit].key) for unit in sorted(open_units)],
         )
 
     def _is_record_removed(self) -> bool:
@@ -407,14 +407,14 @@ class Supervisor:
         env.update(origin_variables(job.origin_s))
         cwd, here = os.path.abspath(suite.cwd), (job.platform, self._instruments, self._guardrail)
         defaults = defaults_line(job.header, action.suite, action.variant, action.process)
-        return launch(
+        return ProcessHandle(
             invocation.argv,
             env,
             cwd,
             batch,
             defaults,
             platform_parts=here,
-            now_s=now_s,
+            started_s=now_s,
             stdin=job.stdin,
         )
 

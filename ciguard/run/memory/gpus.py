@@ -118,11 +118,6 @@ class Gpus:
         self._program = None
         self.close()
 
-    @property
-    def is_querying(self) -> bool:
-        """Whether the program is running."""
-        return self._query_process is not None
-
     def close(self) -> None:
         """End a program that was not waited for."""
         if self._query_process is not None:

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from ciguard.run.memory.process_tree import TreeMemory
 
 EVERY_S: Final = 0.04  # the leg reads a program's lines as often
-MAX_COST_RATIO: Final = (
-    100  # closing a window takes 1 % of a core at most, while nothing is announced
-)
+# Closing a window takes 1 % of a core at most, while nothing is announced.
+MAX_COST_RATIO: Final = 100
 UNKNOWN: Final = float("inf")
 
 

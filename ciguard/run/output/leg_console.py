@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
-from ciguard.model import SLOTS, repository_path
+from ciguard.model import repository_path
 from ciguard.model.jobs import is_github_actions
 from ciguard.run.output.writer import BackgroundWriter
-from ciguard.text import annotation, count_of, duration, one_line, size, unit_name
+from ciguard.text import annotation, count_of, one_line, unit_name
 
 if TYPE_CHECKING:
     from ciguard.model import Result, Suite, UnitKey
@@ -20,52 +19,9 @@ MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the r
 OOM_RETRY: Final = "passed after an out-of-memory retry"
 MESSAGE_CHARACTERS: Final = 300
 ANNOTATED: Final = 10  # GitHub shows so many errors of a step
-MAX_RUNNING: Final = 4  # units that run now, named in a line
 PROGRESS_EVERY_S: Final = 30.0
 FLUSH_TIMEOUT_S: Final = 30.0  # with a reader that reads nothing, at the end of the leg
 CANCELLED_FLUSH_TIMEOUT_S: Final = 2.0  # when it was told to stop: a runner gives 7.5 s in all
-
-
-@dataclass(frozen=True, **SLOTS)
-class Progress:
-    """A leg at one moment; None is not known.
-
-    Attributes:
-        done: units with a result. total: of the shard.
-        bad: units of which something went wrong.
-        elapsed_s, predicted_s: of all of the leg's parts.
-        running_units: names of those that run now.
-    """
-
-    done: int
-    total: int
-    bad: int
-    elapsed_s: float
-    predicted_s: float | None = None
-    tree_bytes: int | None = None
-    headroom_bytes: int | None = None
-    running_units: tuple[str, ...] = ()
-
-
-def describe_progress(progress: Progress) -> str:
-    """ "12/40 units, 1 failed, tests 1.2 GiB, headroom 5.0 GiB, 4:10 of about 12:00"."""
-    parts = [f"{progress.done}/{count_of(progress.total, 'test')}"]
-    if progress.bad:
-        parts.append(f"{progress.bad} failed")
-    if progress.tree_bytes is not None:
-        parts.append(f"{size(progress.tree_bytes)} in use")
-    if progress.headroom_bytes is not None:
-        parts.append(f"{size(progress.headroom_bytes)} free")
-    elapsed = duration(progress.elapsed_s)
-    predicted_s = progress.predicted_s
-    parts.append(elapsed if predicted_s is None else f"{elapsed} of about {duration(predicted_s)}")
-    return ", ".join(parts)
-
-
-def running_units(progress: Progress) -> str:
-    """What runs now: if the runner is lost after this line, it was one of these."""
-    named, more = progress.running_units[:MAX_RUNNING], len(progress.running_units) - MAX_RUNNING
-    return f": {', '.join(named)}{f' and {more} more' if more > 0 else ''}" if named else ""
 
 
 class Console:
@@ -93,13 +49,13 @@ class Console:
             self._last_progress_s = now_s
         return self._shows_progress and now_s - self._last_progress_s >= PROGRESS_EVERY_S
 
-    def show_progress(self, progress: Progress, now_s: float) -> None:
-        """Say how far the leg is."""
+    def show_progress(self, text: str, now_s: float) -> None:
+        """Say how far the leg is, outside of any fold."""
         self._last_progress_s = now_s
         group = self._group if self._folds else ""
         if group:  # a line within a fold is not seen
             self.print_line("::endgroup::")
-        self.print_line(f"progress: {describe_progress(progress)}{running_units(progress)}")
+        self.print_line(f"progress: {text}")
         if group:
             self.print_line(f"::group::{group} (goes on)")
 

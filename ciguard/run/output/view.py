@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 from ciguard.model import EventLine
 from ciguard.run.policy.actions import Recycle, Warn
 from ciguard.run.process.ending import DEADLY, TERMINATED, fatal_signal
-from ciguard.text import count_of, last_error_line, last_line, size, unit_name
+from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
 
 if TYPE_CHECKING:
-    from typing import Union
+    from typing import Optional, Union
 
-    from ciguard.model import Ending, EventKind, PlannedUnit, Result, UnitKey
+    from ciguard.model import Ending, EventKind, PlannedUnit, Result, SampleLine, UnitKey
     from ciguard.run.policy.actions import Reason, ReasonKind, Stop
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.process.handle import Peak, ProcessReport
@@ -30,6 +30,7 @@ IN_FILES: Final = "its result is in a file, or nowhere"
 GRACE_USED: Final = (
     "an earlier step stopped tests at its checkpoint: this step waits for them, up to its deadline"
 )
+MAX_RUNNING: Final = 4  # units that run now, named in a line
 LISTED: Final = 100  # units by name after an early end; the plan knows the others
 
 _REASONS: Final[Mapping[ReasonKind, str]] = {
@@ -297,6 +298,37 @@ def describe_resumed(
     more = f" and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
     before = f" with {count_of(predecessors, 'predecessor')}" if predecessors else ""
     return f"{text}; retry of {count_of(len(failed), 'failed test')}{before}: {names}{more}"
+
+
+def describe_progress(
+    done: int,
+    planned: int,
+    *,
+    bad: int,
+    times_s: Tuple[float, Optional[float]],
+    sample: Optional[SampleLine],
+    running: Sequence[str],
+) -> str:
+    """How far a leg is; if its runner is lost after this line, it was one of those that run.
+
+    Args:
+        done: units with a result, of those `planned`.
+        bad: units of which something went wrong.
+        times_s: of all of the leg's parts, until now and predicted; None is not known.
+        running: names of the units that run now.
+    """
+    parts = [f"{done}/{count_of(planned, 'test')}"]
+    if bad:
+        parts.append(f"{bad} failed")
+    if sample is not None and sample.tree_bytes is not None:
+        parts.append(f"{size(sample.tree_bytes)} in use")
+    if sample is not None and sample.headroom_bytes is not None:
+        parts.append(f"{size(sample.headroom_bytes)} free")
+    elapsed_s, predicted_s = times_s
+    of = "" if predicted_s is None else f" of about {duration(predicted_s)}"
+    text = ", ".join([*parts, f"{duration(elapsed_s)}{of}"])
+    more = f" and {len(running) - MAX_RUNNING} more" if len(running) > MAX_RUNNING else ""
+    return f"{text}: {', '.join(running[:MAX_RUNNING])}{more}" if running else text
 
 
 def describe_until(units: int, planned: int, processes: int) -> str:

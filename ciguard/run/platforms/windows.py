@@ -71,9 +71,8 @@ EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
 GRACEFUL_SIGNALS: Final = ((0.0, "break"), (4.0, "kill"))
 IMMEDIATE_SIGNALS: Final = ((0.0, "kill"),)
 MAX_HANDLES: Final = 60  # WaitForMultipleObjects takes 64
-TERMINATION_TIMEOUT_S: Final = (
-    5.0  # what has been terminated goes in milliseconds, unless a driver holds it
-)
+# What has been terminated goes in milliseconds, unless a driver holds it.
+TERMINATION_TIMEOUT_S: Final = 5.0
 CLOSE_S: Final = 20.0  # what a driver holds cannot be waited for
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from typing import Any, Dict, Generator, List, Optional
 
 import pytest
@@ -53,8 +52,7 @@ class _Listing:
         ended = yield
         if ended.excinfo is None:
             self._lines.extend(map(self._unit, session.items))
-            done = {"done": True, "rootdir": self._root, "pytest": pytest.__version__}
-            self._lines.append({**done, "python": platform.python_version()})
+            self._lines.append({"done": True, "rootdir": self._root})
         else:
             message = _last(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
             self._lines.append({"error": "", "message": message})
@@ -63,11 +61,9 @@ class _Listing:
             stream.writelines(json.dumps(line) + "\n" for line in self._lines)
 
     def _unit(self, item: pytest.Item) -> Line:
-        classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
         file = os.path.relpath(str(item.path), self._root).replace(os.sep, "/")
         marks = sorted({marker.name for marker in item.iter_markers()})
-        place = {"file": file, "scope_class": "::".join(classes) or None}
-        return {"unit": item.nodeid, **place, "categories": marks, "group": _group(item)}
+        return {"unit": item.nodeid, "file": file, "categories": marks, "group": _group(item)}
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

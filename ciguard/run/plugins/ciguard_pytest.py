@@ -15,7 +15,7 @@ plugin does nothing.
                           is another one, CIGUARD_ORIGIN_AT by the time of day
 
 `wall_s` and `cpu_s` run from before set-up to after teardown without the set-up of fixtures wider
-than a function, which is `setup_s` (the sum of `setups`); reruns and the teardown of a wider
+than a function, which is `setup_s`; reruns and the teardown of a wider
 fixture, at its last test, are in them. `peak_delta_bytes` is the high-water mark (VmHWM) minus the
 resident memory at the start, over the whole test: a wider fixture that is set up meanwhile is in
 it, because the process did need that memory then; child processes are not. `retained_bytes` is
@@ -126,28 +126,21 @@ class _RecordFile(ReopeningFile):
 
 
 class _FixtureTimer:
-    """Time spent setting up fixtures wider than a function, each without those it caused."""
+    """Time spent setting up fixtures wider than a function."""
 
     def __init__(self) -> None:
-        self._open: List[List[float]] = []  # wall and CPU time of the set-ups inside, per level
-        self.done: List[Line] = []
+        self._depth = 0
         self.wall_s, self.cpu_s = 0.0, 0.0
 
-    def measure(self, fixture: str, scope: str) -> Wrapper:
-        """Around one set-up; nested ones are subtracted, so that no second counts twice."""
-        inside = [0.0, 0.0]
-        self._open.append(inside)
+    def measure(self) -> Wrapper:
+        """Around one set-up; those inside of it are part of it, so that no second counts twice."""
+        self._depth += 1
         wall_s, cpu_s = REAL.monotonic(), REAL.process_time()
         yield
-        wall_s, cpu_s = REAL.monotonic() - wall_s, REAL.process_time() - cpu_s
-        self._open.pop()
-        if self._open:
-            self._open[-1][0] += wall_s
-            self._open[-1][1] += cpu_s
-        own_s = max(0.0, wall_s - inside[0])
-        self.wall_s += own_s
-        self.cpu_s += max(0.0, cpu_s - inside[1])
-        self.done.append({"fixture": fixture, "scope": scope, "wall_s": round(own_s, 6)})
+        self._depth -= 1
+        if self._depth == 0:
+            self.wall_s += REAL.monotonic() - wall_s
+            self.cpu_s += REAL.process_time() - cpu_s
 
 
 class _Failures:
@@ -357,7 +350,7 @@ class _Recorder:
             self._memory.end(), setup_s=round(setups.wall_s, 6), concurrent=self._concurrent
         )
         line["try"] = 1 + self._leg.tries_before.get(unit, 0)
-        line.update(setups=setups.done or None, reruns=reports.reruns or None, message=message)
+        line.update(reruns=reports.reruns or None, message=message)
         line.update(place)
         self._write("result", **line)
         self._record.sync()
@@ -417,7 +410,7 @@ class _Recorder:
         if fixturedef.scope == "function" or self._setups is None:
             yield
         else:
-            yield from self._setups.measure(fixturedef.argname, fixturedef.scope)
+            yield from self._setups.measure()
 
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
         if fixturedef.scope != "function":

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
-MAX_FRUITLESS_PROCESSES: Final = (
-    3  # in a row without one finished unit: the fourth would not do better
-)
+# Processes in a row without one finished unit: the fourth would not do better.
+MAX_FRUITLESS_PROCESSES: Final = 3
 
 
 def process_limit_bytes(state: State) -> float:

@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20
-MAX_CULPRITS: Final = (
-    32  # units of a culprit set; of more, which no test runner has, turns are dear
-)
-RERUN_TIME_FACTOR: Final = (
-    1.1  # than the first time, by a tenth: the same units on the same machine
-)
-SUSPICIOUS_RETAINED_BYTES: Final = (
-    50 * MIB
-)  # retained by others: enough to have made the difference
+# Units of a culprit set; a turn for each of more, which no test runner has, takes too long.
+MAX_CULPRITS: Final = 32
+# A repeat may take a tenth longer than the first time: the same units on the same machine.
+RERUN_TIME_FACTOR: Final = 1.1
+# Retained by others: enough to have made the difference.
+SUSPICIOUS_RETAINED_BYTES: Final = 50 * MIB
 
 
 @dataclass(frozen=True, **SLOTS)

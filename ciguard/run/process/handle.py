@@ -24,10 +24,7 @@ if TYPE_CHECKING:
         ExitInfo,
         Headroom,
         MemoryInstruments,
-        PeakTracker,
         Platform,
-        Process,
-        Tree,
     )
 
 FIND_FILES_EVERY_S = 0.25  # for files that further workers of the process begin
@@ -115,33 +112,43 @@ class ProcessReport:
 
 
 class ProcessHandle:
-    """One running process of the leg.
+    """One running process of the leg, which starts with it.
 
     Args:
-        process: as started. tree: its memory. batch: its files.
+        env: says with PEAK_RESET_BY whether the process resets its own marks.
+        batch: its files.
         defaults: first line of its record.
-        oom_kills: how often the kernel had killed for memory before it started.
-        windows: on its marks, if they are read from outside.
+        platform_parts: the system, what there is to measure with, and what memory is left.
+        stdin: what the process reads; None for nothing.
+
+    Raises:
+        OSError: it cannot be started.
     """
 
     def __init__(
         self,
-        process: Process,
-        tree: Tree,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
         batch: ProcessFiles,
         defaults: DefaultsLine,
         *,
+        platform_parts: Tuple[Platform, MemoryInstruments, Headroom],
         started_s: float,
-        oom_kills: int,
-        windows: Optional[PeakTracker] = None,
+        stdin: Optional[int] = None,
     ) -> None:
-        self.process = process
+        platform, instruments, guardrail = platform_parts
+        more = {PEAK_RESET_BY: str(os.getpid()), **env}
+        more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
+        self.oom_kills = guardrail.oom_kills()  # how often the kernel had killed before
+        self.process = platform.start(argv, more, cwd, log_of(batch), stdin=stdin)
         self.is_started = False  # as the leg has taken it in
         self.batch = batch
         self.started_s = started_s
-        self.oom_kills = oom_kills
-        self.tree = tree
-        self.windows = windows
+        self.tree = platform.tree(self.process)
+        is_peak_kept = PEAK_RESET_BY in env or env.get(KEEP_PEAK) == "1"
+        # On its marks, if they are read from outside.
+        self.windows = None if is_peak_kept else instruments.windows(self.tree)
         self.log = Log(log_of(batch))
         self.peak_bytes = 0  # as the process itself measured it
         self.report = ProcessReport()
@@ -257,45 +264,6 @@ class ProcessHandle:
         self.process.close()
         for tail in self._tails.values():
             tail.close()
-
-
-def launch(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str,
-    batch: ProcessFiles,
-    defaults: DefaultsLine,
-    *,
-    platform_parts: Tuple[Platform, MemoryInstruments, Headroom],
-    now_s: float,
-    stdin: Optional[int] = None,
-) -> ProcessHandle:
-    """Start a process.
-
-    Args:
-        env: says with PEAK_RESET_BY whether the process resets its own marks.
-        platform_parts: the system, what there is to measure with, and what memory is left.
-        stdin: what the process reads; None for nothing.
-
-    Raises:
-        OSError: it cannot be started.
-    """
-    platform, instruments, guardrail = platform_parts
-    more = {PEAK_RESET_BY: str(os.getpid()), **env}
-    more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
-    oom_kills = guardrail.oom_kills()
-    is_peak_kept = PEAK_RESET_BY in env or env.get(KEEP_PEAK) == "1"
-    process = platform.start(argv, more, cwd, log_of(batch), stdin=stdin)
-    tree = platform.tree(process)
-    return ProcessHandle(
-        process,
-        tree,
-        batch,
-        defaults,
-        started_s=now_s,
-        oom_kills=oom_kills,
-        windows=None if is_peak_kept else instruments.windows(tree),
-    )
 
 
 def log_of(batch: ProcessFiles) -> str:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ciguard.errors import ExitCode
-from ciguard.model import Result
-from ciguard.run.output.leg_console import (
-    Console,
-    Progress,
-    describe_progress,
-    running_units,
-)
+from ciguard.model import Result, SampleLine
+from ciguard.run.output.leg_console import Console
+from ciguard.run.output.view import describe_progress
 from ciguard.run.output.writer import BackgroundWriter
 from ciguard.run.policy.leg_verdict import LegVerdict
 from ciguard.run.process.tail import Log
@@ -27,29 +22,21 @@ if TYPE_CHECKING:
     from ciguard.run.output.writer import Kind
 
 MIB = 1 << 20
-PROGRESS = Progress(
-    done=12,
-    total=40,
-    bad=1,
-    elapsed_s=250.4,
-    predicted_s=720.0,
-    tree_bytes=1229 * MIB,
-    headroom_bytes=512 * MIB,
-)
 
 
 def test_progress_line_has_only_known_values() -> None:
-    assert describe_progress(PROGRESS) == (
+    sample = SampleLine(250.0, tree_bytes=1229 * MIB, headroom_bytes=512 * MIB)
+    assert describe_progress(12, 40, bad=1, times_s=(250.4, 720.0), sample=sample, running=()) == (
         "12/40 tests, 1 failed, 1.20 GiB in use, 512 MiB free, 4 min 10 s of about 12 min 00 s"
     )
-    assert describe_progress(Progress(0, 1, 0, 3.0)) == "0/1 test, 3.00 s"
+    text = describe_progress(0, 1, bad=0, times_s=(3.0, None), sample=None, running=())
+    assert text == "0/1 test, 3.00 s"
 
 
 def test_at_most_four_running_units_are_listed() -> None:
-    names = tuple(f"a.py::test_{number}" for number in range(6))
-    running = running_units(replace(PROGRESS, running_units=names))
-    assert running == f": {', '.join(names[:4])} and 2 more"
-    assert running_units(PROGRESS) == ""
+    names = [f"a.py::test_{number}" for number in range(6)]
+    text = describe_progress(0, 6, bad=0, times_s=(3.0, None), sample=None, running=names)
+    assert text == f"0/6 tests, 3.00 s: {', '.join(names[:4])} and 2 more"
 
 
 def test_leg_output_starts_on_a_new_line() -> None:

@@ -201,20 +201,17 @@ def test_deselected(): pass
             "unit": "sub/test_c.py::test_plain",
             "file": "sub/test_c.py",
             "categories": ["gpu", "slow"],
-            "scope_class": None,
             "group": None,
         },
         {
             "unit": "sub/test_c.py::TestOuter::TestInner::test_in",
             "file": "sub/test_c.py",
             "categories": ["slow", "xdist_group"],
-            "scope_class": "TestOuter::TestInner",
             "group": "inner",
         },
     ]
     assert lines[-1]["done"] is True
     assert lines[-1]["rootdir"] == str(project.folder)
-    assert lines[-1]["pytest"] == pytest.__version__
 
 
 def test_collection_errors_are_in_the_inventory(project: Project) -> None:
