@@ -90,7 +90,10 @@ class SuiteConfig(_Section):
     )
     files: Texts = Field(
         (),
-        description="patterns of files that must contain tests (default: the framework's)",
+        description=(
+            "patterns that recognise test files (default: the framework's); the run is incomplete "
+            "if such a file had tests on the base and now has none"
+        ),
     )
     exclude: Texts = Field((), description="patterns of tests that are never run")
     results: Texts = Field(
@@ -133,7 +136,12 @@ class PoolConfig(_Section):
         None, ge=0, description="price of a minute in USD (default: known for GitHub's runners)"
     )
     concurrency: int | None = Field(
-        None, ge=1, description="largest number of concurrent jobs (default: no limit)"
+        None,
+        ge=1,
+        description=(
+            "number of jobs of this pool that run at once; used to choose the number of shards, "
+            "not enforced (default: no limit)"
+        ),
     )
     setup: Seconds | None = Field(
         None, description="time of a job before its tests start (default: from the history)"

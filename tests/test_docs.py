@@ -125,7 +125,22 @@ def _type(field: FieldInfo) -> str:
     if get_origin(annotation) in (tuple, dict):
         return "list" if get_origin(annotation) is tuple else "table"
     plain = next((kind for kind in words if annotation in (kind, kind | None)), None)
-    return words[plain] if plain else "any"
+    return f"{words[plain]}{_range(field)}" if plain else "any"
+
+
+def _range(field: FieldInfo) -> str:
+    """Its limits, in words; "" without any."""
+    limits = {
+        name: getattr(data, name)
+        for data in field.metadata
+        for name in ("ge", "gt", "le", "lt")
+        if hasattr(data, name)
+    }
+    if {"ge", "le"} <= limits.keys():
+        return f", {limits['ge']} to {limits['le']}"
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    said = " and ".join(f"{words[name]} {limit:g}" for name, limit in limits.items())
+    return f", {said}" if said else ""
 
 
 def _section(title: str, section: type[BaseModel]) -> list[str]:
@@ -155,7 +170,7 @@ def test_configuration_page_matches_the_code(golden: Golden) -> None:
         "",
         '- A *time* is a number of seconds or a text such as `"45m"` or `"1h30m"`.',
         '- A *size* is a number of bytes or a text such as `"16GB"` or `"500MiB"`.',
-        '- The suite without a name is `[suite.""]`. It exists if the file has no suite.',
+        '- If the file defines no suite, ciguard uses one without a name: `[suite.""]`.',
         "",
         "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
         "",

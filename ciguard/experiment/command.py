@@ -41,7 +41,9 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 @click.option("--base", metavar="COMMIT", help="First commit.")
 @click.option("--head", metavar="COMMIT", help="Second commit.")
 @click.option(
-    "--units", metavar="FILE|suspects", help="Tests to run on both commits, one per line or JSON."
+    "--units",
+    metavar="FILE|suspects",
+    help="Tests for both commits: a file (one id per line, or JSON).",
 )
 @click.option(
     "--comparison",
@@ -65,7 +67,8 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
     "conditions_text",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Set $NAME and {NAME} in both commands; repeatable, each condition is judged by itself.",
+    help="Set $NAME and {NAME} in both commands; several in quotes: 'steps=4 batch=2'. Repeatable; "
+    "each condition is judged by itself.",
 )
 @click.option(
     "--budget", metavar="TIME", help="Time limit of all runs (default: 10m; commits: 5m)."
@@ -101,7 +104,8 @@ def command(
 
     The last line is the verdict on b compared with a: faster, slower, less memory, more memory, no
     significant difference, not enough data, too noisy or mixed. The command ends with 0 for every
-    verdict, with 10 if a command failed, with 130 or 143 if it was interrupted.
+    verdict. If a command fails, the verdict is "not enough data", and the exit code is 10. If the
+    experiment is interrupted, the exit code is 130 or 143.
     """
     of_commits = compares_commits((a, b), (base, head, units), comparison, conditions_text)
     check_scipy()

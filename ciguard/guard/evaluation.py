@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ciguard.sources.inputs import RunInputs
 
 _OPTIONS: Final = (
-    click.option("--plan", metavar="FILE", help="Plan of the run."),
+    click.option("--plan", metavar="FILE|DIR", help="Plan of the run, or its folder."),
     click.option("--records", metavar="DIR", help="Folder of the records."),
     click.option("--run", metavar="ID|URL", help=RUN_HELP),
     click.option(

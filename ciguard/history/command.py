@@ -84,7 +84,10 @@ def command() -> None:
 @click.option("--suite", help="Suite of results that name no suite.")
 @click.option("--variant", help="Variant of results that name no variant.")
 @click.option(
-    "--plan", "plan_path", metavar="FILE", help="Plan of the run; adds the tests of jobs that died."
+    "--plan",
+    "plan_path",
+    metavar="FILE|DIR",
+    help="Plan of the run, or its folder; adds the tests of jobs that died.",
 )
 @click.pass_obj
 def add(

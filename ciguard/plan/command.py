@@ -97,7 +97,10 @@ if TYPE_CHECKING:
 )
 @click.option("--static", metavar="WORKFLOW", help="Workflow file to write the matrix into.")
 @click.option(
-    "--explain", "unit", metavar="UNIT", help="Explain the shard and the estimates of a test."
+    "--explain",
+    "unit",
+    metavar="TEST",
+    help="Explain the shard and estimates of a test (id, or part of it).",
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
 @click.option(

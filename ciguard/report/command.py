@@ -69,7 +69,9 @@ SUMMARY: Final = SizeLimit(
 @click.option(
     "--values",
     metavar="FILE",
-    help="Write the measurements with which the next run confirms suspects.",
+    help=(
+        "Write this run's measurements; the pull request's next run needs them to confirm suspects."
+    ),
 )
 @click.option(
     "--github",

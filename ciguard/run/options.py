@@ -30,7 +30,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shard", metavar="KEY", help="shard of the plan to run")
     parser.add_argument("--record", metavar="DIR", required=True, help="new folder for the record")
     for name, metavar, help_text in (
-        ("--until", "TEST", "run the tests of the shard, in its order, up to this one"),
+        (
+            "--until",
+            "TEST",
+            "run the tests of the shard up to this one (its id, or a unique part of it)",
+        ),
         (
             "--for",
             "TIME",
@@ -41,9 +45,12 @@ def _parser() -> argparse.ArgumentParser:
     for name, help_text in (
         (
             "--resume-from",
-            "run the tests without a result in earlier attempts, whose records are in DIR",
+            "DIR holds records of earlier attempts; run only tests without a result there",
         ),
-        ("--continue", "run the tests without a result in earlier steps, whose records are in DIR"),
+        (
+            "--continue",
+            "DIR holds records of earlier steps; run only tests without a result there",
+        ),
         ("--results", "JUnit or TRX files that a command writes, such as reports/**/*.xml"),
     ):
         metavar = "GLOB" if name == "--results" else "DIR"
@@ -51,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, help_text in (
         (
             "--unless-ended",
-            "with --resume-from: run the whole shard again if its last attempt completed",
+            "with --resume-from: resume only if the last attempt did not end by itself; "
+            "otherwise run the whole shard again",
         ),
         ("--github", "set the output `state` of the step; end with 0 at a checkpoint"),
     ):
