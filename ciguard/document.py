@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.text import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -219,18 +221,18 @@ def join(contents: Sequence[Content], separator: str = ", ") -> tuple[Span, ...]
 
 
 def plain(content: Content) -> str:
-    """The words alone."""
+    """The words alone, on one line."""
     return "".join(_span_text(span) for span in spans(content))
 
 
 def _span_text(span: Span) -> str:
     if isinstance(span, str):
-        return span
+        return one_line(span, 1000)
     if isinstance(span, Link):
         return _span_text(span.content)
-    if isinstance(span, Folded):
-        return first_line(span.text)
-    return span.text
+    if isinstance(span, Code):
+        return one_line(span.text, span.width)
+    return one_line(first_line(span.text) if isinstance(span, Folded) else span.text)
 
 
 def first_line(text: str) -> str:

@@ -5,6 +5,7 @@ Names and messages come from pull requests, so nothing of them may be taken for 
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -226,3 +227,17 @@ def _command_text(text: str) -> str:
 
 def _command_property(text: str) -> str:
     return _command_text(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def step_outputs(values: Mapping[str, str]) -> str:
+    """Spell outputs for `$GITHUB_OUTPUT`, in their order, in the form that holds any value.
+
+    The delimiter is the first of a fixed series that the value does not contain: the same value
+    gives the same bytes, and no value can end its own text early to set another output.
+    """
+    written = []
+    for name, value in values.items():
+        marks = itertools.chain(["ciguard_end"], (f"ciguard_end_{n}" for n in itertools.count(2)))
+        delimiter = next(mark for mark in marks if mark not in value)
+        written.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+    return "".join(written)

@@ -61,7 +61,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "template_loader": ("text",),
     "mermaid": (),
-    "document": (),
+    "document": ("text",),
     "links": ("model",),
     "render": ("document", "template_loader", "text"),
     "text": ("model",),

@@ -123,7 +123,7 @@ FINE = [
     (
         leaves_commands_to_the_command_line,
         "plan.command",
-        "from ciguard.github import workflow_commands",
+        "from ciguard.github import events",
     ),
     (keeps_arithmetic_pure, "plan.command", "import pathlib"),
     (keeps_arithmetic_pure, "run.supervisor", "import subprocess"),

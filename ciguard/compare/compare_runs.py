@@ -11,14 +11,20 @@ from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matri
 from ciguard.compare.baseline_selection import UNKNOWN, Selection, select_baseline
 from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with_state
 from ciguard.compare.history_match import match_in_history
-from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
-from ciguard.compare.leg_changes import MIN_OVERLAP, leg_changes, resharded_cases, totals
 from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
-from ciguard.compare.metric_changes import compare_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
 from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
+from ciguard.compare.run_changes import (
+    MIN_OVERLAP,
+    compare_metrics,
+    cost,
+    job_changes,
+    leg_changes,
+    resharded_cases,
+    totals,
+)
 from ciguard.compare.run_columns import from_history, run_info
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.metric_changes import NO_METRICS
+from ciguard.compare.run_changes import NO_METRICS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.suite_speed import NO_SUITE_SPEED
 from ciguard.compare.transitions import WORSE_KINDS
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo
-    from ciguard.compare.job_changes import Cost, JobChange
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.leg_changes import LegChange, Total
-    from ciguard.compare.metric_changes import Metrics
     from ciguard.compare.missing import IncompleteReason, LostUnits
+    from ciguard.compare.run_changes import Cost, JobChange, LegChange, Metrics, Total
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.suite_speed import SuiteSpeed
@@ -209,12 +207,10 @@ def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ..
     for word, kinds in _KINDS.items():
         found[word] = any(one.kind in kinds for one in comparison.transitions)
     for word, endings in _ENDINGS.items():
-        found[word] |= any(_newly(leg, endings) for leg in comparison.legs)
+        found[word] |= any(
+            leg.after in endings and leg.before not in endings for leg in comparison.legs
+        )
     return tuple(word for word in FAIL_CONDITIONS if word in fail_on and found[word])
-
-
-def _newly(leg: LegChange, endings: tuple[Ending, ...]) -> bool:
-    return leg.after in endings and leg.before not in endings
 
 
 def exit_code(

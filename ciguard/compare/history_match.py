@@ -81,11 +81,7 @@ def find_in_history(
 
 def _list_runs(history: History) -> str:
     ids = [str(run.run_id) for run in history.runs]
-    if len(ids) > NEWEST:
-        return f"the newest are {', '.join(ids[-NEWEST:])}"
-    if len(ids) > 1:
-        return f"there are runs {', '.join(ids[:-1])} and {ids[-1]}"
-    return f"there is run {ids[0]}" if ids else "it is empty: add a run first"
+    return f"its newest runs: {', '.join(ids[-NEWEST:])}" if ids else "it is empty: add a run first"
 
 
 def newest_run_of_branch(

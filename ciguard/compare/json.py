@@ -19,11 +19,9 @@ from ciguard.compare import (
     baseline_matrix,
     baseline_selection,
     comparison,
-    job_changes,
     leaks,
-    leg_changes,
-    metric_changes,
     missing,
+    run_changes,
     run_columns,
     significance,
     statistics,
@@ -39,8 +37,8 @@ SCHEMA: Final = 1
 
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
-    *(baseline_matrix, baseline_selection, comparison, job_changes, leaks, leg_changes),
-    *(metric_changes, missing, run_columns, significance, statistics, suite_speed, transitions),
+    *(baseline_matrix, baseline_selection, comparison, leaks, missing, run_changes, run_columns),
+    *(significance, statistics, suite_speed, transitions),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

@@ -45,11 +45,8 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.headline import Fact
-    from ciguard.compare.job_changes import JobChange
-    from ciguard.compare.leg_changes import LegChange, TotalName
-    from ciguard.compare.metric_changes import MetricChange
     from ciguard.compare.missing import LostUnits
-    from ciguard.compare.run_columns import RunInfo
+    from ciguard.compare.run_changes import JobChange, LegChange, MetricChange, TotalName
     from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
@@ -122,17 +119,15 @@ def _runs(comparison: Comparison, links: Links) -> Facts:
         ("previous run", comparison.previous),
     )
     rows: list[tuple[str, Content]] = [
-        (name, _run(run, links)) for name, run in found if run is not None
+        (name, Link(words.run_text(run), links.run_page(run.run_id, run.run_attempt)))
+        for name, run in found
+        if run is not None
     ]
     baseline = comparison.baseline
     rows.append(("baseline", words.baseline_text(baseline)))
     if excluded := words.excluded_text(baseline):
         rows.append(("not used", excluded))
     return Facts(tuple(rows))
-
-
-def _run(run: RunInfo, links: Links) -> Link:
-    return Link(words.run_text(run), links.run_page(run.run_id, run.run_attempt))
 
 
 def _lost(lost: Sequence[LostUnits]) -> Section:

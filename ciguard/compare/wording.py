@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.metric_changes import NOTABLE_RATIO
+from ciguard.compare.run_changes import NOTABLE_RATIO
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
         State,
         UnjudgedReason,
     )
-    from ciguard.compare.job_changes import Cost
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.leg_changes import LegChange
-    from ciguard.compare.metric_changes import MetricChange, Metrics
     from ciguard.compare.missing import IncompleteReason, LostUnits
+    from ciguard.compare.run_changes import Cost, LegChange, MetricChange, Metrics
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.statistics import Tier

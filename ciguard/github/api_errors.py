@@ -35,10 +35,6 @@ class Forbidden(GitHubError):
     """
 
 
-class BodyTooLong(GitHubError):
-    """GitHub takes less text than was sent; a caller may shed a section and send again."""
-
-
 class MaybeDone(GitHubError):
     """A POST met a fault or no answer, and may be done: read again before sending it again."""
 
@@ -80,8 +76,6 @@ def error_of_response(
     if status == HTTPStatus.FORBIDDEN:
         fix = _permission_advice(description, headers)
         return Forbidden(what, where=description, fix=fix, status=status)
-    if status == HTTPStatus.UNPROCESSABLE_ENTITY and "too long" in message:
-        return BodyTooLong(what, where=description, fix="send a shorter text", status=status)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         kind = MaybeDone if description.startswith("POST ") else GitHubError
         fix = "GitHub has a fault: look at its status page and run this again later"

@@ -63,7 +63,6 @@ def create_check(
             not make a second one.
 
     Raises:
-        BodyTooLong: the caller sheds sections.
         Forbidden: the token may not write checks.
         GitHubError: otherwise not done.
     """

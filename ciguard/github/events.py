@@ -154,7 +154,7 @@ class ActionsRun:
             InputError: variables or payload are not what GitHub writes; all mistakes together.
         """
         variables = _Variables(environ)
-        if not variables.in_actions and not variables.text("GITHUB_REPOSITORY"):
+        if not is_github_actions(environ) and not variables.text("GITHUB_REPOSITORY"):
             return None
         payload = variables.payload(event)
         proposed = payload.pull_request
@@ -216,10 +216,6 @@ class _Variables:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self.mistakes: list[CiguardError] = []
-
-    @property
-    def in_actions(self) -> bool:
-        return is_github_actions(self._environ)
 
     def text(self, name: str) -> str:
         return self._environ.get(name, "").strip()

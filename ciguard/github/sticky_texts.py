@@ -64,19 +64,14 @@ def upsert_comment(
         run: run and attempt that say so. What a newer one says is not overwritten.
 
     Raises:
-        ValueError: with its marker the text is longer than MAX_CHARS: the caller sheds sections.
-        BodyTooLong: GitHub takes less than that: likewise.
         Forbidden: the token may not write here.
-        GitHubError: otherwise not done.
+        GitHubError: otherwise not done; also where text and marker are longer than MAX_CHARS.
     """
-    text = with_marker(key, body, run)
-    if len(text) > MAX_CHARS:
-        raise ValueError(f"a comment of {len(text)} characters, GitHub takes {MAX_CHARS}")
     path = f"/repos/{repository}/issues"
     comments = _Comments(
         github, f"{path}/{pull_request}/comments", f"{path}/comments", own_account(github), key
     )
-    return comments.upsert(comments.ours(), {"body": text})
+    return comments.upsert(comments.ours(), {"body": with_marker(key, body, run)})
 
 
 def upsert_issue(
@@ -98,7 +93,6 @@ def upsert_issue(
         run: run and attempt that say so. What a newer one says is not overwritten.
 
     Raises:
-        BodyTooLong: the caller sheds sections.
         Forbidden: the token may not write issues.
         GitHubError: otherwise not done; also where the repository has no issues (410).
     """

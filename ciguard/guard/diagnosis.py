@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ciguard.guard.verdict import Kind
-    from ciguard.model import Ending, EventLine, Record
+    from ciguard.model import Ending, Record
     from ciguard.model.jobs import Job
 
 # All that GitHub says of a job that ended (REST, "conclusion"); another word needs a decision.
@@ -192,12 +192,12 @@ def _record_evidence(record: Record | None) -> tuple[Evidence, ...]:
         return ()
     events = [line for line in record.events if line.kind in _MEMORY_EVENTS]
     events.sort(key=lambda line: line.at_s or 0.0)
+    seen = [
+        Evidence("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
+        for line in events[-3:]
+    ]
     trend = memory_trend(record)
-    return (*([trend] if trend else ()), *map(_event_evidence, events[-3:]))
-
-
-def _event_evidence(line: EventLine) -> Evidence:
-    return Evidence("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
+    return (*([trend] if trend else ()), *seen)
 
 
 def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None) -> LegEnd:

@@ -11,7 +11,6 @@ import click
 from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
-from ciguard.github.workflow_commands import outputs
 from ciguard.guard.github_facts import decode_needs, query_jobs
 from ciguard.guard.json import annotations_of, outputs_of
 from ciguard.guard.policy import effective_policy
@@ -21,13 +20,13 @@ from ciguard.guard.wording import WITHOUT_HISTORY
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources
 from ciguard.suites_and_pools import configured_suites
-from ciguard.text import annotation
+from ciguard.text import annotation, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ciguard.guard.github_facts import NeededJob, RunFacts
-    from ciguard.guard.verdict import EffectivePolicy, Verdict
+    from ciguard.guard.verdict import Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import Attempt
     from ciguard.invocation import Invocation
@@ -130,7 +129,7 @@ class Evaluation:
     plan: Plan
     records: tuple[Record, ...]
     platform: RunFacts | None
-    policy: EffectivePolicy
+    policy: Policy
     verdict: Verdict
 
 
@@ -169,7 +168,7 @@ def evaluate(
         jobs,
         configured=configured_suites(invocation.config()) if plan.policy.run_unplanned else None,
         platform=platform,
-        policy=policy.policy,
+        policy=policy,
         extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
     )
     return Evaluation(plan, records, platform, policy, verdict)
@@ -184,4 +183,4 @@ def write_annotations(
         console.workflow_command(
             annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
         )
-    local.append_output(invocation.environ, outputs({**outputs_of(verdict), **more}))
+    local.append_output(invocation.environ, step_outputs({**outputs_of(verdict), **more}))

@@ -139,7 +139,7 @@ def query_jobs(
         shard.key: JobEvidence(
             next(iter(matched[shard.key]), None),
             plan.job_name(shard),
-            limit_s=_seconds(plan.job_minutes),
+            limit_s=None if plan.job_minutes is None else 60.0 * plan.job_minutes,
         )
         for shard in plan.shards
         if len(matched[shard.key]) <= 1
@@ -148,10 +148,6 @@ def query_jobs(
     known = replace(empty, legs=legs, ambiguous=twins, replanned=replanned(plan, matched, jobs))
     dead = _dead(plan, records, known)
     return replace(known, legs={**legs, **_query_dead_legs(legs, dead, evaluated_run.source)})
-
-
-def _seconds(minutes: int | None) -> float | None:
-    return None if minutes is None else 60.0 * minutes
 
 
 def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str, Record | None]:

@@ -9,7 +9,7 @@ records; what its results are worth is not known then.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -48,8 +48,7 @@ class LegResult:
     """One planned shard with all that its record says.
 
     `rejected_record` is why a record in the place of its own does not count; `missing_reasons` are
-    the leg's words on units without a result. `counts` are its final cases by outcome, `bad` those
-    that went wrong, `endings` of them those that did more than fail, by ending.
+    the leg's words on units without a result, `row` is what the verdict shows of it.
     """
 
     shard: Shard
@@ -58,11 +57,9 @@ class LegResult:
     units: Mapping[UnitKey, UnitResult]
     last_start: AbstractSet[UnitName]
     planned: frozenset[UnitKey]
-    missing_reasons: Mapping[UnitKey, EventLine] = field(default_factory=dict)
-    rejected_record: Reason | None = None
-    counts: Mapping[Outcome, int] = field(default_factory=dict)
-    endings: Mapping[Ending, int] = field(default_factory=dict)
-    bad: int = 0
+    row: Leg
+    missing_reasons: Mapping[UnitKey, EventLine]
+    rejected_record: Reason | None
 
 
 def read_leg(
@@ -73,23 +70,10 @@ def read_leg(
 ) -> LegResult:
     """Read a shard's record; None where there is none. `facts`: what GitHub says of its job."""
     planned = frozenset(unit.key for unit in shard.units)
-    if record is None:
-        end = with_diagnosis(LegEnd("unknown", Reason("no_record")), None, facts)
-        return LegResult(
-            shard, None, end, {}, frozenset(), planned, rejected_record=rejected_record
-        )
-    end = with_diagnosis(leg_end(record), record, facts)
-    started_units = last_starts(record.starts)
-    units = resolve_units(record.results, started_units)
-    cases = [case for unit in units.values() for case in unit.cases]
-    outcomes = Counter([case.outcome for case in cases])
-    bad = Counter(
-        effective_ending(case)
-        for unit in units.values()
-        if unit.status != "good"
-        for case in unit.cases
-        if classify_result(case) == "bad"
-    )
+    end = LegEnd("unknown", Reason("no_record")) if record is None else leg_end(record)
+    end = with_diagnosis(end, record, facts)
+    started_units = last_starts(record.starts) if record is not None else {}
+    units = resolve_units(record.results, started_units) if record is not None else {}
     return LegResult(
         shard,
         record,
@@ -97,7 +81,40 @@ def read_leg(
         units,
         started_units.keys(),
         planned,
-        _missing_reasons(record),
+        _row(shard, record, end, units),
+        _missing_reasons(record) if record is not None else {},
+        rejected_record,
+    )
+
+
+def _row(
+    shard: Shard, record: Record | None, end: LegEnd, units: Mapping[UnitKey, UnitResult]
+) -> Leg:
+    """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
+    known = any(unit.has_history for unit in shard.units)
+    header = record.header if record is not None else None
+    planned = {unit.key for unit in shard.units}
+    outcomes = Counter([case.outcome for unit in units.values() for case in unit.cases])
+    bad = Counter(
+        effective_ending(case)
+        for unit in units.values()
+        if unit.status != "good"
+        for case in unit.cases
+        if classify_result(case) == "bad"
+    )
+    return Leg(
+        shard=shard.key,
+        recorded=record is not None,
+        ending=end.ending,
+        planned=len(planned),
+        with_result=sum(units[key].status != "unfinished" for key in planned & units.keys()),
+        # Without history the plan takes all units for equal: such a wall time predicts nothing.
+        predicted_wall_s=shard.predicted.wall_s if known else None,
+        predicted_peak_bytes=shard.predicted.peak_bytes,
+        wall_s=record.wall_s if record is not None else None,
+        peak_bytes=record.peak_bytes if record is not None else None,
+        peak_measured_by=record.peak_measured_by if record is not None else None,
+        run_attempt=header.run_attempt if header is not None else None,
         counts={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
         endings={ending: bad[ending] for ending in ENDINGS[1:] if bad[ending]},
         bad=bad.total(),
@@ -240,12 +257,12 @@ def _counts_and_results(
         yield Finding("incomplete", "end_incomplete", shard)
     # What result files say comes on top of what the leg counted.
     filed = any(event.kind == FILE for event in record.events)
-    counted, found = sum(end.counts.values()), sum(leg.counts.values())
+    counted, found = sum(end.counts.values()), sum(leg.row.counts.values())
     counts = bool(end.counts or record.processes)  # as every leg of ours does
     pairs = (
         ("result", counted, found, counts and counted < found and not filed),
-        ("bad result", _bad(end.counts), _bad(leg.counts), False),
-        ("executed test", 0 if filed else _ran(end.counts), _ran(leg.counts), False),
+        ("bad result", _bad(end.counts), _bad(leg.row.counts), False),
+        ("executed test", 0 if filed else _ran(end.counts), _ran(leg.row.counts), False),
     )
     for what, counted, found, is_short in pairs:
         if counted > found or is_short:
@@ -255,31 +272,6 @@ def _counts_and_results(
     good = all(unit.status == "good" for unit in leg.units.values())
     if exited_with_failures(leg) and good and not unexplained(leg):
         yield Finding("failed", "failure_missing", shard)
-
-
-def leg_row(leg: LegResult) -> Leg:
-    """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
-    unfinished = [key for key, unit in leg.units.items() if unit.status == "unfinished"]
-    record = leg.record
-    known = any(unit.has_history for unit in leg.shard.units)
-    header = record.header if record is not None else None
-    return Leg(
-        shard=leg.shard.key,
-        recorded=record is not None,
-        ending=leg.end.ending,
-        planned=len(leg.planned),
-        with_result=len(leg.planned & leg.units.keys()) - len(leg.planned.intersection(unfinished)),
-        # Without history the plan takes all units for equal: such a wall time predicts nothing.
-        predicted_wall_s=leg.shard.predicted.wall_s if known else None,
-        predicted_peak_bytes=leg.shard.predicted.peak_bytes,
-        wall_s=record.wall_s if record is not None else None,
-        peak_bytes=record.peak_bytes if record is not None else None,
-        peak_measured_by=record.peak_measured_by if record is not None else None,
-        run_attempt=header.run_attempt if header is not None else None,
-        counts=leg.counts,
-        endings=leg.endings,
-        bad=leg.bad,
-    )
 
 
 # Events in which a leg says why a unit got no result.

@@ -16,7 +16,7 @@ from ciguard.codec.quarantine import Quarantine
 from ciguard.errors import CiguardError, InputError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
-from ciguard.guard.verdict import EffectivePolicy, Finding, GuardRules, Policy
+from ciguard.guard.verdict import Finding, Policy
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.sources import local
 from ciguard.sources.base_files import files_at
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
-    from ciguard.guard.verdict import PolicySource
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery, KnownFailure
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
-STRICTEST: Final = GuardRules(max_drop=0.0)
 # What of the configuration could make a red run green: all of these sections; and of suites that
 # both have all but these keys, which say how long a test may take, and where.
 _POLICY_SECTIONS: Final = ("policy", "guard", "history")
@@ -54,7 +52,7 @@ def effective_policy(
     *,
     location: str | None = None,
     count: bool = False,
-) -> EffectivePolicy:
+) -> Policy:
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
     Args:
@@ -70,12 +68,12 @@ def effective_policy(
     """
     today = datetime.now(UTC).date()
     run = current_run(invocation.environ)
-    own = _own(invocation, today)
+    own = _PolicyFiles(invocation.config(), _own_quarantine(invocation, today))
     found = [
         Finding("failed", "quarantine", facts={"problem": one}) for one in own.quarantine.problems
     ]
     law = own
-    strict: EffectivePolicy | None = None
+    strict: Policy | None = None
     if run is not None and run.is_unmerged:
         try:
             law = _base(invocation, run, today)
@@ -88,7 +86,7 @@ def effective_policy(
     past = (lambda _: None) if edited else history
     base_planned = _base_planned(run, past(where)) if count and run is not None else None
     if strict is not None:
-        return replace(strict, policy=replace(strict.policy, base_planned=base_planned))
+        return replace(strict, base_planned=base_planned)
     if run is not None and law is not own:
         found += _fixed_on_base(law, own)
         changes = [*_changes(law, own), *([where] if edited else ())]
@@ -100,17 +98,19 @@ def effective_policy(
     if ignore_base_failures or law.config.guard.ignore_base_failures:
         known, findings = _base_failures(run, past(where))
         found += findings
-    rules = GuardRules(law.config.guard.max_drop, law.config.guard.min_units)
-    policy = Policy(
-        rules=rules,
+    config = law.config
+    return Policy(
+        max_drop=config.guard.max_drop,
+        min_units=config.guard.min_units,
         quarantine=law.quarantine.entries,
         base_failures=known,
         base_planned=base_planned,
         findings=tuple(found),
+        fail_on=config.policy.fail_on,
+        source="base" if law.commit else "checkout",
+        commit=law.commit,
+        footer=config.report.footer,
     )
-    source: PolicySource = "base" if law.commit else "checkout"
-    config = law.config
-    return EffectivePolicy(policy, config.policy.fail_on, source, law.commit, config.report.footer)
 
 
 def quarantine_of(invocation: Invocation) -> Quarantine:
@@ -125,16 +125,13 @@ def quarantine_of(invocation: Invocation) -> Quarantine:
         return Quarantine()
 
 
-def _strictest(error: CiguardError, findings: list[Finding]) -> EffectivePolicy:
+def _strictest(error: CiguardError, findings: list[Finding]) -> Policy:
     """No quarantine, no failure ignored, no unit fewer; each finding of the comparison fails."""
     facts = {"error": error.what, "advice": error.fix}
     finding = Finding("warning", "policy_unread", facts=facts)
-    policy = Policy(STRICTEST, findings=(*findings, finding))
-    return EffectivePolicy(policy, FAIL_CONDITIONS, "strictest")
-
-
-def _own(invocation: Invocation, today: date) -> _PolicyFiles:
-    return _PolicyFiles(invocation.config(), _own_quarantine(invocation, today))
+    return Policy(
+        max_drop=0.0, findings=(*findings, finding), fail_on=FAIL_CONDITIONS, source="strictest"
+    )
 
 
 def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:

@@ -15,7 +15,7 @@ from ciguard.codec.quarantine import entry_of
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs
-from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, leg_row, read_leg
+from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, read_leg
 from ciguard.guard.record_selection import Selection, select
 from ciguard.guard.verdict import (
     Excused,
@@ -93,7 +93,11 @@ def prove(
         *selection.findings,
         *policy.findings,
         *check_inventory(plan, policy, planned),
-        *_leg_findings(plan, legs, lost),
+        *(
+            finding
+            for leg in legs
+            for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
+        ),
         *_unplanned_and_doubled(legs, planned, doubled),
     ]
     if configured is not None and plan.policy.run_unplanned:
@@ -112,7 +116,7 @@ def prove(
         plan_id=plan.id,
         planned=len(planned),
         with_result=len(planned) - len({one.key for one in missing}),
-        legs=tuple(map(leg_row, legs)),
+        legs=tuple(leg.row for leg in legs),
         failures=failures,
         flaky=tuple(one for one in flaky_units if not one.ran_out_of_memory),
         passed_after_oom=tuple(one for one in flaky_units if one.ran_out_of_memory),
@@ -124,13 +128,6 @@ def prove(
         failure_groups=causes,
         hotspots=find_hotspots(causes, plan.suites),
     )
-
-
-def _leg_findings(
-    plan: Plan, legs: Sequence[LegResult], lost: Mapping[str, tuple[UnitKey, ...]]
-) -> Iterator[Finding]:
-    for leg in legs:
-        yield from leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
 
 
 def _needs_findings(
@@ -168,7 +165,7 @@ def _legs(plan: Plan, selection: Selection, facts: RunFacts) -> list[LegResult]:
 def _counts(legs: Iterable[LegResult]) -> dict[Outcome, int]:
     counts: Counter[Outcome] = Counter()
     for leg in legs:
-        counts.update(leg.counts)
+        counts.update(leg.row.counts)
     return {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
 
 
@@ -306,7 +303,10 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
         twice = tuple(sorted(key for key, count in counts.items() if count > 1))
         yield Finding("warning", "duplicate_unit", units=twice)
-    yield from _empty_files(plan)
+    if inventory.files_without_units:
+        emptied = inventory.files_without_units
+        facts = {"count": len(emptied), "files": emptied}
+        yield Finding("incomplete", "emptied_file", facts=facts)
     if inventory.excluded:
         units = tuple(UnitKey(one.suite, one.variant, one.unit) for one in inventory.excluded)
         rules = sorted({one.rule for one in inventory.excluded})
@@ -314,7 +314,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
 
 
 def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
-    inventory, rules = plan.inventory, policy.rules
+    inventory = plan.inventory
     base, source = inventory.base_planned, inventory.base_source
     if base is None and policy.base_planned is not None:
         base, source = policy.base_planned
@@ -323,22 +323,15 @@ def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
         ("planned", base, inventory.collected - len(inventory.excluded)),
     )
     for counted, before, now in counts:
-        if before is None or before - now <= rules.max_drop * before:
+        if before is None or before - now <= policy.max_drop * before:
             continue
         facts = {"counted": counted, "now": now, "before": before, "source": source}
-        facts |= {"drop_ratio": (before - now) / before, "min_units": rules.min_units}
-        if rules.min_units is not None and now >= rules.min_units:
+        facts |= {"drop_ratio": (before - now) / before, "min_units": policy.min_units}
+        if policy.min_units is not None and now >= policy.min_units:
             yield Finding("warning", "fewer_units_accepted", facts=facts)
             continue
         yield Finding("incomplete", "fewer_units", facts=facts)
         return
-
-
-def _empty_files(plan: Plan) -> Iterator[Finding]:
-    emptied = plan.inventory.files_without_units
-    if emptied:
-        facts = {"count": len(emptied), "files": emptied}
-        yield Finding("incomplete", "emptied_file", facts=facts)
 
 
 def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:

@@ -266,41 +266,27 @@ PolicySource = Literal["checkout", "base", "strictest"]  # the last where the ba
 
 
 @dataclass(frozen=True, slots=True)
-class GuardRules:
-    """`max_drop` is the share of the base's units that may be gone; deleting a few tests is daily
-    work. `min_units` are so few that somebody acknowledged it.
-    """
-
-    max_drop: float = 0.01
-    min_units: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """What holds for a run.
 
     Attributes:
+        max_drop: share of the base's units that may be gone; deleting a few tests is daily work.
+        min_units: so few that somebody acknowledged it.
         quarantine: entries that hold today.
         base_failures: cases that fail on the base too, where those are ignored.
         base_planned: units of the base and where that is known from, for a plan that does not say.
         findings: what is wrong with the policy itself, or that the pull request changes it.
+        fail_on: findings of the comparison that fail the run.
+        source, commit: where it is from; the commit is the base's.
+        footer: Markdown at the end of a report.
     """
 
-    rules: GuardRules = GuardRules()
+    max_drop: float = 0.01
+    min_units: int | None = None
     quarantine: tuple[Entry, ...] = ()
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
     base_planned: tuple[int, str] | None = None
     findings: tuple[Finding, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class EffectivePolicy:
-    """What holds: the guard's policy, and which findings of the comparison fail the run.
-
-    `source` is where it is from, `commit` the base's; `footer` is its text at the end of a report.
-    """
-
-    policy: Policy = field(default_factory=Policy)
     fail_on: tuple[str, ...] = ()
     source: PolicySource = "checkout"
     commit: str = ""

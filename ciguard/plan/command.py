@@ -15,7 +15,6 @@ from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
 from ciguard.errors import ExitCode, UsageError, combine
-from ciguard.github import workflow_commands
 from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.model.jobs import is_github_actions
@@ -47,7 +46,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_inventory_suites
-from ciguard.text import annotation, count_of
+from ciguard.text import annotation, count_of, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -348,7 +347,7 @@ def _write_outputs(
         "plan_id": result.plan.id,
         "plan_artifact": artifact_name(result.plan.id, run_attempt),
     }
-    local.append(outputs, workflow_commands.outputs(values))
+    local.append(outputs, step_outputs(values))
     if environ.get("GITHUB_STEP_SUMMARY"):
         local.append(environ["GITHUB_STEP_SUMMARY"], _rendered(result, "markdown"))
 

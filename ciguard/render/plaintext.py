@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Final
 from ciguard.document import (
     Bullets,
     Chart,
-    Code,
     Details,
     Facts,
-    Folded,
     Headline,
-    Link,
     Listing,
     Paragraph,
     Section,
-    Strong,
     Table,
     cell_content,
-    first_line,
-    spans,
+    plain,
     visible,
 )
 from ciguard.text import count_of, one_line
@@ -33,7 +28,7 @@ from ciguard.text import count_of, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.document import Block, Content, Item, Span
+    from ciguard.document import Block, Item
 
 COLUMNS: Final = 80
 ROWS: Final = 20  # of a table or a list by name; all of them stand in the JSON
@@ -51,24 +46,6 @@ def as_text(blocks: Sequence[Block], *, columns: int = COLUMNS, rows: int = ROWS
     return "\n\n".join(filter(None, map(shown.block, visible(blocks, "text")))) + "\n"
 
 
-def plain_content(content: Content) -> str:
-    """The words of a content on one line."""
-    return "".join(map(_span, spans(content)))
-
-
-def _span(span: Span) -> str:
-    if isinstance(span, str):
-        return one_line(span, 1000)
-    if isinstance(span, Code):
-        return one_line(span.text, span.width)
-    if isinstance(span, Strong):
-        return one_line(span.text)
-    if isinstance(span, Folded):
-        return one_line(first_line(span.text))
-    assert isinstance(span, Link)
-    return _span(span.content)
-
-
 class _Text:
     def __init__(self, columns: int, rows: int) -> None:
         self.columns = columns
@@ -77,12 +54,12 @@ class _Text:
     def block(self, block: Block) -> str:
         """One block, without a line feed at its end."""
         if isinstance(block, Headline | Paragraph):
-            return self.wrap(plain_content(block.content))
+            return self.wrap(plain(block.content))
         if isinstance(block, Section):
             inner = "\n\n".join(map(self.block, block.blocks))
             return f"{block.title}:\n{inner}" if block.title else inner
         if isinstance(block, Details):
-            head = self.wrap(plain_content(block.summary))
+            head = self.wrap(plain(block.summary))
             return "\n".join((head, *map(self.block, block.blocks)))
         if isinstance(block, Facts):
             return self.facts(block)
@@ -108,7 +85,7 @@ class _Text:
     def facts(self, facts: Facts) -> str:
         width = max(len(term) for term, _ in facts.rows) + 2
         return "\n".join(
-            self.wrap(plain_content(content), term.ljust(width), " " * width)
+            self.wrap(plain(content), term.ljust(width), " " * width)
             for term, content in facts.rows
         )
 
@@ -120,7 +97,7 @@ class _Text:
 
     def item(self, item: Item, level: int) -> Iterator[str]:
         margin = INDENT * level
-        yield self.wrap(plain_content(item.content), f"{margin}- ", f"{margin}  ")
+        yield self.wrap(plain(item.content), f"{margin}- ", f"{margin}  ")
         for child in item.children[: self.rows]:
             yield from self.item(child, level + 1)
         if (more := len(item.children) - self.rows) > 0:
@@ -129,9 +106,9 @@ class _Text:
     def table(self, table: Table) -> str:
         """The table with as many columns as fit, else as entries."""
         most = self.rows if table.max_rows is None else min(self.rows, table.max_rows)
-        rows = [[plain_content(cell_content(cell)) for cell in row] for row in table.rows[:most]]
+        rows = [[plain(cell_content(cell)) for cell in row] for row in table.rows[:most]]
         if table.total is not None:
-            rows.append([plain_content(cell_content(cell)) for cell in table.total])
+            rows.append([plain(cell_content(cell)) for cell in table.total])
         more = _more(len(table.rows) - most, table.noun) if len(table.rows) > most else ""
         places = list(range(len(table.columns)))
         by_drop = sorted((n for n in places if table.columns[n].drop), reverse=True,

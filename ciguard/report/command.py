@@ -24,10 +24,9 @@ from ciguard.guard.evaluation import PastRuns, evaluate, run_options, write_anno
 from ciguard.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
-from ciguard.report.data import ReportData, excuses_of, links_of_run
 from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import publish
-from ciguard.report.view import NOT_EVALUATED, Report
+from ciguard.report.view import NOT_EVALUATED, Report, ReportData, excuses_of, links_of_run
 from ciguard.sources import local
 from ciguard.sources.inputs import open_inputs
 from ciguard.sources.previous_run import artifact_name, load_previous_run

@@ -6,22 +6,22 @@ for the job's summary, and hides nothing.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode
 from ciguard.github import check_runs
-from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError
+from ciguard.github.api_errors import Forbidden, GitHubError
+from ciguard.github.check_runs import CheckAnnotation
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
 from ciguard.github.run_client import pulls_of
 from ciguard.github.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
+from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
-from ciguard.report.check_annotations import check_annotations
-from ciguard.report.data import links_of_run
+from ciguard.report.view import links_of_run
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import PullRequest
     from ciguard.github.sticky_texts import StickyText
-    from ciguard.report.view import Report
-
-T = TypeVar("T")
+    from ciguard.report.view import Report, ReportData
 
 _ACTION_WORDS: Final = {"not_needed": "not needed", "superseded": "left to a newer run"}
-LENGTH_DIVISORS: Final = (1, 2, 8)  # of what GitHub should take, should it take less
+MAX_ANNOTATIONS: Final = 50  # errors, and as many warnings: GitHub takes 50 in a call
 FORK: Final = (
     "A fork's pull request has a read-only token: `ciguard init --forks` writes a workflow that "
     "comments in its place."
@@ -118,22 +116,19 @@ class _Publisher:
         numbers = self.pull_requests()
         if not numbers:
             return "no comment: no open pull request is known for this run"
-        room = MAX_CHARS - len(with_marker(self.key, "", self.run.subject_run))
+        run, text = self.run, self.sticky_text()
         comments = [
-            self.with_shorter_text(
-                room,
-                lambda text, number=number: upsert_comment(  # type: ignore[misc]  # mypy and defaults
-                    self.github,
-                    self.run.repository,
-                    number,
-                    key=self.key,
-                    body=text,
-                    run=self.run.subject_run,
-                ),
+            upsert_comment(
+                self.github, run.repository, number, key=self.key, body=text, run=run.subject_run
             )
             for number in numbers
         ]
         return "\n".join(_done("comment", one) for one in comments)
+
+    def sticky_text(self) -> str:
+        """The report, short enough for GitHub with its marker."""
+        room = MAX_CHARS - len(with_marker(self.key, "", self.run.subject_run))
+        return self.answer.text(SizeLimit(room, utf16_units))
 
     def pull_requests(self) -> tuple[int, ...]:
         """Of the event; of a run that is told of, those whose head it is, as GitHub says."""
@@ -167,47 +162,50 @@ class _Publisher:
         if sha is None:
             return "no check: GitHub did not say which commit this is"
         stamp = run.subject_run or (0, 0)
-        notes = check_annotations(answer.contents, self.key) if answer.contents else ()
-        made = self.with_shorter_text(
-            check_runs.MAX_CHARS,
-            lambda text: check_runs.create_check(
-                self.github,
-                run.repository,
-                sha,
-                name=f"ciguard ({self.key})",
-                external_id=f"{stamp[0]}/{stamp[1]}",
-                passed=not answer.exit_code,
-                title=one_line(answer.headline, check_runs.MAX_TITLE),
-                summary=text,
-                annotations=notes,
-                details_url=links_of_run(run, {}, {}).run,
-            ),
+        made = check_runs.create_check(
+            self.github,
+            run.repository,
+            sha,
+            name=f"ciguard ({self.key})",
+            external_id=f"{stamp[0]}/{stamp[1]}",
+            passed=not answer.exit_code,
+            title=one_line(answer.headlines[0], check_runs.MAX_TITLE),
+            summary=answer.text(SizeLimit(check_runs.MAX_CHARS, utf16_units)),
+            annotations=check_annotations(answer.contents, self.key) if answer.contents else (),
+            details_url=links_of_run(run, {}, {}).run,
         )
         return f"check created: {made.html_url or made.id}"
 
     def issue(self) -> str:
         run, answer = self.run, self.answer
         word = "is red" if answer.exit_code else "has regressed"
-        issue = self.with_shorter_text(
-            MAX_CHARS - len(with_marker(self.key, "", run.subject_run)),
-            lambda text: upsert_issue(
-                self.github,
-                run.repository,
-                key=self.key,
-                title=one_line(f"{run.branch} {word} ({self.key})", 200),
-                body=text,
-                is_red=answer.needs_attention,
-                run=run.subject_run,
-            ),
+        issue = upsert_issue(
+            self.github,
+            run.repository,
+            key=self.key,
+            title=one_line(f"{run.branch} {word} ({self.key})", 200),
+            body=self.sticky_text(),
+            is_red=answer.needs_attention,
+            run=run.subject_run,
         )
         return _done("issue", issue)
 
-    def with_shorter_text(self, max_length: int, write: Callable[[str], T]) -> T:
-        """Write the text; where GitHub takes less than it says, a shorter one."""
-        *tries, last = (
-            SizeLimit(max_length // divisor, utf16_units) for divisor in LENGTH_DIVISORS
+
+def check_annotations(contents: ReportData, workflow: str) -> tuple[CheckAnnotation, ...]:
+    """What makes it incomplete or failed first, then the failures, then warnings.
+
+    Args:
+        workflow: the file that stands for what is in no file: GitHub wants one for each.
+    """
+    place = f".github/workflows/{workflow}" if workflow.endswith((".yml", ".yaml")) else ".github"
+    found = annotations_of(contents.verdict, contents.plan.suites, MAX_ANNOTATIONS)
+    return tuple(
+        CheckAnnotation(
+            one.file or place,
+            (one.line or 1) if one.file else 1,
+            "warning" if one.level == "warning" else "failure",
+            one.message,
+            one.title,
         )
-        for limit in tries:
-            with contextlib.suppress(BodyTooLong):
-                return write(self.answer.text(limit))
-        return write(self.answer.text(last))
+        for one in found
+    )

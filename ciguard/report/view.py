@@ -4,16 +4,18 @@ as a value with its formats and its exit code. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare import view as compare_view
 from ciguard.compare.headline import Shown
 from ciguard.compare.headline import headline as compare_headline
-from ciguard.compare.transitions import WORSE_KINDS
+from ciguard.compare.transitions import WORSE_KINDS, Excuse
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
-from ciguard.guard.wording import headline
+from ciguard.guard.verdict import Policy
+from ciguard.guard.wording import headline, reason_text
+from ciguard.links import NO_LINKS, Links
 from ciguard.mermaid import bar_chart
 from ciguard.render.markdown import as_markdown
 from ciguard.report import charts
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span
-    from ciguard.guard.verdict import PolicySource
-    from ciguard.model import CaseKey
+    from ciguard.github.events import ActionsRun
+    from ciguard.guard.verdict import PolicySource, Verdict
+    from ciguard.model import CaseKey, Plan, Record, Suite
     from ciguard.render.markdown import SizeLimit
-    from ciguard.report.data import ReportData
 
 NO_PLAN: Final = "this run has no plan"
 NOT_EVALUATED: Final = "this run could not be judged"
@@ -46,6 +48,45 @@ FROM_FORK: Final = (
     "The plan and the records come from a fork's own run and are its own claim. Everything else "
     "here was computed from them by the policy of this repository."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """What there is to show.
+
+    Attributes:
+        why: there is no comparison, and why.
+        from_fork: plan and records are what a fork's own run says of itself.
+        records: of this run; a page draws the memory of its shards over time from them.
+    """
+
+    plan: Plan
+    verdict: Verdict
+    comparison: Comparison | None = None
+    why: str = ""
+    links: Links = NO_LINKS
+    policy: Policy = field(default_factory=Policy)
+    from_fork: bool = False
+    records: tuple[Record, ...] = ()
+
+
+def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
+    """The failures that the guard has excused: they make nothing worse in the comparison either."""
+    ignored = {
+        one.result.key: Excuse("ignored", reason_text(one.reason))
+        for one in verdict.failing_on_base
+    }
+    return ignored | {
+        one.result.key: Excuse("quarantined", reason_text(one.reason))
+        for one in verdict.quarantined
+    }
+
+
+def links_of_run(run: ActionsRun, jobs: Mapping[str, str], suites: Mapping[str, Suite]) -> Links:
+    """Of the run that is judged, as GitHub says; nothing of it is taken from a record."""
+    run_id, attempt = run.subject_run or (None, None)
+    sha = run.triggering.head_sha if run.is_triggered else run.tested_sha
+    return Links(f"{run.server_url}/{run.repository}", run_id, attempt, sha, jobs, suites)
 
 
 def document(data: ReportData) -> tuple[Block, ...]:
@@ -174,11 +215,6 @@ class Report:
     exit_code: int
     why: str = ""
     problem: str = NO_PLAN
-
-    @property
-    def headline(self) -> str:
-        """The verdict in a sentence."""
-        return self.headlines[0]
 
     @property
     def headlines(self) -> tuple[str, ...]:

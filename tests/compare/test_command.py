@@ -241,11 +241,7 @@ def test_values_of_an_unfinished_leg_are_not_called_unmeasured(
 
 
 def test_unknown_run_error_lists_available_runs(ciguard: Ciguard, place: Path) -> None:
-    for count, fix in (
-        (1, "fix: there is run 1\n"),
-        (2, "fix: there are runs 1 and 2\n"),
-        (3, "fix: there are runs 1, 2 and 3\n"),
-    ):
+    for count, fix in ((1, "fix: its newest runs: 1\n"), (2, "fix: its newest runs: 1, 2\n")):
         write(place, "few", {"01": [case("a")]}, run_id=count)
         ciguard("history", "add", "few", "--history", "few-runs", cwd=place)
         words = ("compare", "base", "77", "--history", "few-runs")
@@ -254,7 +250,7 @@ def test_unknown_run_error_lists_available_runs(ciguard: Ciguard, place: Path) -
 
 ERRORS = [
     (("12", "head"), 2, "a run id is looked up in a history"),
-    (("77", "head", "--history", "history"), 3, "the newest are 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"),
+    (("77", "head", "--history", "history"), 3, "its newest runs: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"),
     (("12/3", "head", "--history", "history"), 3, "ask for 12/1"),
     (("nowhere", "head"), 3, "nowhere"),
     (("empty", "head"), 3, "no record and no result file is there"),

@@ -11,7 +11,7 @@ from compare.compare_factories import case, column_run, run_of
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.headline import headline
-from ciguard.compare.job_changes import Cost, JobChange, cost, job_changes
+from ciguard.compare.run_changes import Cost, JobChange, cost, job_changes
 from ciguard.compare.run_columns import Run
 from ciguard.model.jobs import Job
 

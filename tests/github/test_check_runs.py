@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fakegithub.state import Fault, Login
 
-from ciguard.github.api_errors import BodyTooLong, Forbidden
+from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.check_runs import MAX_CHARS, CheckAnnotation, create_check
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_lost_response_creates_no_second_check(server: FakeGitHub, github: GitHu
 
 def test_summary_length_limit(server: FakeGitHub, github: GitHub) -> None:
     assert create(github, summary="x" * MAX_CHARS).id == 500
-    with pytest.raises(BodyTooLong):
+    with pytest.raises(GitHubError, match="too long"):
         create(github, summary="x" * (MAX_CHARS + 1))
     server.exchanges.pop()  # what GitHub's description does not allow either
 

@@ -18,7 +18,7 @@ from fakegithub.state import (
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode, RemoteError, UsageError
-from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError, MaybeDone
+from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
 from ciguard.github.models import Account, Text
 from ciguard.github.retry import RetryPolicy
@@ -239,8 +239,8 @@ def test_wrong_token_is_not_printed(server: FakeGitHub) -> None:
     assert "github.token" in caught.value.fix
 
 
-def test_body_over_the_limit_is_a_separate_error(server: FakeGitHub, github: GitHub) -> None:
-    with pytest.raises(BodyTooLong, match=r"Body is too long \(maximum is 65536 characters\)"):
+def test_body_over_the_limit_is_an_error(server: FakeGitHub, github: GitHub) -> None:
+    with pytest.raises(GitHubError, match=r"Body is too long \(maximum is 65536 characters\)"):
         github.post(Text, THREAD, {"body": "x" * 65_537})
 
 

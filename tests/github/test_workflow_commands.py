@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ciguard.github import workflow_commands
-from ciguard.text import annotation
+from ciguard.text import annotation, step_outputs
 
 
 def read_outputs(text: str) -> dict[str, str]:
@@ -27,7 +25,7 @@ def read_outputs(text: str) -> dict[str, str]:
 
 
 def test_output_uses_the_delimiter_syntax() -> None:
-    assert workflow_commands.set_output("matrix", '{"a":\n1}') == (
+    assert step_outputs({"matrix": '{"a":\n1}'}) == (
         'matrix<<ciguard_end\n{"a":\n1}\nciguard_end\n'
     )
 
@@ -36,21 +34,13 @@ def test_output_uses_the_delimiter_syntax() -> None:
 @example("ciguard_end\nplan_id<<x\nstolen\nx", "")
 @example("ciguard_end ciguard_end_2 ciguard_end_3", "\n\n")
 def test_no_value_can_set_another_output(first: str, second: str) -> None:
-    written = workflow_commands.set_output("first", first) + workflow_commands.set_output(
-        "second", second
-    )
+    written = step_outputs({"first": first, "second": second})
     assert read_outputs(written) == {"first": first, "second": second}
 
 
 def test_outputs_are_in_order() -> None:
-    written = workflow_commands.outputs({"b": "1", "a": "2\n3"})
+    written = step_outputs({"b": "1", "a": "2\n3"})
     assert list(read_outputs(written).items()) == [("b", "1"), ("a", "2\n3")]
-
-
-@pytest.mark.parametrize("name", ["", "a=b", "a<<b", "a\nb", "a\r"])
-def test_invalid_output_name_is_rejected(name: str) -> None:
-    with pytest.raises(ValueError, match="not a name"):
-        workflow_commands.set_output(name, "x")
 
 
 def test_error_annotation_without_properties() -> None:

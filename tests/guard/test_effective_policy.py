@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-    from ciguard.guard.verdict import EffectivePolicy
+    from ciguard.guard.verdict import Policy
     from ciguard.history.file import History
 
 TODAY = datetime.now(UTC).date()
@@ -101,7 +101,7 @@ class PolicyCheckout:
             **more,
         }
 
-    def applied(self, ignore_base_failures: bool = False, **more: str) -> EffectivePolicy:
+    def applied(self, ignore_base_failures: bool = False, **more: str) -> Policy:
         return effective_policy(
             Invocation(self.environ(**more), self.folder), ignore_base_failures, nothing
         )
@@ -112,8 +112,8 @@ def policy_checkout(tmp_path: Path) -> PolicyCheckout:
     return PolicyCheckout(tmp_path)
 
 
-def units(found: EffectivePolicy) -> list[str]:
-    return [entry.unit for entry in found.policy.quarantine]
+def units(found: Policy) -> list[str]:
+    return [entry.unit for entry in found.quarantine]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,7 @@ def test_pull_request_cannot_change_the_base_failure_history(
     notes = policy_notes(found)
     assert noted in "".join(notes)
     assert bool(notes) is bool(noted)
-    assert [one.kind for one in found.policy.findings if one.kind != "policy_changed"] == [
-        "no_base_run"
-    ]
+    assert [one.kind for one in found.findings if one.kind != "policy_changed"] == ["no_base_run"]
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
@@ -175,8 +173,8 @@ def test_pull_request_is_judged_by_the_base_policy(
     assert units(found) == ["a.t::*"]
     assert found.fail_on == ("memory",)
     assert found.footer == "base"
-    assert found.policy.rules.max_drop == 0.02
-    assert len(found.policy.findings) == 1
+    assert found.max_drop == 0.02
+    assert len(found.findings) == 1
     assert policy_notes(found) == (
         "this pull request changes quarantine.toml, policy.fail_on, guard.max_drop, "
         "guard.ignore_base_failures, "
@@ -217,23 +215,23 @@ def test_changed_suite_command_is_a_policy_change(
 def test_unchanged_policy_has_no_note(policy_checkout: PolicyCheckout) -> None:
     base = {"pyproject.toml": "[tool.ciguard.guard]\nmax_drop = 0.5\n"}
     found = policy_checkout.propose(base, {"ciguard.toml": None}).applied()
-    assert (found.policy.rules.max_drop, policy_notes(found)) == (0.5, ())
+    assert (found.max_drop, policy_notes(found)) == (0.5, ())
 
 
-def policy_notes(found: EffectivePolicy) -> tuple[str, ...]:
+def policy_notes(found: Policy) -> tuple[str, ...]:
     """What the first line says of a change of the policy."""
-    changes = [one for one in found.policy.findings if one.kind == "policy_changed"]
+    changes = [one for one in found.findings if one.kind == "policy_changed"]
     return tuple(map(finding_message, changes))
 
 
 UNREAD = "the policy of the base could not be read"
 
 
-def assert_strictest(found: EffectivePolicy, why: str) -> None:
+def assert_strictest(found: Policy, why: str) -> None:
     assert units(found) == []
-    assert found.policy.rules.max_drop == 0.0
+    assert found.max_drop == 0.0
     assert found.fail_on == FAIL_CONDITIONS
-    finding = found.policy.findings[-1]
+    finding = found.findings[-1]
     assert (finding.level, finding.kind) == ("warning", "policy_unread")
     assert finding_message(finding).startswith(f"{UNREAD} (")
     assert why in finding_message(finding)
@@ -290,7 +288,7 @@ def test_base_branch_and_local_run_use_the_checked_out_policy(
 def test_expired_quarantine_entry_fails_until_fixed(policy_checkout: PolicyCheckout) -> None:
     expired = quarantine("a.t::*", YESTERDAY)
     job = policy_checkout.propose({"quarantine.toml": expired}, {})
-    (finding,) = job.applied().policy.findings
+    (finding,) = job.applied().findings
     assert (finding.level, finding.kind) == ("failed", "quarantine")
     assert finding_message(finding).startswith(
         f"quarantine.toml: a.t::*: until: expired on {YESTERDAY}: fix its"
@@ -298,16 +296,16 @@ def test_expired_quarantine_entry_fails_until_fixed(policy_checkout: PolicyCheck
     (job.folder / "quarantine.toml").write_text(quarantine("a.t::*"))
     found = job.applied()
     assert units(found) == [], "what the pull request renews holds when it is merged"
-    finding, _ = found.policy.findings
+    finding, _ = found.findings
     assert (finding.level, finding.kind) == ("warning", "quarantine")
     assert policy_notes(found) == ("this pull request changes quarantine.toml",)
     (job.folder / "quarantine.toml").write_text("quarantine = 3")
-    assert [one.level for one in job.applied().policy.findings] == ["failed", "warning", "warning"]
+    assert [one.level for one in job.applied().findings] == ["failed", "warning", "warning"]
 
 
 def test_no_failure_is_ignored_without_a_base_run(policy_checkout: PolicyCheckout) -> None:
     found = policy_checkout.propose({}, {}).applied(ignore_base_failures=True)
-    assert [(one.level, one.kind) for one in found.policy.findings] == [("warning", "no_base_run")]
+    assert [(one.level, one.kind) for one in found.findings] == [("warning", "no_base_run")]
 
 
 def test_files_of_a_commit_are_read_relative_to_a_folder(
@@ -403,8 +401,8 @@ def test_base_policy_is_read_by_api_without_a_checkout(tmp_path: Path, known: bo
             "NO_PROXY": "*",
         }
         found = effective_policy(Invocation(environ, tmp_path / "here"), False, nothing)
-    assert found.policy.rules.max_drop == (0.02 if known else 0.0)
+    assert found.max_drop == (0.02 if known else 0.0)
     assert units(found) == (["a.t::one"] if known else [])
-    assert ("policy_unread" in {one.kind for one in found.policy.findings}) is not known
+    assert ("policy_unread" in {one.kind for one in found.findings}) is not known
     if not known:
-        assert "and by GitHub's API: answered 404" in finding_message(found.policy.findings[-1])
+        assert "and by GitHub's API: answered 404" in finding_message(found.findings[-1])

@@ -16,7 +16,7 @@ from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
 from ciguard.guard.github_facts import NeededJob
 from ciguard.guard.json import as_json, outputs_of
-from ciguard.guard.verdict import Finding, GuardRules, Policy
+from ciguard.guard.verdict import Finding, Policy
 from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
 from ciguard.history.query import KnownFailure
 from ciguard.model import (
@@ -31,8 +31,7 @@ from ciguard.model import (
 )
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.plaintext import COLUMNS
-from ciguard.report.data import ReportData
-from ciguard.report.view import Report
+from ciguard.report.view import Report, ReportData
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -295,22 +294,20 @@ def counted(now: int, **more: Any) -> InventorySummary:
 
 
 DROPS = [
-    (counted(8, base_planned=8), GuardRules(), "passed"),
-    (counted(8, base_planned=9), GuardRules(), "incomplete"),
-    (counted(8, base_planned=9), GuardRules(max_drop=0.2), "passed"),
-    (counted(8, base_planned=9), GuardRules(min_units=8), "passed"),
-    (counted(8, base_planned=9), GuardRules(min_units=9), "incomplete"),
-    (counted(8, base_collected=9), GuardRules(min_units=8), "passed"),
-    (counted(800, base_planned=801), GuardRules(max_drop=0.0), "incomplete"),
+    (counted(8, base_planned=8), Policy(), "passed"),
+    (counted(8, base_planned=9), Policy(), "incomplete"),
+    (counted(8, base_planned=9), Policy(max_drop=0.2), "passed"),
+    (counted(8, base_planned=9), Policy(min_units=8), "passed"),
+    (counted(8, base_planned=9), Policy(min_units=9), "incomplete"),
+    (counted(8, base_collected=9), Policy(min_units=8), "passed"),
+    (counted(800, base_planned=801), Policy(max_drop=0.0), "incomplete"),
 ]
 
 
-@pytest.mark.parametrize(("inventory", "rules", "state"), DROPS)
-def test_fewer_units_than_the_base(
-    inventory: InventorySummary, rules: GuardRules, state: str
-) -> None:
+@pytest.mark.parametrize(("inventory", "policy", "state"), DROPS)
+def test_fewer_units_than_the_base(inventory: InventorySummary, policy: Policy, state: str) -> None:
     units = {"01": tuple(f"u{n:03}" for n in range(inventory.collected))}
-    world = World(plan=make_plan(units, inventory=inventory), policy=Policy(rules))
+    world = World(plan=make_plan(units, inventory=inventory), policy=policy)
     assert world.prove().state == state
 
 

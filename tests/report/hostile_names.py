@@ -12,7 +12,7 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.links import Links
 from ciguard.model import Result
-from ciguard.report.data import ReportData
+from ciguard.report.view import ReportData
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison

@@ -21,8 +21,7 @@ from ciguard.github.sticky_texts import MAX_CHARS
 from ciguard.guard.verdict import Excused, Reason
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units
-from ciguard.report.data import ReportData, excuses_of
-from ciguard.report.view import Report
+from ciguard.report.view import Report, ReportData, excuses_of
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison

@@ -16,7 +16,7 @@ from report.hostile_names import NAMES, hostile_report
 
 from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
-from ciguard.report.check_annotations import check_annotations
+from ciguard.report.publish import check_annotations
 from ciguard.report.view import Report
 from ciguard.text import annotation, one_line
 

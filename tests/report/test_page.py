@@ -13,13 +13,12 @@ from guard.fixtures import MIB, World, make_leg, make_plan
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.guard.verdict import EffectivePolicy, Leg
+from ciguard.guard.verdict import Leg, Policy
 from ciguard.links import Links
 from ciguard.model import SampleLine
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import charts
-from ciguard.report.data import ReportData
-from ciguard.report.view import Report
+from ciguard.report.view import Report, ReportData
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -47,7 +46,7 @@ def hurt() -> ReportData:
         world.prove(),
         compared,
         links=Links("https://github.com/octo-org/shop", 7, 2, "a" * 40, jobs, world.plan.suites),
-        policy=EffectivePolicy(fail_on=("new-failure", "oom"), source="base", commit="b" * 40),
+        policy=Policy(fail_on=("new-failure", "oom"), source="base", commit="b" * 40),
         from_fork=True,
         records=tuple(read_records(world.files().items())),
     )

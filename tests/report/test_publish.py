@@ -290,14 +290,6 @@ def test_github_fault_is_reported_and_does_not_hide_the_verdict(
     assert len(server.checks) == 1, "one refusal does not keep the other from being told"
 
 
-def test_rejected_long_body_is_shortened_and_resent(job: Job, server: FakeGitHub) -> None:
-    event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
-    job.happens("pull_request", event)
-    output = "Validation Failed: Body is too long (maximum is 65536 characters)"
-    server.faults.append(Fault(method="POST", path="/comments", status=422, message=output))
-    assert "comment created" in job.report("--comment").stderr
-
-
 def test_configured_footer_is_last(job: Job) -> None:
     (job.folder / "ciguard.toml").write_text('[report]\nfooter = "Ask in **#ci**."\n')
     job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
