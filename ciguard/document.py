@@ -146,13 +146,6 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """Lines to copy, such as commands."""
-
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Chart:
     """A picture. A format without pictures shows nothing; the numbers stand in a table as well.
 
@@ -197,7 +190,7 @@ class Section:
     folded: bool = False
 
 
-Block = Headline | Paragraph | Facts | Bullets | Table | Listing | Chart | Details | Section
+Block = Headline | Paragraph | Facts | Bullets | Table | Chart | Details | Section
 
 
 def spans(content: Content) -> tuple[Span, ...]:
@@ -261,8 +254,6 @@ def _is_empty(block: Block, shape: Format) -> bool:
         return not block.rows
     if isinstance(block, Bullets):
         return not block.items
-    if isinstance(block, Listing):
-        return not block.lines
     if isinstance(block, Paragraph):
         return not plain(block.content)
     if isinstance(block, Chart):

@@ -11,6 +11,7 @@ import numpy as np
 from ciguard.codec.quarantine import entry_of
 from ciguard.compare.renames import NO_RENAMES
 from ciguard.compare.run_columns import CODE, index_in
+from ciguard.document import first_line
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import bounds
 from ciguard.text import case_name, one_line
@@ -123,8 +124,7 @@ class Transition:
     @property
     def first_line(self) -> str:
         """What the message says first, in one line; "" without a message."""
-        lines = (line.strip() for line in (self.message or "").splitlines())
-        return one_line(next((line for line in lines if line), ""), NAME_WIDTH)
+        return one_line(first_line(self.message or ""), NAME_WIDTH)
 
 
 def statuses(run: Run) -> Statuses:

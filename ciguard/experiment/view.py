@@ -12,7 +12,6 @@ from ciguard.document import (
     Facts,
     Headline,
     Item,
-    Listing,
     Paragraph,
     Section,
     Table,
@@ -148,7 +147,7 @@ def _failure(
     first, *output = failed.failure.splitlines()
     return (
         Paragraph(f"{step_text(failed.step, design, names)}: {first}"),
-        Listing(tuple(output)),
+        Bullets(tuple(Item(Code(line, 400)) for line in output), "line"),
     )
 
 

@@ -173,11 +173,10 @@ class RunJob(GitHubJson):
 
 
 class JobAnnotation(GitHubJson):
-    """What GitHub, the runner or a step says of a job; `annotation_level` is failure or below."""
+    """What GitHub, the runner or a step says of a job."""
 
     message: str | None = None
     title: str | None = None
-    annotation_level: str | None = None
 
 
 class UploadingRun(GitHubJson):
@@ -192,13 +191,11 @@ class UploadingRun(GitHubJson):
 class Artifact(GitHubJson):
     """An uploaded artifact; nothing says in which attempt it was.
 
-    `digest` is that of the archive (`sha256:...`); None for one of generation 3. There the size is
-    that of the files in it, else that of the archive.
+    `digest` is that of the archive (`sha256:...`); None for one of generation 3.
     """
 
     id: int
     name: str
-    size_in_bytes: int
     expired: bool
     digest: str | None = None
     workflow_run: UploadingRun | None = None

@@ -15,6 +15,7 @@ from ciguard.guard.log_patterns import DISK_OF_RUNNER, KILLED_CODES, exit_code, 
 from ciguard.guard.verdict import Evidence, Reason
 from ciguard.model import UnitKey
 from ciguard.run.policy.guard_rail import memory_thresholds
+from ciguard.text import last_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -118,12 +119,6 @@ def _ends_at_checkpoint(record: Record) -> bool:
     steps = [event for event in record.events if event.kind in ("paused", "resumed")]
     last = max(steps, key=lambda one: (one.at_s or 0.0, one.kind == "resumed"), default=None)
     return last is not None and last.kind == "paused"
-
-
-def last_line(text: str) -> str:
-    """The last line that says something, without the ruler that may be drawn around it."""
-    lines = (line.strip().strip("=!-_* ") for line in text.splitlines())
-    return "".join([line for line in lines if line][-1:])
 
 
 def _own_reason(record: Record, ending: Ending) -> Reason:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ciguard.document import first_line
 from ciguard.guard.verdict import FailureGroup, Hotspot
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of, one_line, whole_name
@@ -159,8 +160,7 @@ def _message_of(failure: Failure) -> str:
     crash = _CRASH.match(message)
     text = message[crash.end() if crash else 0 :][:HEAD_CHARS]
     found = _KIND.match(text)
-    lines = (line.strip() for line in text[found.end() if found else 0 :].splitlines())
-    return next((line for line in lines if line), "")
+    return first_line(text[found.end() if found else 0 :])
 
 
 @lru_cache(maxsize=4096)  # a broken fixture says the same to thousands
@@ -175,7 +175,7 @@ def _parse(message: str) -> tuple[str, str, str, bool]:
     inner = _INNER.search(text) if kind in _WRAPPERS else None
     kind = inner[1].rpartition(".")[2] if inner else kind
     rest = head[found.end() :] if found else head
-    message_text = next((line.strip() for line in rest.splitlines() if line.strip()), "")
+    message_text = first_line(rest)
     if message_text.startswith(("at ", "File ")):
         message_text = ""
     frame = next(_frames(text), "")

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
-from ciguard.guard.diagnosis import LegEnd, is_from_result_files, last_line, leg_end, with_diagnosis
+from ciguard.guard.diagnosis import LegEnd, is_from_result_files, leg_end, with_diagnosis
 from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.verdict import Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units
+from ciguard.text import last_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -18,6 +18,7 @@ from ciguard.document import (
     Link,
     Section,
     Table,
+    first_line,
     join,
 )
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, headline, reason_text
@@ -277,7 +278,7 @@ def describe_result(result: Result, width: int) -> str:
     """Outcome, ending where it is more than that, and the first line of the message."""
     ending = "" if result.ending == "completed" else f" ({result.ending})"
     text = f"{result.outcome}{ending}"
-    first = next((line.strip() for line in (result.message or "").splitlines() if line.strip()), "")
+    first = first_line(result.message or "")
     return one_line(f"{text}: {first}" if first else text, width)
 
 

@@ -20,7 +20,6 @@ from ciguard.document import (
     Folded,
     Headline,
     Link,
-    Listing,
     Paragraph,
     Section,
     Strong,
@@ -164,8 +163,6 @@ class _Markdown:
             return "\n".join(f"- {escaped(name)}: {_inline(value)}" for name, value in block.rows)
         if isinstance(block, Bullets):
             return self.bullets(block)
-        if isinstance(block, Listing):
-            return "\n".join(f"- {code(line, 400)}" for line in block.lines)
         if isinstance(block, Chart):
             return block.mermaid
         return self.table(block)

@@ -15,7 +15,6 @@ from ciguard.document import (
     Details,
     Facts,
     Headline,
-    Listing,
     Paragraph,
     Section,
     Table,
@@ -23,7 +22,7 @@ from ciguard.document import (
     plain,
     visible,
 )
-from ciguard.text import count_of, one_line
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,8 +66,6 @@ class _Text:
             return "\n".join(self.bullets(block))
         if isinstance(block, Table):
             return self.table(block)
-        if isinstance(block, Listing):
-            return "\n".join(f"{INDENT}{one_line(line, 2000)}" for line in block.lines)
         assert isinstance(block, Chart)
         return ""
 

@@ -123,7 +123,7 @@ def test_failing_command_is_reported_with_its_last_output(tmp_path: Path, ciguar
         cwd=tmp_path,
         expect=10,
     )
-    assert "b, warm run 1: exit code 3\n\n  no such table\n" in done.stdout
+    assert "b, warm run 1: exit code 3\n\n- no such table\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "not enough data"
     assert "failed: exit code 3" in done.stderr
 

@@ -15,7 +15,6 @@ from ciguard.document import (
     Headline,
     Item,
     Link,
-    Listing,
     Paragraph,
     Section,
     Strong,
@@ -46,7 +45,7 @@ def sample(foreign: str = "tests/test_a.py::test_b") -> tuple[Block, ...]:
             ("2 shards, ", foreign),
             (Bullets((Item(foreign, (Item(Link(foreign, foreign)),)), Item("second"))),),
         ),
-        Listing((f"ciguard run --only '{foreign}'",)),
+        Bullets((Item(Code(f"ciguard run --only '{foreign}'", 400)),), "command"),
         Chart("walls", mermaid="```mermaid\nxychart-beta\n```"),
         Paragraph(foreign, is_note=True),
     )
