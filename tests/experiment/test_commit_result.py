@@ -96,7 +96,7 @@ def test_too_few_or_failed_runs_give_no_verdict() -> None:
     failed = found(
         failed=Measurement(Step(0, "b", 0, is_second=True), failure="ended: crash\nlast words")
     )
-    assert "head, run 1: ended: crash\n\n  last words\n" in as_text(commit_document(failed))
+    assert "head, run 1: ended: crash\n\n- last words\n" in as_text(commit_document(failed))
 
 
 def record(*results: Result, **facts: Any) -> Record:
