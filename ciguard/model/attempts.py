@@ -5,7 +5,8 @@ the program gives a repeated case (`Result.try_number`). A result without a proc
 All results are of one record; which run attempt of a leg counts is decided before.
 
 1. The final result of a case is that of its last attempt. Where several results claim that attempt,
-   the worst counts: a pass cannot hide a failure.
+   the worst counts, of equal ones the longest: a pass cannot hide a failure, and no order of lines
+   decides.
 2. The last process that ran the unit supersedes what earlier processes reported. But a case that
    failed or errored, and has no result in the last process, stays failed: it has not passed since.
 3. A result of the unit as a whole, as that of a death is, speaks of all its cases, so that any
@@ -111,8 +112,7 @@ def resolve_attempts(results: Sequence[Result], last_start: int | None = None) -
     """Find the final results of a unit. O(results).
 
     Args:
-        results: all of the unit in one leg, in any order, at least one. Of two that are alike in
-            attempt and severity the first counts.
+        results: all of the unit in one leg, in any order, at least one.
         last_start: number of the last process in which the unit began, where that is known.
     """
     if len(results) == 1:  # nearly all units, and a run has a million
@@ -196,8 +196,8 @@ def _latest_by_case(results: Iterable[Result]) -> dict[str, Result]:
     return latest
 
 
-def _rank(result: Result) -> tuple[tuple[int, int], tuple[int, int, int]]:
-    return _attempt(result), severity(result)
+def _rank(result: Result) -> tuple[tuple[int, int], tuple[int, int, int], float]:
+    return _attempt(result), severity(result), -1.0 if result.wall_s is None else result.wall_s
 
 
 def _superseded(

@@ -145,6 +145,15 @@ def test_worse_of_contradicting_results_counts(better: Any, worse: Any) -> None:
     assert resolve_attempts(pair).failures == ()
 
 
+def test_longest_of_equal_results_counts() -> None:
+    rows = [result("x", wall_s=wall_s) for wall_s in (None, 0.0, 2.5, 1.0)]
+    assert resolve_attempts(rows).cases == (rows[2],)
+    assert resolve_attempts(rows[::-1]).cases == (rows[2],)
+    assert resolve_attempts(rows[:2]).cases == (rows[1],)
+    failed = result("x", 1, "failed", wall_s=0.1)
+    assert resolve_attempts([*rows, failed]).cases == (failed,)
+
+
 def test_severity_is_unique_and_ordered_by_status() -> None:
     words = [Result("a", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
     ranked = sorted(words, key=severity)
@@ -176,11 +185,12 @@ RESULTS = st.builds(
     process=st.sampled_from([None, 1, 2, 3]),
     try_number=st.integers(1, 2),
     reruns=st.sampled_from([None, 1]),
+    wall_s=st.sampled_from([None, 0.0, 1.0]),
 )
 
 
 def comparable(found: UnitResult) -> tuple[Any, ...]:
-    cases = [(one.key, one.outcome, one.ending) for one in found.cases]
+    cases = [(one.key, one.outcome, one.ending, one.wall_s) for one in found.cases]
     return found.status, cases, found.is_flaky, found.passed_after_oom
 
 
