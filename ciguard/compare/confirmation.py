@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ciguard.compare.comparison import Note, with_state
+from ciguard.compare.json import read_document
 from ciguard.compare.significance import classify_measure
 from ciguard.errors import InputError
 from ciguard.model import CaseKey
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ciguard.compare.significance import MeasureVerdict
     from ciguard.compare.statistics import Tier
 
-SCHEMA: Final = 1
 MAX_BYTES: Final = 1 << 24  # of 80 suspects some KiB
 REGRESSION_VERDICTS: Final = ("slower", "more memory")
 TIER_ORDER: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "not confirmed", "unjudged")
@@ -58,7 +58,6 @@ class _Row(_Read):
 
 
 class _Answer(_Read):
-    version: int = Field(alias="schema")
     complete: bool
     stopped_because: str
     failure: str | None
@@ -75,16 +74,7 @@ def read_confirmation(content: bytes, source: str) -> Confirmation:
     """
     if len(content) > MAX_BYTES:
         raise InputError(f"{len(content):,} bytes, at most {MAX_BYTES:,}", where=source, fix=FIX)
-    try:
-        found = _Answer.model_validate_json(content)
-    except ValidationError as error:
-        detail = error.errors()[0]
-        place = ".".join(map(str, detail["loc"]))
-        what = f"no confirmation: {place}: {detail['msg']}"
-        raise InputError(what, where=source, fix=FIX) from None
-    if found.version > SCHEMA:
-        what = f"schema {found.version} is newer than {SCHEMA}"
-        raise InputError(what, where=source, fix="update ciguard")
+    found = read_document(content, source, _Answer.model_validate, noun="confirmation", fix=FIX)
     tiers: dict[tuple[CaseKey, str], Tier] = {}
     for row in found.rows:
         if row.p is not None:
@@ -107,8 +97,7 @@ def apply_confirmation(comparison: Comparison, confirmed: Confirmation) -> Compa
     tiers = confirmed.tiers
     known = [
         tiers[one.key, one.measure]
-        for verdict in (comparison.memory, comparison.durations)
-        for one in verdict.of_tier("suspect")
+        for one in comparison.suspects
         if (one.key, one.measure) in tiers
     ]
     memory, durations = (

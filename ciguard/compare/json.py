@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,6 +32,8 @@ from ciguard.compare.comparison import Comparison
 from ciguard.compare.headline import headline
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, Ending, Outcome, UnitKey
+
+T = TypeVar("T")
 
 SCHEMA: Final = 1
 
@@ -78,21 +80,38 @@ def read_comparison(content: bytes, source: str) -> Comparison:
     Raises:
         InputError: it is none, or one of a newer schema.
     """
+    return read_document(
+        content,
+        source,
+        lambda found: _adapter().validate_python(_with_infinite_ratios(found)),
+        noun="comparison",
+        fix=FIX,
+    )
+
+
+def read_document(
+    content: bytes, source: str, validate: Callable[[dict[str, Any]], T], *, noun: str, fix: str
+) -> T:
+    """A JSON object of this schema, as the value that `validate` makes of it.
+
+    Raises:
+        InputError: it is none, or one of a newer schema.
+    """
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON: {error}", where=source, fix=FIX) from None
+        raise InputError(f"no {noun}: {error}", where=source, fix=fix) from None
     if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
-        raise InputError("no comparison", where=source, fix=FIX)
+        raise InputError(f"no {noun}", where=source, fix=fix)
     if found["schema"] > SCHEMA:
         what = f"schema {found['schema']} is newer than {SCHEMA}"
         raise InputError(what, where=source, fix="update ciguard")
     try:
-        return _adapter().validate_python(_with_infinite_ratios(found))
+        return validate(found)
     except ValidationError as error:
         detail = error.errors()[0]
-        place = ".".join(map(str, detail["loc"]))
-        raise InputError(f"{place}: {detail['msg']}", where=source, fix=FIX) from None
+        what = f"no {noun}: {'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+        raise InputError(what, where=source, fix=fix) from None
 
 
 @cache

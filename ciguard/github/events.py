@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,15 @@ if TYPE_CHECKING:
 
 _SHA: Final = re.compile(r"[0-9a-f]{0,64}")  # act and tests shorten it
 _INTEGER: Final = re.compile(r"(?:0*[1-9][0-9]*)?")
+# Of a variable what it must be, in words too, and its value where it is not set.
+_RULES: Final[Mapping[str, tuple[Callable[[str], object], str, str]]] = {
+    "GITHUB_SHA": (_SHA.fullmatch, "a full commit SHA of 40 (or 64) hexadecimal digits", ""),
+    "GITHUB_REPOSITORY": (REPOSITORY.fullmatch, "owner/name", ""),
+    "GITHUB_API_URL": (is_address, "an http(s) address", API_URL),
+    "GITHUB_SERVER_URL": (is_address, "an http(s) address", SERVER_URL),
+    "GITHUB_RUN_ID": (_INTEGER.fullmatch, "an integer >= 1", ""),
+    "GITHUB_RUN_ATTEMPT": (_INTEGER.fullmatch, "an integer >= 1", ""),
+}
 
 # Only these run the base branch's own code because it is the base branch. A `workflow_run` also
 # says it runs there, but what it tells about may be a fork.
@@ -153,40 +161,46 @@ class ActionsRun:
         Raises:
             InputError: variables or payload are not what GitHub writes; all mistakes together.
         """
-        variables = _Variables(environ)
-        if not is_github_actions(environ) and not variables.text("GITHUB_REPOSITORY"):
+        variables = {name: text.strip() for name, text in environ.items()}
+        if not is_github_actions(environ) and not variables.get("GITHUB_REPOSITORY"):
             return None
-        payload = variables.payload(event)
-        proposed = payload.pull_request
-        expected = "a full commit SHA of 40 (or 64) hexadecimal digits"
-        tested_sha = variables.checked("GITHUB_SHA", _SHA.fullmatch, expected) or None
-        url = partial(variables.checked, is_valid=is_address, expected="an http(s) address")
+        mistakes: list[CiguardError] = []
+        payload = _payload(event, mistakes)
+        for name, (is_valid, expected, default) in _RULES.items():
+            seen = variables[name] = variables.get(name) or default
+            if not is_valid(seen):
+                found = f'found "{seen}"' if seen else "not set"
+                fix = f"GitHub sets {name} itself: remove what overwrites it"
+                mistakes.append(InputError(f"expected {expected}, {found}", where=name, fix=fix))
+        if mistakes:
+            raise combine(mistakes)
+        proposed, head = payload.pull_request, payload.head_repository
+        tested_sha = variables["GITHUB_SHA"] or None
         default_branch = payload.repository.default_branch if payload.repository else None
-        head = payload.head_repository
-        run = cls(
-            repository=variables.checked("GITHUB_REPOSITORY", REPOSITORY.fullmatch, "owner/name"),
-            api_url=url("GITHUB_API_URL", default=API_URL).rstrip("/"),
-            server_url=url("GITHUB_SERVER_URL", default=SERVER_URL).rstrip("/"),
-            workflow=variables.workflow(),
-            run_id=variables.number("GITHUB_RUN_ID"),
-            run_attempt=variables.number("GITHUB_RUN_ATTEMPT"),
-            job=variables.text("GITHUB_JOB"),
-            event=variables.text("GITHUB_EVENT_NAME"),
+        # o/r/.github/workflows/tests.yml@refs/heads/x
+        workflow_file = variables.get("GITHUB_WORKFLOW_REF", "").partition("@")[0]
+        branch = variables.get("GITHUB_HEAD_REF") or variables.get("GITHUB_REF_NAME") or None
+        return cls(
+            repository=variables["GITHUB_REPOSITORY"],
+            api_url=variables["GITHUB_API_URL"].rstrip("/"),
+            server_url=variables["GITHUB_SERVER_URL"].rstrip("/"),
+            workflow=workflow_file.rpartition("/")[2] or variables.get("GITHUB_WORKFLOW", ""),
+            run_id=int(variables["GITHUB_RUN_ID"] or 0) or None,
+            run_attempt=int(variables["GITHUB_RUN_ATTEMPT"] or 0) or None,
+            job=variables.get("GITHUB_JOB", ""),
+            event=variables.get("GITHUB_EVENT_NAME", ""),
             head_sha=(proposed.head.sha if proposed else None) or tested_sha,
             tested_sha=tested_sha,
-            branch=variables.branch(),
+            branch=None if variables.get("GITHUB_REF_TYPE") == "tag" else branch,
             base_branch=payload.base_branch or default_branch,
             default_branch=default_branch,
             pull_request=proposed.number if proposed else None,
-            is_fork=payload.is_of_fork(variables.text("GITHUB_REPOSITORY")),
+            is_fork=payload.is_of_fork(variables["GITHUB_REPOSITORY"]),
             triggering=payload.workflow_run or NO_RUN,
             base_sha=payload.base_sha,
             head_repository=head.full_name if head else None,
             head_repository_id=head.id if head else None,
         )
-        if variables.mistakes:
-            raise combine(variables.mistakes)
-        return run
 
 
 def current_run(environ: Mapping[str, str]) -> ActionsRun | None:
@@ -210,49 +224,14 @@ def current_run(environ: Mapping[str, str]) -> ActionsRun | None:
     return ActionsRun.from_environ(environ, payload)
 
 
-class _Variables:
-    """Reads one variable at a time and collects what is wrong, to be told at once."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self.mistakes: list[CiguardError] = []
-
-    def text(self, name: str) -> str:
-        return self._environ.get(name, "").strip()
-
-    def checked(
-        self, name: str, is_valid: Callable[[str], object], expected: str, default: str = ""
-    ) -> str:
-        """The variable; a wrong one is a mistake, and so is one that is not set and has a rule."""
-        seen = self.text(name) or default
-        if not is_valid(seen):
-            found = f'found "{seen}"' if seen else "not set"
-            fix = f"GitHub sets {name} itself: remove what overwrites it"
-            self.mistakes.append(InputError(f"expected {expected}, {found}", where=name, fix=fix))
-        return seen
-
-    def number(self, name: str) -> int | None:
-        seen = self.checked(name, _INTEGER.fullmatch, "an integer >= 1")
-        return int(seen) if seen and _INTEGER.fullmatch(seen) else None
-
-    def workflow(self) -> str:
-        """`o/r/.github/workflows/tests.yml@refs/heads/x` -> `tests.yml`."""
-        path = self.text("GITHUB_WORKFLOW_REF").partition("@")[0]
-        return path.rpartition("/")[2] or self.text("GITHUB_WORKFLOW")
-
-    def branch(self) -> str | None:
-        if self.text("GITHUB_REF_TYPE") == "tag":
-            return None
-        return self.text("GITHUB_HEAD_REF") or self.text("GITHUB_REF_NAME") or None
-
-    def payload(self, event: Mapping[str, Any]) -> Event:
-        try:
-            return Event.model_validate(event)
-        except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            fix = "give the payload that GitHub wrote to this file, unchanged"
-            self.mistakes.append(
-                InputError(f"{key}: {first['msg']}", where="GITHUB_EVENT_PATH", fix=fix)
-            )
-            return Event()
+def _payload(event: Mapping[str, Any], mistakes: list[CiguardError]) -> Event:
+    """The payload that is validated; an empty one where it is a mistake."""
+    try:
+        return Event.model_validate(event)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        fix = "give the payload that GitHub wrote to this file, unchanged"
+        what = f"{key}: {first['msg']}"
+        mistakes.append(InputError(what, where="GITHUB_EVENT_PATH", fix=fix))
+        return Event()

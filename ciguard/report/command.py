@@ -297,8 +297,7 @@ def _write_comparison(invocation: Invocation, answer: Report, path: str) -> str:
     if found is None:
         return ""
     local.write(invocation.folder / path, json_text(found).encode("utf-8", "backslashreplace"))
-    suspects = sum(len(one.of_tier("suspect")) for one in (found.memory, found.durations))
-    return str(suspects) if suspects else ""
+    return str(len(found.suspects) or "")
 
 
 def _of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:

@@ -44,7 +44,7 @@ def test_comparison_survives_write_and_read(make: object) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "no JSON"),
+        (b"", "no comparison: "),
         (b"[]", "no comparison"),
         (b"{}", "no comparison"),
         (b'{"schema":99}', "schema 99 is newer than 1"),
