@@ -144,7 +144,7 @@ def test_failure_stops_the_experiment_without_a_verdict() -> None:
         "failed",
         (3,),
     )
-    assert "b, run 4: exit code 3\n\n  no such table\n" in as_text(document(found))
+    assert "b, run 4: exit code 3\n\n- no such table\n" in as_text(document(found))
     assert not found.is_complete
 
 
