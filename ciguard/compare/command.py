@@ -263,11 +263,11 @@ class _Resolver:
         # An address says where the run is; a number is of the history first.
         if self.history is not None and not reference.server:
             run = find_in_history(
-                self.history, reference, argument, where, strict=not self.can_query_github
+                self.history, reference, argument, where, strict=not self.lookup.can_query_github
             )
             if run is not None:
                 return _Runs((run,))
-        if self.history is None and not reference.server and not self.can_query_github:
+        if self.history is None and not reference.server and not self.lookup.can_query_github:
             what = "a run id is looked up in a history or on GitHub, and there is neither"
             fix = (
                 "--history FILE or branch:NAME; --repo OWNER/NAME with a GITHUB_TOKEN; or name a "
@@ -275,10 +275,6 @@ class _Resolver:
             )
             raise UsageError(what, where=where, fix=fix)
         return _read(self.lookup.on_github(reference, where), argument)
-
-    @property
-    def can_query_github(self) -> bool:
-        return self.lookup.can_query_github
 
     def _newest(self, branch: str, argument: str, where: str, head: Run | None) -> _Runs:
         if self.history is not None:

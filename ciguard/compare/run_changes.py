@@ -34,6 +34,22 @@ MIN_OVERLAP: Final = 0.9
 DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
 
 TotalName = Literal["makespan_s", "sum_s", "peak_bytes", "tests_s"]
+JobTransition = Literal[
+    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "removed"
+]
+# From a conclusion to another one; a pair that is not here is shown without a name.
+_TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
+    ("cancelled", "success"): "unblocked",
+    ("cancelled", "failure"): "unblocked",
+    ("success", "cancelled"): "newly cancelled",
+    ("failure", "cancelled"): "newly cancelled",
+    ("success", "failure"): "newly failing",
+    ("failure", "success"): "fixed",
+    ("success", "skipped"): "newly skipped",
+}
+_MINUTE_S: Final = 60
+_BY_TESTS: Final = ("newly failing", "fixed")
+NOTABLE_RATIO: Final = 0.05  # of a metric: less is not counted as a change
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +191,6 @@ def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
     return int(differs.sum()), len(here)
 
 
-JobTransition = Literal[
-    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "removed"
-]
-# From a conclusion to another one; a pair that is not here is shown without a name.
-_TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
-    ("cancelled", "success"): "unblocked",
-    ("cancelled", "failure"): "unblocked",
-    ("success", "cancelled"): "newly cancelled",
-    ("failure", "cancelled"): "newly cancelled",
-    ("success", "failure"): "newly failing",
-    ("failure", "success"): "fixed",
-    ("success", "skipped"): "newly skipped",
-}
-_MINUTE_S: Final = 60
-_BY_TESTS: Final = ("newly failing", "fixed")
-
-
 @dataclass(frozen=True, slots=True)
 class JobChange:
     """A job whose conclusion is another than on the base; None where it was not there.
@@ -298,9 +297,6 @@ def _minutes(walls: Iterable[float | None]) -> int | None:
     if not known or None in known:
         return None
     return sum(max(1, math.ceil(wall_s / _MINUTE_S)) for wall_s in known if wall_s is not None)
-
-
-NOTABLE_RATIO: Final = 0.05  # of a metric: less is not counted as a change
 
 
 @dataclass(frozen=True, slots=True)

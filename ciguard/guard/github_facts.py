@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 PLANNING: Final = "plan"  # the job that `init` writes: no record of a test explains its failure
 MAX_QUERIED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
+LEGS: Final = "legs"  # the job of the legs that `init` writes: their failed tests explain it
 
 
 class EvaluatedRun(Protocol):
@@ -298,9 +299,6 @@ def _is_repeat_listing(job: Job, before: Job) -> bool:
     return job.started_at < (before.completed_at or before.started_at) or (
         job.started_at == before.started_at
     )
-
-
-LEGS: Final = "legs"  # the job of the legs that `init` writes: their failed tests explain it
 
 
 @dataclass(frozen=True, slots=True)

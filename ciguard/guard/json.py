@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ciguard.model import Result, Suite, UnitKey
 
 SCHEMA: Final = 1
+SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
+_CHARS: Final = 400  # of what a test said; GitHub takes 64 KB, and nobody reads them in a margin
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
@@ -132,10 +134,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "evidence": [{**_reason(one), "url": one.url or None} for one in finding.evidence],
         "culprits": [_key(key) for key in finding.culprits],
     }
-
-
-SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
-_CHARS: Final = 400  # of what a test said; GitHub takes 64 KB, and nobody reads them in a margin
 
 
 @dataclass(frozen=True, slots=True)

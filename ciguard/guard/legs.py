@@ -42,6 +42,18 @@ if TYPE_CHECKING:
 
 # How a process ends that nobody stopped and that did not say it was done.
 ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
+# Events in which a leg says why a unit got no result.
+MISSING_EVENTS: Final[tuple[Kind, ...]] = (
+    *("not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result"),
+)
+# And in which it says why a process ended with another exit code than 0.
+EXPLAINING_EVENTS: Final = frozenset(
+    {"recycled", "unexplained_exit", "exit_in_files", *MISSING_EVENTS}
+)
+
+LONGER: Final = 2.0  # times the leg's life; and
+CLOCK_S: Final = 60.0  # a test may be timed by a clock that is set meanwhile
+SHARED: Final = 100  # times the machine's memory: sums count the pages that processes share
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,20 +285,6 @@ def _counts_and_results(
     good = all(unit.status == "good" for unit in leg.units.values())
     if exited_with_failures(leg) and good and not unexplained(leg):
         yield Finding("failed", "failure_missing", shard)
-
-
-# Events in which a leg says why a unit got no result.
-MISSING_EVENTS: Final[tuple[Kind, ...]] = (
-    *("not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result"),
-)
-# And in which it says why a process ended with another exit code than 0.
-EXPLAINING_EVENTS: Final = frozenset(
-    {"recycled", "unexplained_exit", "exit_in_files", *MISSING_EVENTS}
-)
-
-LONGER: Final = 2.0  # times the leg's life; and
-CLOCK_S: Final = 60.0  # a test may be timed by a clock that is set meanwhile
-SHARED: Final = 100  # times the machine's memory: sums count the pages that processes share
 
 
 @dataclass(frozen=True, slots=True)

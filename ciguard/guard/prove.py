@@ -47,6 +47,9 @@ _NO_RECORD: Final = Reason("shard_without_record")
 _UNFINISHED: Final = Reason("unfinished")
 _NOT_STARTED: Final = Reason("not_started")
 _NOT_MENTIONED: Final = Reason("not_mentioned")
+# From records, and no business of the file.
+OBSERVED_KEYS: Final = frozenset({"base_bytes", "setup_s", "teardown_s"})
+MAX_UNREAD: Final = 20  # one by one; a million refused files are no million findings
 
 
 def prove(
@@ -281,11 +284,6 @@ def _unplanned_and_doubled(
             yield Finding("warning", "unplanned", leg.shard.key, unplanned)
     if doubled:
         yield Finding("warning", "ran_in_several_shards", units=tuple(sorted(doubled)))
-
-
-# From records, and no business of the file.
-OBSERVED_KEYS: Final = frozenset({"base_bytes", "setup_s", "teardown_s"})
-MAX_UNREAD: Final = 20  # one by one; a million refused files are no million findings
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
