@@ -104,7 +104,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 
 # The modules of a verb's folder that read and write: everything else in it is arithmetic.
 ADAPTERS = frozenset(
-    {"history.stores", "history.file_store", "history.branch_store", "plan.collection"}
+    {"history.stores", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
     | {"init.generated_files"}

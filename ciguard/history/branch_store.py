@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git.commands import TRANSFER_S, git, ownership_problem, with_token, without_secrets
-from ciguard.history.file import FILE_NAME
-from ciguard.history.file_store import StoredBytes
+from ciguard.history.file import FILE_NAME, StoredBytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +31,6 @@ _AUTHOR: Final = {
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "ciguard"), ("EMAIL", "ciguard@localhost.invalid"))
 }
-_REF_ABSENT: Final = 2  # of ls-remote --exit-code
 _REF_MISSING: Final = "couldn't find remote ref"  # of fetch
 # Settings that a clone may have and that would touch more than the one commit.
 _MINIMAL_FETCH: Final = (
@@ -61,7 +59,7 @@ class BranchStore:
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
     remote: str = REMOTE
-    lookup_timeout_s: float = 60.0  # a few hundred bytes: whoever needs longer does not answer
+    transfer_timeout_s: float = TRANSFER_S
     tries: int = 3
     wait_s: float = 1.0  # before the second try; then twice as long
 
@@ -84,17 +82,11 @@ class BranchStore:
             InputError: not a branch name, no git, or no repository here.
         """
         ref = self._ref()
-        found = self._query_remote(
-            self.lookup_timeout_s, "ls-remote", "--exit-code", self.remote, ref
-        )
-        if found.returncode == _REF_ABSENT:
-            return StoredBytes(None)
-        self._check(found, "the branch cannot be looked up")
         # A name of its own: other programs in this clone use FETCH_HEAD as well.
         aside = f"refs/ciguard/{secrets.token_hex(8)}"
         arguments = ("fetch", "--quiet", *_MINIMAL_FETCH, self.remote, f"+{ref}:{aside}")
         try:
-            fetched = self._query_remote(TRANSFER_S, *arguments)
+            fetched = self._query_remote(*arguments)
             if fetched.returncode and _REF_MISSING in _text(fetched):
                 return StoredBytes(None)
             self._check(fetched, "the branch cannot be fetched")
@@ -135,7 +127,6 @@ class BranchStore:
         tree = self._output_of("mktree", stdin=entry)
         commit = self._output_of("commit-tree", tree, "-m", "ciguard history", extra=_AUTHOR)
         pushed = self._query_remote(
-            TRANSFER_S,
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed"),
             *("--recurse-submodules=no", f"--force-with-lease={ref}:{expected.version}"),
             *(self.remote, f"{commit}:{ref}"),
@@ -152,7 +143,7 @@ class BranchStore:
             raise InputError(what, where="--history", fix=f"write branch:{DEFAULT}")
         return ref
 
-    def _query_remote(self, limit_s: float, *arguments: str) -> CompletedProcess[bytes]:
+    def _query_remote(self, *arguments: str) -> CompletedProcess[bytes]:
         """Run git against the remote; what fails for the moment is tried again.
 
         A push whose answer was lost may be done: the second one then finds another commit than it
@@ -171,7 +162,7 @@ class BranchStore:
                 wait_jitter=self.wait_s / 2,
             ):
                 with attempt:
-                    done = self._git(*arguments, environ=environ, limit_s=limit_s)
+                    done = self._git(*arguments, environ=environ, limit_s=self.transfer_timeout_s)
                     if done.returncode and is_transient(_text(done)):
                         raise _TransientError(f"git {arguments[0]} failed for the moment")
         except _TransientError:

@@ -21,11 +21,10 @@ from ciguard.history import branch_store, export
 from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME
-from ciguard.history.file_store import FileStore
 from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
-from ciguard.history.stores import load, open_store, update
+from ciguard.history.stores import FileStore, load, open_store, update
 from ciguard.history.view import contents, document
 from ciguard.model import EndLine, Record
 from ciguard.render.plaintext import as_text

@@ -115,6 +115,14 @@ class History:
     external_names: Mapping[CaseKey, ExternalName] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredBytes:
+    """The bytes, None where there are none yet, and the version that a write must still find."""
+
+    content: bytes | None
+    version: str = ""
+
+
 def unmeasured(count: int) -> NDArray[np.float64]:
     """A column of nothing but NaN, in no memory."""
     return np.broadcast_to(np.float64(np.nan), (count,))

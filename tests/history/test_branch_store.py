@@ -126,7 +126,7 @@ def test_temporary_server_fault_is_retried(origin: Path, status: int) -> None:
         faults += [status]
         update(over_http(origin, url, "two", GITHUB_TOKEN="good"), one(1))
         faults += [status] * 3
-        with pytest.raises(RemoteError, match=f"looked up: .*{status}"):
+        with pytest.raises(RemoteError, match=f"fetched: .*{status}"):
             load(over_http(origin, url, "three"))
     assert not faults
 
@@ -135,8 +135,8 @@ def test_unresponsive_remote_times_out_and_leaves_no_git_process(origin: Path) -
     folder = clone(origin, "one")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         git(folder, "remote", "set-url", "origin", f"http://127.0.0.1:{silent.getsockname()[1]}/x")
-        store = BranchStore(NAME, folder, environment(folder), lookup_timeout_s=0.5, tries=2)
-        with pytest.raises(RemoteError, match="ls-remote took more than") as caught:
+        store = BranchStore(NAME, folder, environment(folder), transfer_timeout_s=0.5, tries=2)
+        with pytest.raises(RemoteError, match="fetch took more than") as caught:
             store.read()
         assert caught.value.where == PLACE
         connection, _ = silent.accept()
@@ -221,7 +221,7 @@ def test_invalid_branch_or_remote_is_an_error_with_a_fix(origin: Path) -> None:
             BranchStore(NAME, origin.parent, environment(folder), remote).read()
         assert fix in caught.value.fix
     shutil.rmtree(origin)
-    with pytest.raises(RemoteError, match="cannot be looked up"):
+    with pytest.raises(RemoteError, match="cannot be fetched"):
         branch(folder).read()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.history.branch_store import BranchStore
-    from ciguard.history.file_store import StoredBytes
+    from ciguard.history.file import StoredBytes
 
 SOON = (4, 0.001)
 

@@ -7,8 +7,7 @@ import pytest
 from history.git_servers import ids, one
 
 from ciguard.errors import InputError
-from ciguard.history.file_store import FileStore
-from ciguard.history.stores import load, open_store, update
+from ciguard.history.stores import FileStore, load, open_store, update
 
 if TYPE_CHECKING:
     from pathlib import Path
