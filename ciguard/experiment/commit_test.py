@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import stats
 
 from ciguard.codec import plan_file as codec
 from ciguard.compare.statistics import (
@@ -23,7 +22,7 @@ from ciguard.compare.statistics import (
 )
 from ciguard.document import first_line
 from ciguard.experiment.measurement import Metric
-from ciguard.experiment.paired_test import Row, control_false_discoveries
+from ciguard.experiment.paired_test import Row, control_false_discoveries, with_interval
 from ciguard.experiment.result import (
     Exclusion,
     Experiment,
@@ -205,17 +204,14 @@ def _row(
     is_short = series.metric.unit == "s" and max(before, after) < MIN_WALL_S
     if n < MIN_PAIRS or is_short or not np.isfinite(scale):
         return row
-    center, error, degrees = float(found.mean()), scale / np.sqrt(n), n - 1 + PRIOR
-    width = float(stats.t.ppf(0.975, degrees)) * error
+    center = float(found.mean())
     moved = float(np.median(series.b - series.a))
     far = abs(moved) >= max(floor.amount, floor.ratio * float(np.median(series.a)))
-    low, ratio, high = (_ratio(center + w, before, offset) for w in (-width, 0.0, width))
+    tested = with_interval(
+        row, center, scale, n - 1 + PRIOR, lambda value: _ratio(value, before, offset)
+    )
     return replace(
-        row,
-        ratio=ratio,
-        low=low,
-        high=high,
-        p=float(2 * stats.t.sf(abs(center) / error, degrees)),
+        tested,
         noise=float(np.expm1(scale / np.sqrt(2))),
         differs=bool(far and np.sign(moved) == np.sign(center)),
     )

@@ -56,8 +56,6 @@ def confirm(
         raise InputError(f"no suite {unknown[0]!r}", where="--units", fix=fix)
     repository = Checkout(invocation.folder, invocation.environ)
     commits = {side: repository.commit(word) for side, word in revisions.items()}
-    if repository.has_changes() and repository.commit("HEAD") in commits.values():
-        console.err("note: changes that are not committed are not measured")
     of = comparison.candidate.sha if comparison is not None else None
     if of is not None and of != commits["b"]:
         console.err(f"warning: the comparison is of {of:.10}, and run is {commits['b']:.10}")

@@ -17,7 +17,7 @@ from ciguard.experiment.measurement import CPU, PEAK, WALL
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -165,17 +165,34 @@ def _ratio(before: float, after: float) -> float | None:
 
 def _fitted(row: Row, difference: Floats, finest: float, *, in_logs: bool) -> Row:
     """The row with its interval."""
-    degrees = row.n - 1
     spread = max(float(difference.std(ddof=1)), finest)
+
+    def as_ratio(value: float) -> float | None:
+        return _as_ratio(value, row.before, in_logs=in_logs)
+
+    found = with_interval(row, float(difference.mean()), spread, row.n - 1, as_ratio)
+    return replace(found, noise=as_ratio(spread / np.sqrt(2)))
+
+
+def with_interval(
+    row: Row,
+    center: float,
+    spread: float,
+    degrees: int,
+    as_ratio: Callable[[float], float | None],
+) -> Row:
+    """The row with Student's t on the mean of its differences.
+
+    Args:
+        center: that mean.
+        spread: of one difference, with its degrees of freedom.
+        as_ratio: what such a difference is of the value before.
+    """
     error = spread / float(np.sqrt(row.n))
-    center = float(difference.mean())
     p = float(2 * stats.t.sf(abs(center) / error, degrees)) if error else float(center == 0)
     width = float(stats.t.ppf(0.975, degrees)) * error
-    low, ratio, high = (
-        _as_ratio(center + w, row.before, in_logs=in_logs) for w in (-width, 0.0, width)
-    )
-    noise = _as_ratio(spread / np.sqrt(2), row.before, in_logs=in_logs)
-    return replace(row, ratio=ratio, low=low, high=high, p=p, noise=noise)
+    low, ratio, high = (as_ratio(center + w) for w in (-width, 0.0, width))
+    return replace(row, ratio=ratio, low=low, high=high, p=p)
 
 
 def _as_ratio(difference: float, before: float, *, in_logs: bool) -> float | None:

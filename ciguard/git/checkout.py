@@ -90,11 +90,6 @@ class Checkout:
         found = self._git("rev-parse", *words)
         return None if found.returncode else _text(found.stdout)
 
-    def has_changes(self) -> bool:
-        """Say that a file that git knows is another one here than in the commit."""
-        words = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
-        return bool(self._checked_output(*words).strip())
-
     def prefix(self) -> str:
         """The folder within the repository, with "/" at its end; "" is its root."""
         return _text(self._checked_output("rev-parse", "--show-prefix"))
