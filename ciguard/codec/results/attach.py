@@ -154,12 +154,6 @@ def _match_units(
     return [inventory[target[0]].unit if len(target) == 1 else None for target in targets]
 
 
-@dataclass(slots=True)
-class _Leg:
-    results: list[Result]
-    damage: list[str]
-
-
 def records_of_results(files: Iterable[ResultFile], source: str) -> tuple[Record, ...]:
     """A record for each shard that the paths name, in order.
 
@@ -167,14 +161,10 @@ def records_of_results(files: Iterable[ResultFile], source: str) -> tuple[Record
         source: what the files were asked for by.
     """
     budget = UnpackBudget()
-    legs: dict[str, _Leg] = defaultdict(lambda: _Leg([], []))
+    by_shard: dict[str, list[ResultFile]] = defaultdict(list)
     for file in sorted(files, key=lambda file: file.path):
-        leg = legs[file.shard]
-        found, damage = read_result_file(file, budget)
-        suite, variant = file.suite or "", file.variant or ""
-        leg.results += [replace(one, suite=suite, variant=variant) for one in found]
-        leg.damage += damage
-    return tuple(_record(shard, leg, source) for shard, leg in sorted(legs.items()))
+        by_shard[file.shard].append(file)
+    return tuple(_record(shard, by_shard[shard], source, budget) for shard in sorted(by_shard))
 
 
 def read_result_file(file: ResultFile, budget: UnpackBudget) -> tuple[list[Result], list[str]]:
@@ -190,13 +180,20 @@ def read_result_file(file: ResultFile, budget: UnpackBudget) -> tuple[list[Resul
     return cases, damage
 
 
-def _record(shard: str, leg: _Leg, source: str) -> Record:
+def _record(shard: str, files: Iterable[ResultFile], source: str, budget: UnpackBudget) -> Record:
+    results: list[Result] = []
+    damage: list[str] = []
+    for file in files:
+        found, problems = read_result_file(file, budget)
+        suite, variant = file.suite or "", file.variant or ""
+        results += [replace(one, suite=suite, variant=variant) for one in found]
+        damage += problems
     return Record(
         f"{source} ({shard})" if shard else source,
         ShardLine(shard=shard),
-        results=tuple(leg.results),
-        end=None if leg.damage else EndLine("completed"),
-        damage=tuple(leg.damage),
+        results=tuple(results),
+        end=None if damage else EndLine("completed"),
+        damage=tuple(damage),
     )
 
 
