@@ -24,7 +24,7 @@ from ciguard.model import (
 )
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
-from ciguard.run.frameworks.plugin_files import restore_plugins
+from ciguard.run.frameworks.listing import restore_plugins
 from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
 from ciguard.run.output.view import (

@@ -122,22 +122,11 @@ def test_incomplete_command_line_is_a_usage_error(folder: Path, words: tuple[str
     assert not (folder / "record").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "fix"),
-    [
-        (("--plan", "plan.json", "--shrad", "01", "--record", "record"), "did you mean --shard?"),
-        (("--plan", "plan.json", "--shard", "01", "--recrd=record"), "did you mean --record?"),
-        (
-            ("--zzz",),
-            "there are --continue, --for, --github, --help, --plan, --record, --results, "
-            "--resume-from, --shard, --unless-ended, --until",
-        ),
-    ],
-)
-def test_unknown_option_is_a_usage_error(folder: Path, words: tuple[str, ...], fix: str) -> None:
+def test_unknown_option_is_a_usage_error(folder: Path) -> None:
+    words = ("--plan", "plan.json", "--shrad", "01", "--record", "record")
     printed = run_and_read_error(folder, *words, expect=2)
-    assert printed.startswith("ciguard run: no option '--")
-    assert printed.endswith(f"  fix: {fix}\n")
+    assert printed.startswith("usage: ciguard run --plan")
+    assert printed.endswith("unrecognized arguments: --shrad 01\n")
 
 
 def test_help_is_that_of_the_leg(folder: Path) -> None:

@@ -89,7 +89,7 @@ def test_selection_from_command_line_options() -> None:
         with pytest.raises(UsageError, match=f"{word} is empty"):
             scope(word, "")
     for words in (("--until", "u", "--continue", "a"), ("--resume-from", "a", "--continue", "b")):
-        with pytest.raises(UsageError, match="exclude each other"):
+        with pytest.raises(SystemExit, match="2"):
             scope(*words)
 
 

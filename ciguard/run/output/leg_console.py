@@ -1,19 +1,38 @@
-"""What a leg says to whoever reads its job's log."""
+"""What a leg says to whoever reads its job's log, and the thread that passes it on, in order.
+
+A reader that stalls (Ctrl-S, a pipe into a program that waits) holds up only itself: what a
+test prints beyond `MAX_BACKLOG_BYTES` ahead of it waits in the process's log. One that has gone
+stops nothing.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import TYPE_CHECKING, Final, Mapping, Sequence
+import threading
+import time
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final, Literal, Mapping, Sequence, Union
 
 from ciguard.model import repository_path
 from ciguard.model.jobs import is_github_actions
-from ciguard.run.output.writer import BackgroundWriter
 from ciguard.text import annotation, count_of, one_line, unit_name
 
 if TYPE_CHECKING:
+    from typing import Optional, Protocol, Tuple
+
     from ciguard.model import Result, Suite, UnitKey
     from ciguard.run.policy.leg_verdict import LegVerdict
     from ciguard.run.process.tail import Log
+
+    class Stream(Protocol):
+        """What bytes go to."""
+
+        def write(self, content: memoryview) -> Optional[int]:
+            """Write some of them: how many; None where it would have to wait."""
+
+
+Kind = Literal["raw", "line", "log"]
 
 MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
 OOM_RETRY: Final = "passed after an out-of-memory retry"
@@ -22,6 +41,9 @@ ANNOTATED: Final = 10  # GitHub shows so many errors of a step
 PROGRESS_EVERY_S: Final = 30.0
 FLUSH_TIMEOUT_S: Final = 30.0  # with a reader that reads nothing, at the end of the leg
 CANCELLED_FLUSH_TIMEOUT_S: Final = 2.0  # when it was told to stop: a runner gives 7.5 s in all
+PIECE_BYTES: Final = 1 << 16  # what a pipe takes at once: then somebody has read
+MAX_BACKLOG_BYTES: Final = 1 << 20
+RETRY_S: Final = 0.02
 
 
 class Console:
@@ -193,3 +215,90 @@ def _bytes(text: str) -> bytes:
 def _reason(message: str | None) -> str:
     first = (message or "").strip().partition("\n")[0][:MESSAGE_CHARACTERS]
     return f": {first}" if first else ""
+
+
+class BackgroundWriter:
+    """One stream, and what is still to go there.
+
+    A `line` begins on a line of its own, a `log` is passed on to its end, and closed.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._items: SimpleQueue[Optional[Tuple[Kind, Union[bytes, Log]]]] = SimpleQueue()
+        self._put_bytes = self._passed_bytes = 0  # each counted by one thread
+        self._pieces_taken = 0
+        self._unfinished_log: Optional[Log] = None
+        self._reader_closed = False
+        self._in_line = False  # what was printed last has no line feed at its end
+        self._thread: Optional[threading.Thread] = threading.Thread(target=self._run, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads: then the leg waits for its reader
+            self._thread = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the reader is not far behind."""
+        return self._put_bytes - self._passed_bytes < MAX_BACKLOG_BYTES
+
+    def put(self, kind: Kind, content: Union[bytes, Log]) -> None:
+        """Pass it on after all that was put before; a log belongs to us from now on."""
+        if self._thread is None:
+            self._pass_on(kind, content)
+            return
+        self._put_bytes += len(content) if isinstance(content, bytes) else 0
+        self._items.put((kind, content))
+
+    def close(self, timeout_s: float) -> None:
+        """Wait until all is passed on, or nothing was read for so long."""
+        self._items.put(None)
+        taken, since_s = self._pieces_taken, time.monotonic()
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(RETRY_S)
+            if taken != self._pieces_taken:
+                taken, since_s = self._pieces_taken, time.monotonic()
+            elif time.monotonic() - since_s > timeout_s:
+                break
+        if self._unfinished_log is not None:
+            self._unfinished_log.shorten()  # it travels with the record
+        with contextlib.suppress(Empty):
+            while True:
+                item = self._items.get_nowait()
+                if item is not None and not isinstance(item[1], bytes):
+                    item[1].shorten()
+
+    def _run(self) -> None:
+        for kind, content in iter(self._items.get, None):
+            self._pass_on(kind, content)
+            self._passed_bytes += len(content) if isinstance(content, bytes) else 0
+
+    def _pass_on(self, kind: Kind, content: Union[bytes, Log]) -> None:
+        if not isinstance(content, bytes):
+            self._unfinished_log = content
+            for piece in content.chunks():
+                if self._reader_closed:
+                    break
+                self._print(piece)
+            content.close()
+            self._unfinished_log = None
+        else:
+            self._print(b"\n" * (kind == "line" and self._in_line) + content)
+
+    def _print(self, content: bytes) -> None:
+        self._in_line = not content.endswith(b"\n")
+        self._write(content)
+
+    def _write(self, content: bytes) -> None:
+        left = memoryview(content)
+        while left and not self._reader_closed:
+            try:
+                taken = self._stream.write(left[:PIECE_BYTES])
+            except OSError:
+                self._reader_closed = True
+                return
+            if taken is None:  # somebody made it a pipe that does not wait
+                time.sleep(RETRY_S)
+                continue
+            self._pieces_taken += 1
+            left = left[taken:]

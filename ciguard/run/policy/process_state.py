@@ -6,7 +6,7 @@ Changed by `state` alone. Standard library only, Python 3.8+ (travels in the leg
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ciguard.run.policy.actions import NO_TIME_S
 
@@ -14,21 +14,69 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, Result
     from ciguard.run.policy.actions import Start
 
+Unit = TypeVar("Unit")
+
+
+class UnitProgress(Generic[Unit]):
+    """Which units are begun and which are over, by the start and result lines of one program."""
+
+    def __init__(self) -> None:
+        self.open_units: dict[Unit, float] = {}  # unit -> at_s of its start
+        self.has_result: set[Unit] = set()  # has a result, and may get more cases
+        self.overlap = False  # units run side by side: one began while another was open
+        self.finished: set[Unit] = set()
+
+    def close(self, unit: Unit) -> None:
+        """No more results of this unit are expected."""
+        self.open_units.pop(unit, None)
+        self.has_result.discard(unit)
+        self.finished.add(unit)
+
+    def close_reported(self) -> None:
+        """A unit with several cases ends where the next one begins, or where its process does."""
+        for unit in tuple(self.has_result):
+            self.close(unit)
+
+    def begin(self, unit: Unit, at_s: float) -> None:
+        """A unit starts; of one that did before, only the time is news."""
+        if (
+            unit not in self.open_units
+            and unit not in self.has_result
+            and unit not in self.finished
+        ):
+            self.overlap = self.overlap or bool(self.open_units.keys() - self.has_result)
+        if not self.overlap:
+            self.close_reported()
+        self.open_units[unit] = at_s
+
+    def report(self, unit: Unit) -> None:
+        """A case of it has a result.
+
+        Where units run side by side, only a result of the unit itself, or the end of the process,
+        says that it is over: it is no culprit then, its time is not watched, and after a death it
+        runs again.
+        """
+        if not self.overlap and unit not in self.has_result:
+            self.close_reported()
+        self.has_result.add(unit)
+        if self.overlap:
+            self.open_units.pop(unit, None)
+
 
 @dataclass
-class ProcessState:
+class ProcessState(UnitProgress[int]):
     """A live process: what it was given, what it is at, what it has finished."""
 
     start: Start
-    open_units: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
-    has_result: set[int] = field(default_factory=set)  # has a result, and may get more cases
+    open_units: dict[int, float] = field(default_factory=dict)
+    has_result: set[int] = field(default_factory=set)
+    overlap: bool = False
+    finished: set[int] = field(default_factory=set)
     received: dict[int, float] = field(default_factory=dict)  # unit -> at_s, by the leg's own lines
     rss_before_bytes: dict[int, int] = field(
         default_factory=dict
     )  # unit -> resident where it began
     code_positions: dict[int, tuple[str, int | None]] = field(default_factory=dict)  # file and line
-    overlap: bool = False  # units of it run side by side: one began while another was open
-    finished: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)  # some case of it went wrong here
     last_failure_s: float = 0.0  # the last of those
     stopped: set[int] = field(default_factory=set)  # by the leg's deadline, or at a checkpoint
@@ -56,42 +104,6 @@ class ProcessState:
         ):
             self._next_index += 1
         return units[self._next_index] if self._next_index < len(units) else None
-
-    def close(self, unit: int) -> None:
-        """No more results of this unit are expected."""
-        self.open_units.pop(unit, None)
-        self.has_result.discard(unit)
-        self.finished.add(unit)
-
-    def close_reported(self) -> None:
-        """A unit with several cases ends where the next one begins, or where its process does."""
-        for unit in tuple(self.has_result):
-            self.close(unit)
-
-    def begin(self, unit: int, at_s: float) -> None:
-        """A unit starts; of one that did before, only the time is news."""
-        if (
-            unit not in self.open_units
-            and unit not in self.has_result
-            and unit not in self.finished
-        ):
-            self.overlap = self.overlap or bool(self.open_units.keys() - self.has_result)
-        if not self.overlap:
-            self.close_reported()
-        self.open_units[unit] = at_s
-
-    def report(self, unit: int) -> None:
-        """A case of it has a result.
-
-        Where units run side by side, only a result of the unit itself, or the end of the process,
-        says that it is over: it is no culprit then, its time is not watched, and after a death it
-        runs again.
-        """
-        if not self.overlap and unit not in self.has_result:
-            self.close_reported()
-        self.has_result.add(unit)
-        if self.overlap:
-            self.open_units.pop(unit, None)
 
     def has_started_unit(self) -> bool:
         """Whether it came to any of its units."""

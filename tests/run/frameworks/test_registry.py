@@ -14,7 +14,7 @@ from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import command
 from ciguard.run.frameworks import pytest as pytest_framework
 from ciguard.run.frameworks.base import Invocation, ProcessFiles, environment
-from ciguard.run.frameworks.plugin_files import extract_plugins
+from ciguard.run.frameworks.listing import extract_plugins
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
 
 if TYPE_CHECKING:

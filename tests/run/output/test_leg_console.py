@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from ciguard.errors import ExitCode
 from ciguard.model import Result, SampleLine
-from ciguard.run.output.leg_console import Console
+from ciguard.run.output.leg_console import BackgroundWriter, Console
 from ciguard.run.output.view import describe_progress
-from ciguard.run.output.writer import BackgroundWriter
 from ciguard.run.policy.leg_verdict import LegVerdict
 from ciguard.run.process.tail import Log
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from ciguard.run.output.writer import Kind
+    from ciguard.run.output.leg_console import Kind
 
 MIB = 1 << 20
 
