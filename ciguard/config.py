@@ -197,8 +197,9 @@ class PolicyConfig(_Section):
         ge=0,
         le=9,
         description=(
-            "number of retries of a failed test; a retry repeats the tests that ran before it in "
-            "the same process (without effect for a suite with `results`)"
+            "number of retries of a failed test; a retry repeats the test and, before it, all "
+            "tests that ran before it in the same process (without effect for a suite with "
+            "`results`)"
         ),
     )
 

@@ -121,7 +121,8 @@ def command(
 
     BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
     (folder or file), result files ('out/*.xml'), branch:NAME for the newest run of a branch,
-    `this` for the current workflow run, or `base` (as BASE) for the baseline from the history.
+    `this` for the current workflow run, or `base` (as BASE) for the newest suitable run of the base
+    branch.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for new failures,
     timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could not be

@@ -57,8 +57,9 @@ def command(
 ) -> int:
     """Write ciguard.toml and the workflow.
 
-    The command shows each change and asks first. It never changes an existing ciguard.toml, so its
-    options are then not stored: set the keys of [workflow] instead, and pass --static each time.
+    The command shows each change and asks first. It never changes an existing ciguard.toml. If the
+    file exists, the options of this command are not stored: set the keys of [workflow] instead, and
+    pass --static each time.
     """
     folder, config = invocation.folder, invocation.config()
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}

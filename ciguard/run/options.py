@@ -34,9 +34,12 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "start no test after this time (90s, 15m, 1h) since the start of the step"
     parser.add_argument("--for", metavar="TIME", help=help_text)
     several: Any = {"action": "append", "default": []}
-    help_text = "DIR holds records of earlier attempts; run only tests without a result there"
+    help_text = (
+        "DIR holds records of earlier attempts; run only tests without a result there, and the "
+        "retries that failed tests have left"
+    )
     part.add_argument("--resume-from", metavar="DIR", help=help_text, **several)
-    help_text = "DIR holds records of earlier steps; run only tests without a result there"
+    help_text = "the same for records of earlier steps of this job"
     part.add_argument("--continue", metavar="DIR", help=help_text, **several)
     help_text = "JUnit or TRX files that a command writes, such as reports/**/*.xml"
     parser.add_argument("--results", metavar="GLOB", help=help_text, **several)
