@@ -99,6 +99,8 @@ def _of_jobs(content: dict[str, Any], source: str) -> Iterator[Duration]:
             for file, value in _object(files, (job, configuration), source).items():
                 seconds = _seconds(value, (job, configuration, file), source)
                 times.setdefault(file, []).append(seconds)
+    if not times:
+        raise _unknown_form(source, "found no seconds")
     for file, found in times.items():
         yield Duration(file, sum(found) / len(found), is_file_total=True)
 

@@ -54,6 +54,8 @@ def test_impossible_duration_is_an_error_that_names_the_test(value: str) -> None
         b"7",
         b"[1]",
         b'{"a": {"b": {"c": {"d": {"e": 1}}}}}',
+        b'{"a": {}}',
+        b'{"a": {"b": {}}}',
         b'{"a": {"b": 1}, "c": 2}',
         b'{"a": {"b": {"c": {"d": 1}}}}',
         b'{"a": {"b": 1}, "c": {"d": {"e": 1}}}',
