@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ciguard.codec.record.lines import encode as encode_line
+from ciguard.codec.record.reader import read_records
 from ciguard.codec.results.base import ExternalName
 from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
@@ -21,6 +23,7 @@ from ciguard.history.runs import UNDATED, SuiteOverhead
 from ciguard.history.view import document
 from ciguard.model import (
     CaseKey,
+    DefaultsLine,
     EndLine,
     EventLine,
     InventorySummary,
@@ -260,6 +263,24 @@ def test_repeated_pass_is_stored_as_first_try() -> None:
     ]
     run = from_history(history_of([record]), 0)
     assert [key.unit for key in run.flaky] == ["flaky"]
+
+
+def test_a_later_attempt_replaces_a_leg_whose_shard_line_is_lost() -> None:
+    def files(shard: str, attempt: int) -> dict[str, bytes]:
+        named = f"tests ({shard})"
+        header = replace(HEADER, shard=shard, job=named, run_attempt=attempt)
+        own = DefaultsLine("9f2c", shard, 101, attempt, process=1)
+        folder = f"{shard}-{attempt}"
+        return {
+            f"{folder}/supervisor.jsonl": encode_line(header) + encode_line(DONE),
+            f"{folder}/process-001.jsonl": encode_line(own) + encode_line(Result(shard, "passed")),
+        }
+
+    found = {**files("03", 1), **files("04", 1), **files("04", 2)}
+    del found["04-1/supervisor.jsonl"]
+    (run,) = history_of(read_records(found.items()), RunMetadata()).runs
+    assert [(leg.shard, leg.run_attempt) for leg in run.legs] == [("03", 1), ("04", 2)]
+    assert run.complete
 
 
 def test_records_of_several_runs_and_attempts() -> None:

@@ -34,7 +34,7 @@ from ciguard.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ciguard.model import CaseKey, Line
 
@@ -387,7 +387,7 @@ def read_records(
             result_files.setdefault(place[0], {})[place[1]] = content
     unpacking = UnpackBudget()
     records = [gathering.to_record(result_files, unpacking) for gathering in legs.values()]
-    return tuple(sorted(records, key=_by_identity))
+    return tuple(sorted(map(_with_job(records), records), key=_by_identity))
 
 
 def _partial_header(identity: _Identity | None) -> ShardLine | None:
@@ -396,6 +396,28 @@ def _partial_header(identity: _Identity | None) -> ShardLine | None:
         return None
     plan_id, shard, run_id, run_attempt, _ = identity
     return ShardLine(plan_id, shard, run_id=run_id, run_attempt=run_attempt)
+
+
+def _with_job(records: Iterable[Record]) -> Callable[[Record], Record]:
+    """Name the job of a leg whose shard line is lost, as those of its run call theirs."""
+    known: dict[tuple[str, int | None, str], ShardLine] = {}
+    for header in (record.header for record in records):
+        if header is not None and header.job and header.shard:
+            for shard in (header.shard, ""):
+                known.setdefault((header.plan_id, header.run_id, shard), header)
+
+    def with_job_name(record: Record) -> Record:
+        claims = record.partial_header
+        if claims is None:
+            return record
+        near = (claims.plan_id, claims.run_id)
+        other = known.get((*near, claims.shard)) or known.get((*near, ""))
+        if other is None or other.job is None:
+            return record
+        job = other.job.replace(other.shard, claims.shard)
+        return replace(record, partial_header=replace(claims, job=job))
+
+    return with_job_name
 
 
 def _by_identity(record: Record) -> tuple[str, str, int, int, str]:

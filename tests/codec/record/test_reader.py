@@ -129,7 +129,7 @@ def test_defaults_lines_identify_a_record_without_shard_line(
     first, second = read_records(files.items())
     assert (first.partial_header, first.identity) == (None, complete)
     assert second.header is None
-    assert second.identity == ShardLine("p", "02", run_id=7, run_attempt=1)
+    assert second.identity == ShardLine("p", "02", run_id=7, run_attempt=1, job="tests (02)")
     assert len(second.damage) == len(lost)
     assert second.results == (Result("u", "passed", case="u"),)
 
