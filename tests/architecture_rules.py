@@ -29,7 +29,7 @@ PURE_OF_RUN = ("run.policy",)
 # What a command may import besides.
 ADAPTED = (
     *("config", "suites_and_pools", "console", "github", "history", "invocation", "sources"),
-    *("init.generated_files", "render", "template_loader", "git"),
+    *("init.generated_files", "init.repository", "render", "template_loader", "git"),
     *("compare.ancestry", "guard.policy"),
 )
 
@@ -48,6 +48,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "sources.local": ("errors", "model", "codec"),
     "sources.references": ("errors", "github.repository_ref"),
+    "init.repository": ("errors", "git.commands"),
     "init.generated_files": (
         *(
             "config",
@@ -57,7 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "github.repository_ref",
             "template_loader",
         ),
-        *("run.frameworks", "init.project", "init.workflow_files"),
+        *("run.frameworks", "init.project", "init.repository", "init.workflow_files"),
     ),
     "template_loader": ("text",),
     "mermaid": (),
@@ -107,7 +108,7 @@ ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
-    | {"init.generated_files"}
+    | {"init.generated_files", "init.repository"}
 )
 
 PURE = frozenset({"codec", "document", "links", "model", "errors", "sources.references", "text"})

@@ -32,10 +32,9 @@ from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     artifact_version,
     generate,
-    git,
-    repository_problem,
     running_requirement,
 )
+from ciguard.init.repository import git, repository_problem
 from ciguard.plan.collection import FIX, collect_units
 from ciguard.plan.outputs import BEGIN, END
 from ciguard.render.plaintext import as_text

@@ -27,6 +27,7 @@ from ciguard.guard.legs import exited_with_failures, read_leg, unexplained
 from ciguard.guard.log_patterns import first_match
 from ciguard.guard.record_selection import select
 from ciguard.guard.verdict import Evidence, Finding, Reason
+from ciguard.model.jobs import last_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -271,34 +272,6 @@ def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[J
     last = max((job.run_attempt for job in ran), default=0)
     later = (job for job in last_attempt(named) if job.run_attempt > last)
     return next((job for job in later if job.conclusion != "success"), None)
-
-
-def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """Of one job's attempts the last in which it ran; all of it that an attempt lists.
-
-    A later attempt lists a job that was not run again once more, with the start that it had before
-    (newrelic-experimental/gha-new-relic-exporter#38): nothing begins again before it has ended.
-    """
-    by_attempt: dict[int, list[Job]] = defaultdict(list)
-    for job in jobs:
-        by_attempt[job.run_attempt].append(job)
-    last: list[Job] = []
-    for _, found in sorted(by_attempt.items()):
-        is_repeat = len(found) == 1 == len(last) and _is_repeat_listing(found[0], last[0])
-        last = last if is_repeat else found
-    return tuple(last)
-
-
-def _is_repeat_listing(job: Job, before: Job) -> bool:
-    """Say that a later attempt only repeats what it lists; where times are missing, it ran.
-
-    So it did where it ended otherwise: what is repeated is the end that is known.
-    """
-    if job.started_at is None or before.started_at is None or job.conclusion != before.conclusion:
-        return False
-    return job.started_at < (before.completed_at or before.started_at) or (
-        job.started_at == before.started_at
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Mapping
+from typing import TYPE_CHECKING, Iterable, Mapping
 
 from ciguard.model.types import SLOTS
 
@@ -50,3 +51,31 @@ class Job:
         if self.started_at is None or self.completed_at is None:
             return None
         return (self.completed_at - self.started_at).total_seconds()
+
+
+def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Of one job's attempts the last in which it ran; all of it that an attempt lists.
+
+    A later attempt lists a job that was not run again once more, with the start that it had before
+    (newrelic-experimental/gha-new-relic-exporter#38): nothing begins again before it has ended.
+    """
+    by_attempt: defaultdict[int, list[Job]] = defaultdict(list)
+    for job in jobs:
+        by_attempt[job.run_attempt].append(job)
+    last: list[Job] = []
+    for _, found in sorted(by_attempt.items()):
+        is_repeat = len(found) == 1 == len(last) and _is_repeat_listing(found[0], last[0])
+        last = last if is_repeat else found
+    return tuple(last)
+
+
+def _is_repeat_listing(job: Job, before: Job) -> bool:
+    """Say that a later attempt only repeats what it lists; where times are missing, it ran.
+
+    So it did where it ended otherwise: what is repeated is the end that is known.
+    """
+    if job.started_at is None or before.started_at is None or job.conclusion != before.conclusion:
+        return False
+    return job.started_at < (before.completed_at or before.started_at) or (
+        job.started_at == before.started_at
+    )

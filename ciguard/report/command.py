@@ -28,8 +28,8 @@ from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import publish
 from ciguard.report.view import NOT_EVALUATED, Report, ReportData, excuses_of, links_of_run
 from ciguard.sources import local
-from ciguard.sources.artifacts import artifact_name, load_previous_run
 from ciguard.sources.inputs import open_inputs
+from ciguard.sources.previous_run import artifact_name, load_previous_run
 from ciguard.sources.record_finder import RecordFinder
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.events import ActionsRun
 from ciguard.github.models import FinishedRun, Repository
-from ciguard.sources.artifacts import artifact_name, load_previous_run
+from ciguard.sources.previous_run import artifact_name, load_previous_run
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub

@@ -1,0 +1,83 @@
+"""The repository that is set up, as git knows it: its files, its remote, its default branch."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import UsageError
+from ciguard.git.commands import ownership_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COMMON_BRANCHES: Final = ("main", "master")
+GUESSED_BRANCH: Final = (
+    "git does not know origin's default branch: {} is used instead; "
+    "git remote set-head origin --auto tells git"
+)
+
+
+def repository_files(folder: Path) -> list[str]:
+    """Paths that git knows or would add, "/"-separated.
+
+    Raises:
+        UsageError: not the top folder of a git repository, so the workflow would not be found.
+    """
+    top = git(folder, "rev-parse", "--show-toplevel")
+    where = str(folder.resolve())
+    if top is None:
+        what, fix = repository_problem(folder)
+        raise UsageError(
+            what or "not the top folder of a git repository",
+            where=where,
+            fix=fix or "run it in a clone of the repository, or begin one: git init",
+        )
+    if (git(folder, "rev-parse", "--show-prefix") or "").strip():
+        fix = f"run ciguard in its top folder: cd {shlex.quote(top.rstrip())}"
+        raise UsageError("not the top folder of a git repository", where=where, fix=fix)
+    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
+    return [name for name in listed.split("\0") if name]
+
+
+def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None) -> str:
+    """The remote's default branch where git knows it; else a guess, which is told if it may be off.
+
+    Who adds ciguard is mostly on a branch made for it: the one that is checked out comes last.
+    """
+    remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    if remote:
+        return remote.strip().removeprefix("origin/")
+    current = (git(folder, "branch", "--show-current") or "").strip()
+    for place in ("refs/remotes/origin/", "refs/heads/"):
+        for name in COMMON_BRANCHES:
+            if git(folder, "rev-parse", "-q", "--verify", f"{place}{name}") is not None:
+                if name != current:
+                    notify(GUESSED_BRANCH.format(name))
+                return name
+    return current or COMMON_BRANCHES[0]
+
+
+def git(folder: Path, *arguments: str) -> str | None:
+    """What git prints; None where it fails or is not there."""
+    answer = _run_git(folder, *arguments)
+    if answer is None or answer.returncode != 0:
+        return None
+    return answer.stdout.decode("utf-8", "replace")
+
+
+def repository_problem(folder: Path) -> tuple[str, str]:
+    """As `ownership_problem`, of a folder."""
+    answer = _run_git(folder, "rev-parse", "--git-dir")
+    return ("", "") if answer is None else ownership_problem(answer.stderr)
+
+
+def _run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return None
