@@ -13,8 +13,7 @@ from ciguard import console
 from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results import durations
 from ciguard.codec.results.base import UnpackBudget, gunzip, peek
-from ciguard.codec.results.formats import FORMATS, format_of
-from ciguard.codec.results.result_patterns import result_members
+from ciguard.codec.results.formats import FORMATS, format_of, result_members
 from ciguard.errors import ExitCode, InputError
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, export

@@ -1,209 +1,116 @@
-"""The shards of one pool: packed, and run on paper by the leg's own rules. Pure.
-
-The rules of `run/policy/rules.py` run exactly as in the supervisor, over estimates in the place of
-records, so a prediction is only wrong where an estimate is.
-"""
+"""Which suites and variants share shards, and how many shards each pool and command gets. Pure."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
-from ciguard.model import LegPolicy, PlanNote, Prediction, Shard
-from ciguard.plan.loss_isolation import place_candidates
-from ciguard.plan.packing import Preassigned, form_groups, pack_balanced
-from ciguard.plan.risk import WallTimeSpread, overrun_probability
-from ciguard.plan.sticky import pack_sticky
-from ciguard.run.policy.simulate import simulate
-from ciguard.run.policy.state import State
+from ciguard.errors import UsageError
+from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
+from ciguard.plan.shard_count import MIN_GAIN, allocate_exactly, fewest_shards
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ciguard.model import Suite
+    from ciguard.plan.pool_shards import PoolAllocation
     from ciguard.plan.problem import PackingProblem
-    from ciguard.run.policy.actions import Start
-
-DIGITS: Final = 6
-_REQUESTED: Final = PlanNote("requested")
-_NO_PREDICTION: Final = Prediction(0.0, 0.0)
-# Predicts the time without a stop: whether it exceeds the limit is the question.
-_UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
+    from ciguard.plan.problem_builder import PlanOptions, ProblemBuilder
 
 
-@dataclass(frozen=True, slots=True)
-class PoolAllocation:
-    """One pool's shards, still without keys.
+def apportion(works: Sequence[PackingProblem], count: int) -> tuple[int, ...]:
+    """Divide a number of shards over works, each at least one, so that the last ends earliest.
 
-    Attributes:
-        split: first units of groups that are in several shards.
-        infeasible: shards, by place, with a unit that alone passes the deadline.
-    """
-
-    shards: tuple[Shard, ...]
-    spreads: tuple[WallTimeSpread, ...]
-    split: tuple[int, ...]
-    infeasible: frozenset[int] = frozenset()
-    limited_by: PlanNote = _REQUESTED
-
-    @property
-    def makespan_s(self) -> float:
-        """Wall time of the longest shard, as predicted."""
-        return max(shard.predicted.wall_s for shard in self.shards)
-
-    @property
-    def feasible_makespan_s(self) -> float:
-        """Wall time of the longest shard that is feasible."""
-        return max((shard.predicted.wall_s for shard, _ in self._feasible()), default=0.0)
-
-    def meets(self, deadline_s: float, risk: float) -> bool:
-        """Whether the feasible shards meet the deadline at this risk."""
-        feasible = list(self._feasible())
-        walls_s = [shard.predicted.wall_s for shard, _ in feasible]
-        return (
-            not feasible
-            or overrun_probability(deadline_s, walls_s, [two for _, two in feasible]) <= risk
-        )
-
-    def _feasible(self) -> Iterator[tuple[Shard, WallTimeSpread]]:
-        for place, pair in enumerate(zip(self.shards, self.spreads, strict=True)):
-            if place not in self.infeasible:
-                yield pair
-
-
-def allocate_n(work: PackingProblem, shard_count: int, target_s: float = 0.0) -> PoolAllocation:
-    """Pack into exactly this many shards, or as many as can be filled.
+    The next shard goes to the work whose shards would be the longest, if more can make them
+    shorter: as no other division has a smaller longest bound, the plan's bound is a bound.
 
     Args:
-        target_s: wall time of a shard for which no group need be divided.
-    """
-    split, packed = pack_shards(
-        work, min(shard_count, work.max_shards), work.previous_shard, target_s
-    )
-    made = [_shard(work, members) for members in packed]
-    lost = {unit for block in work.infeasible for unit in block}
-    return PoolAllocation(
-        tuple(shard for shard, _ in made),
-        tuple(spread for _, spread in made),
-        split,
-        frozenset(place for place, units in enumerate(packed) if not lost.isdisjoint(units)),
-    )
-
-
-def pack_shards(
-    work: PackingProblem, count: int, homes: Mapping[int, int], target_s: float = 0.0
-) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """First units of split groups; the units of each shard.
-
-    Args:
-        count: of shards, at most `work.max_shards`.
-    """
-    lost = _isolated_blocks(work, count, homes)
-    isolated = {unit for block in lost.values() for unit in block}
-    positions = [position for position in work.positions if position not in isolated]
-    own, spread = place_candidates(
-        work.candidate_sets, positions, count - len(lost), colocated=work.colocated
-    )
-    apart = isolated.union(*own, *spread)
-    groups = work.groups
-    if apart:
-        rest = [position for position in work.positions if position not in apart]
-        groups = form_groups(work.costs, work.group_key, rest, colocated=work.colocated)
-    before = [Preassigned(work.load_s(members), members) for members in spread]
-    enough_load_s = (target_s - work.leg.total_s - math.fsum(work.starts_s)) * work.processes
-    packed = pack_balanced(groups, before, work.costs, enough_load_s)
-    if homes:
-        places_left = [place for place in range(count) if place not in lost]
-        left = {place: number for number, place in enumerate(places_left)}
-        homes = {unit: left[place] for unit, place in homes.items() if place in left}
-        packed = pack_sticky(groups, homes, packed, work.costs)
-    theirs = iter((*packed.shards, *own))
-    return packed.split_groups, tuple(lost.get(place) or next(theirs) for place in range(count))
-
-
-def _isolated_blocks(
-    work: PackingProblem, count: int, homes: Mapping[int, int]
-) -> dict[int, tuple[int, ...]]:
-    """By place, infeasible blocks that take longer than is left for each of the other shards.
-
-    In a shard of its own such a block takes no other along, and nothing gets longer by it. It stays
-    where the base has it, or is among the first, which start first.
-    """
-    found: dict[int, tuple[int, ...]] = {}
-    left_s = work.total_s if work.infeasible else 0.0
-    for block in work.infeasible[: count - 1]:
-        if work.block_solo_s(block) < left_s / ((count - len(found)) * work.processes):
-            break
-        left_s -= work.load_s(block)
-        preferred = homes.get(block[0], count)
-        free = [place for place in range(count) if place not in found]
-        found[preferred if preferred in free else free[0]] = block
-    return found
-
-
-def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTimeSpread]:
-    ordered = sorted(members, key=work.run_order.__getitem__)
-    units = tuple(work.units[member] for member in ordered)
-    processes = min(work.processes, len(units))
-    shard = Shard(
-        key="",
-        pool=work.pool,
-        units=units,
-        predicted=_NO_PREDICTION,
-        processes=processes,
-        budget_bytes=work.budget_bytes,
-    )
-    simulated_s, peak_bytes = simulate_shard(
-        shard, work.suites, lambda taken: work.load_s(ordered[unit] for unit in taken)
-    )
-    spread = work.spread(members, processes)
-    wall_s = round(work.leg.total_s + simulated_s, DIGITS)
-    measured = any(unit.peak_delta_bytes is not None for unit in units)
-    prediction = Prediction(
-        wall_s=wall_s,
-        wall_p95_s=round(spread.p95_s(wall_s), DIGITS),
-        peak_bytes=peak_bytes if measured else None,
-    )
-    return replace(shard, predicted=prediction), spread
-
-
-def simulate_shard(
-    shard: Shard, suites: Mapping[str, Suite], load_s: Callable[[Sequence[int]], float]
-) -> tuple[float, int]:
-    """Run the shard on paper: a process takes its suite's start and end, and its units' load.
-
-    Args:
-        load_s: what units of the shard, by position, take in one process together.
+        count: >= the number of works.
 
     Returns:
-        Its end, and the most bytes that its processes hold at once, with what the policy takes for
-        a unit without memory history. O(processes x units).
+        Shards by work; their sum is `count`, or less where there are too few units.
     """
-    state = State(shard, suites, _UNSTOPPED)
-    wall_s, peak_bytes = 0.0, 0
 
-    def length_s(start: Start) -> float:
-        suite = suites[start.suite]
-        return suite.setup_s + load_s(start.units) + suite.teardown_s
+    def rank(index: int) -> tuple[float, float, int]:
+        work, shards = works[index], found[index]
+        bound_s = work.bound_s(shards)
+        gains = bound_s > work.solo_s(work.floor)
+        # The second: where none gains, as without any load, the one with the most units.
+        return bound_s if gains else 0.0, len(work.positions) / shards, -index
 
-    for _, end_s in simulate(state, length_s):
-        wall_s = max(wall_s, end_s)
-        held = sum(one.start.predicted_peak_bytes for one in state.running.values())
-        peak_bytes = max(peak_bytes, held)
-    return wall_s, peak_bytes
+    found = [1] * len(works)
+    for _ in range(count - len(found)):
+        there = [place for place, work in enumerate(works) if found[place] < work.max_shards]
+        if not there:
+            break
+        found[max(there, key=rank)] += 1
+    return tuple(found)
 
 
-def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
-    """Wall times of so many shards, by sums: memory and the order of processes are left out."""
-    _, packed = pack_shards(work, min(shard_count, work.max_shards), {})
-    found = []
-    for members in packed:
-        slots = min(work.processes, len(members))
-        longest_s = max(work.solo_s(member) for member in members) if slots > 1 else 0.0
-        starts_s = work.starts_s if len(work.starts_s) == 1 else work.processes_s(members)
-        # Each place has at least one process.
-        starts_s = [*starts_s, *[starts_s[0]] * (slots - len(starts_s))]
-        wall_s = work.leg.total_s + (work.load_s(members) + math.fsum(starts_s)) / slots
-        found.append(max(wall_s, longest_s))
-    return found
+def allocate(works: Sequence[PackingProblem], options: PlanOptions) -> list[PoolAllocation]:
+    """Distribute each; together they have at most as many shards as a matrix may have.
+
+    Raises:
+        UsageError: fewer shards are requested than there are pools and commands.
+    """
+    if options.shards is None:
+        most = MAX_SHARDS - len(works) + 1
+        found = []
+        for work in works:
+            one = fewest_shards(work, options.target_wall_s, most)
+            most -= len(one.shards) - 1
+            found.append(one)
+        return found
+    if options.shards < len(works):
+        suites = [work.units[work.positions[0]].suite or "tests" for work in works]
+        named = ", ".join(
+            f"{suite} in {work.pool}" for suite, work in zip(suites, works, strict=True)
+        )
+        what = f"{count_of(options.shards, 'shard')} for {len(works)} pools and commands: {named}"
+        raise UsageError(what, fix=f"pass --shards {len(works)}: a shard runs one command")
+    counts = apportion(works, options.shards)
+    return [allocate_exactly(work, count) for work, count in zip(works, counts, strict=True)]
+
+
+class Allocation(NamedTuple):
+    """Works with their shards; `bound_s`: no plan with as many shards for them ends earlier."""
+
+    works: list[PackingProblem]
+    distributions: list[PoolAllocation]
+    bound_s: float
+
+
+def allocate_together_or_apart(
+    builder: ProblemBuilder, pools: Sequence[str], options: PlanOptions
+) -> Allocation:
+    """What shares a pool and a command together, or each suite and variant apart if that is better.
+
+    Together each shard pays the set-up of all of them; apart the last shard of each is not full.
+
+    Raises:
+        UsageError: fewer shards are requested than there are pools and commands.
+    """
+    together = builder.partition(pools)
+    works, found = together, allocate(together, options)
+    if any(sum(work.starts_s) > work.min_process_overhead_s for work in together):
+        apart = builder.partition(pools, by_variant=True)
+        if options.shards is None or len(apart) <= options.shards:
+            other = allocate(apart, options)
+            if _objective(other, options) < _objective(found, options, MIN_GAIN):
+                works, found = apart, other
+    # The bound is of units together: a bound of the parts would hold for this partition only.
+    counts = apportion(together, sum(len(one.shards) for one in found))
+    bound_s = max(work.bound_s(count) for work, count in zip(together, counts, strict=True))
+    return Allocation(works, found, bound_s)
+
+
+def _objective(
+    distributions: Sequence[PoolAllocation], options: PlanOptions, ratio: float = 1.0
+) -> tuple[float, ...]:
+    """Sort key: time over the target, risky parts, shards, makespan."""
+    makespan_s = ratio * max(one.makespan_s for one in distributions)
+    if options.shards is not None:
+        return (makespan_s,)
+    deadline_s = options.limit.deadline_s
+    late_s = max(0.0, makespan_s - options.target_wall_s * (1 + RELATIVE_TOLERANCE))
+    risky = sum(not one.meets(deadline_s, options.risk) for one in distributions)
+    return late_s, risky, sum(len(one.shards) for one in distributions), makespan_s

@@ -20,6 +20,7 @@ from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
+from ciguard.plan.deadline import time_limits
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import HistorySource, read_past
@@ -39,8 +40,7 @@ from ciguard.plan.outputs import (
 from ciguard.plan.planner import PlanResult, Provenance, plan
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import PlanOptions
-from ciguard.plan.risk import time_limits
-from ciguard.plan.timeouts import TimeoutRule
+from ciguard.plan.unit_timeouts import TimeoutRule
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
+    from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.history_inputs import Past
     from ciguard.plan.inventory import Inventory
-    from ciguard.plan.risk import TimeLimits
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")

@@ -26,7 +26,7 @@ from ciguard.plan.observations import (
 )
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem_builder import PlanInputs
-from ciguard.plan.timeouts import max_fixture_s, unit_timeouts
+from ciguard.plan.unit_timeouts import max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ciguard.model import Pool, Suite
     from ciguard.plan.base_plan import BaseCount, BasePlan
     from ciguard.plan.inventory import Inventory
-    from ciguard.plan.timeouts import TimeoutRule
+    from ciguard.plan.unit_timeouts import TimeoutRule
 
 
 class HistorySource(NamedTuple):

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from ciguard.plan.deadline import is_enforced
 from ciguard.plan.overheads import Overheads
 from ciguard.plan.packing import Costs, form_groups, lower_bound_s
 from ciguard.plan.risk import WallTimeSpread, limit_for_risk, overrun_probability
@@ -136,11 +137,8 @@ class PackingProblem:
 
     @cached_property
     def enforces_deadline(self) -> bool:
-        """Whether shards are made so that they keep the deadline: not where most units cannot.
-
-        Hundreds of shards of one unit each, all stopped, would be no answer to a wrong limit.
-        """
-        return 2 * sum(map(len, self._long_blocks)) <= len(self.positions)
+        """Whether shards are made so that they keep the deadline."""
+        return is_enforced(sum(map(len, self._long_blocks)), len(self.positions))
 
     @cached_property
     def longest_feasible_s(self) -> float:

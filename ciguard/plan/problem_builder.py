@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from ciguard.model import Pool, Suite
     from ciguard.plan.base_plan import BasePlan
+    from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.estimates import Estimates
     from ciguard.plan.inventory import Ancestors, Inventory
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.overheads import Overheads
     from ciguard.plan.packing import GroupKey
-    from ciguard.plan.risk import TimeLimits
 
 Grouping = Literal["none", "file", "file-strict", "fixture"]
 DEFAULT_POLICY: Final = LegPolicy()

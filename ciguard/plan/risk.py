@@ -1,8 +1,4 @@
-"""A shard's limits: minutes of its step and job, its own deadline, its memory; and who breaks them.
-
-The leg stops itself before the platform does, so its deadline is what predictions are held against.
-Pure.
-"""
+"""The probability that a shard exceeds its deadline, and the tests that exceed its memory. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +18,6 @@ if TYPE_CHECKING:
 
     from ciguard.model import PlannedUnit, Pool, Shard, Suite
 
-MINUTE_S: Final = 60
-SHUTDOWN_S: Final = 90.0  # what a leg needs to stop its processes and flush before its step ends
-SHORT_LIMIT_S: Final = 180.0  # of so short a step 90 s would be half: there it is a fifth
-SHORT_RATIO: Final = 0.8
-
 # Real recordings planned and compared with the next run (9 suites, 49 runs): apart from the common
 # speed, a shard is off by 0.35 of what its units' variances add up to, and by 2 % anyway. Of 0.25
 # to 0.7 that is where stated and observed risks are nearest (`benchmarks/plan_risk.py`).
@@ -42,28 +33,6 @@ Z95: Final = _NORMAL.inv_cdf(0.95)
 # Gauss-Hermite rule of 41 points is off by 30 %, as the chance is nearly a step.
 _SPEEDS: Final = np.linspace(-6, 6, 121)
 _WEIGHTS: Final = np.exp(-(_SPEEDS**2) / 2) / np.exp(-(_SPEEDS**2) / 2).sum()
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
-    """The limit of every shard's step and job, in GitHub's whole minutes, and the leg's own."""
-
-    step_minutes: int
-    job_minutes: int
-    deadline_s: float
-
-
-def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
-    """The limits given to the platform, and the time after which a leg stops itself.
-
-    Args:
-        limit_s: of the step, > 0. The leg keeps it to the second; the platform, which only takes
-            whole minutes, gets the next one.
-        setup_s: the rest of the job, >= 0; rounded up.
-    """
-    step = max(1, math.ceil(limit_s / MINUTE_S))
-    deadline_s = max(SHORT_RATIO * min(limit_s, SHORT_LIMIT_S), limit_s - SHUTDOWN_S)
-    return TimeLimits(step, step + max(1, math.ceil(setup_s / MINUTE_S)), deadline_s)
 
 
 @dataclass(frozen=True, slots=True)

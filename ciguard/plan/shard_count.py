@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import PlanNote
-from ciguard.plan.allocation import PoolAllocation, allocate_n
+from ciguard.plan.pool_shards import PoolAllocation, allocate_n
 from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.plan.risk import overrun_probability
 

@@ -10,6 +10,7 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
 from ciguard.plan.base_plan import BasePlan, BaseShard
+from ciguard.plan.deadline import time_limits
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.inventory import inventory
@@ -17,7 +18,6 @@ from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem_builder import PlanInputs, PlanOptions
-from ciguard.plan.risk import time_limits
 from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:

@@ -26,13 +26,13 @@ from ciguard.model import (
     UnitKey,
     Variant,
 )
+from ciguard.plan.deadline import time_limits
 from ciguard.plan.estimates import estimate_units
 from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.observations import join_history, map_keys
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem_builder import PlanInputs, PlanOptions
-from ciguard.plan.risk import time_limits
 
 if TYPE_CHECKING:
     from ciguard.history.file import History

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from plan.plan_factories import suite
 
 from ciguard.model import PlannedUnit, Pool, Prediction, Shard
+from ciguard.plan.deadline import TimeLimits, is_enforced, time_limits
 from ciguard.plan.risk import (
-    TimeLimits,
     WallTimeSpread,
     budget_bytes,
     limit_for_risk,
     over_budget,
     overrun_probability,
-    time_limits,
 )
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
@@ -139,3 +138,13 @@ def test_unit_is_too_large_if_a_fresh_process_exceeds_the_budget(
     units = (PlannedUnit("a", peak_delta_bytes=100), PlannedUnit("never measured"))
     shard = Shard("01", "linux", units, Prediction(0, 0), budget_bytes=budget)
     assert list(over_budget(shard, {"": suite(0.0, base)})) == expected
+
+
+@pytest.mark.parametrize(
+    ("infeasible", "units", "expected"),
+    [(0, 9, True), (5, 10, True), (6, 10, False), (1, 1, False)],
+)
+def test_deadline_that_most_units_exceed_is_not_enforced(
+    infeasible: int, units: int, *, expected: bool
+) -> None:
+    assert is_enforced(infeasible, units) is expected

@@ -25,9 +25,8 @@ from ciguard.codec.results.base import (
     UnpackBudget,
     gunzip,
 )
-from ciguard.codec.results.formats import format_of
+from ciguard.codec.results.formats import format_of, result_members
 from ciguard.codec.results.matching import match_units
-from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, EndLine, Record, Result, ShardLine
 

@@ -1,15 +1,19 @@
-"""The table of result formats: to add one, write its module and its line here."""
+"""The table of result formats: to add one, write its module and its line here; and which files are
+results.
+"""
 
 from __future__ import annotations
 
+import io
 from typing import IO, TYPE_CHECKING, Final
 
+from ciguard.codec import archive
 from ciguard.codec.results import junit, trx
-from ciguard.codec.results.base import peek, xml_root
+from ciguard.codec.results.base import gunzip, peek, xml_root
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ciguard.codec.results.base import ResultFormat
 
@@ -34,3 +38,37 @@ def format_of(stream: IO[bytes], source: str) -> ResultFormat:
     what = f"XML with the root <{root}>" if root else "no XML" if head.strip() else "it is empty"
     what = f"no format of results is recognised: {what}"
     raise InputError(what, where=source, fix=f"there are: {known}")
+
+
+def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """The files in a zip archive that are results, by `path/member`; any other file as it is.
+
+    Jobs upload logs and pictures as well: these are passed over. What is named like a result file
+    and cannot be read as one is given: nobody knows what it would have said.
+
+    Raises:
+        InputError: it is refused (see `archive`), or has no results in it.
+    """
+    if not content.startswith(archive.SIGNATURE):
+        yield path, content
+        return
+    found = 0
+    for name, inner in archive.members(io.BytesIO(content), path):
+        if _may_be_of_results(name, inner):
+            found += 1
+            yield f"{path}/{name}", inner
+    if not found:
+        raise InputError("no result file in it", where=path, fix="name an archive that has some")
+
+
+def _may_be_of_results(name: str, content: bytes) -> bool:
+    """By what it holds; where that does not say it (empty, cut, damaged), by its name."""
+    try:
+        head = peek(gunzip(io.BytesIO(content)), "")
+    except InputError:
+        return True  # of a gzip that is damaged nobody knows what is in it
+    if any(one.sniff(head) for one in FORMATS.values()):
+        return True
+    named = name.lower().removesuffix(".gz")
+    # XML with another root is of coverage, or a page.
+    return named.endswith(".trx") or (named.endswith(".xml") and not xml_root(head))

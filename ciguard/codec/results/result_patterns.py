@@ -8,18 +8,14 @@ first part of the path that the pattern leaves open names it: of `artifacts/*/*.
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec import archive
-from ciguard.codec.results.base import gunzip, peek, xml_root
-from ciguard.codec.results.formats import FORMATS
-from ciguard.errors import InputError, UsageError
+from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 HELP: Final = (
     "JUnit or TRX files instead of records, such as 'artifacts/{shard}/**/*.trx'; repeatable."
@@ -102,37 +98,3 @@ def _of_part(part: str, used_names: set[str]) -> str:
         else:
             found += "[^/]" if one[0] == "?" else "[^/]*"
     return found + re.escape(part[end:])
-
-
-def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
-    """The files in a zip archive that are results, by `path/member`; any other file as it is.
-
-    Jobs upload logs and pictures as well: these are passed over. What is named like a result file
-    and cannot be read as one is given: nobody knows what it would have said.
-
-    Raises:
-        InputError: it is refused (see `archive`), or has no results in it.
-    """
-    if not content.startswith(archive.SIGNATURE):
-        yield path, content
-        return
-    found = 0
-    for name, inner in archive.members(io.BytesIO(content), path):
-        if _may_be_of_results(name, inner):
-            found += 1
-            yield f"{path}/{name}", inner
-    if not found:
-        raise InputError("no result file in it", where=path, fix="name an archive that has some")
-
-
-def _may_be_of_results(name: str, content: bytes) -> bool:
-    """By what it holds; where that does not say it (empty, cut, damaged), by its name."""
-    try:
-        head = peek(gunzip(io.BytesIO(content)), "")
-    except InputError:
-        return True  # of a gzip that is damaged nobody knows what is in it
-    if any(one.sniff(head) for one in FORMATS.values()):
-        return True
-    named = name.lower().removesuffix(".gz")
-    # XML with another root is of coverage, or a page.
-    return named.endswith(".trx") or (named.endswith(".xml") and not xml_root(head))

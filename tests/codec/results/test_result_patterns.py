@@ -11,7 +11,7 @@ import pytest
 from codec.hostile_zips import HOSTILE
 
 from ciguard.codec.archive import SIGNATURE
-from ciguard.codec.results import result_patterns
+from ciguard.codec.results import formats, result_patterns
 from ciguard.errors import InputError, UsageError
 
 JUNIT = b'<testsuite tests="1"><testcase name="a"/></testsuite>'
@@ -71,9 +71,9 @@ def test_zip_gives_the_result_files_in_it() -> None:
         "log.txt": b"hello",
         "inner.zip": zipped({"r.xml": JUNIT}),
     }
-    found = dict(result_patterns.result_members("a.zip", zipped(files)))
+    found = dict(formats.result_members("a.zip", zipped(files)))
     assert found == {"a.zip/x/r.xml": JUNIT, "a.zip/y/up.log": files["y/up.log"]}
-    assert dict(result_patterns.result_members("r.xml", JUNIT)) == {"r.xml": JUNIT}
+    assert dict(formats.result_members("r.xml", JUNIT)) == {"r.xml": JUNIT}
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,7 @@ def test_zip_gives_the_result_files_in_it() -> None:
     ],
 )
 def test_possible_result_files_in_a_zip_are_not_skipped(name: str, content: bytes) -> None:
-    found = dict(
-        result_patterns.result_members("a.zip", zipped({"other.xml": JUNIT, name: content}))
-    )
+    found = dict(formats.result_members("a.zip", zipped({"other.xml": JUNIT, name: content})))
     assert found == {"a.zip/other.xml": JUNIT, f"a.zip/{name}": content}
 
 
@@ -112,7 +110,7 @@ def test_possible_result_files_in_a_zip_are_not_skipped(name: str, content: byte
     ],
 )
 def test_other_files_in_a_zip_are_skipped(name: str, content: bytes) -> None:
-    found = dict(result_patterns.result_members("a.zip", zipped({name: content, "r.xml": JUNIT})))
+    found = dict(formats.result_members("a.zip", zipped({name: content, "r.xml": JUNIT})))
     assert found == {"a.zip/r.xml": JUNIT}
 
 
@@ -121,9 +119,9 @@ def test_hostile_zips_are_rejected(name: str) -> None:
     content, output = HOSTILE[name]
     if content.startswith(SIGNATURE):
         with pytest.raises(InputError, match=re.escape(output)):
-            list(result_patterns.result_members("a.zip", content))
+            list(formats.result_members("a.zip", content))
 
 
 def test_zip_without_result_files_is_rejected() -> None:
     with pytest.raises(InputError, match="no result file"):
-        list(result_patterns.result_members("a.zip", zipped({"log.txt": b"hello"})))
+        list(formats.result_members("a.zip", zipped({"log.txt": b"hello"})))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from plan.plan_factories import suite
 
 from ciguard.model import PlannedUnit, Prediction, Shard
-from ciguard.plan.allocation import simulate_shard
+from ciguard.plan.pool_shards import simulate_shard
 from ciguard.run.policy.state import MIB, UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:

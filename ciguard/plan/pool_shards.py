@@ -1,0 +1,209 @@
+"""The shards of one pool: packed, and run on paper by the leg's own rules. Pure.
+
+The rules of `run/policy/rules.py` run exactly as in the supervisor, over estimates in the place of
+records, so a prediction is only wrong where an estimate is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ciguard.model import LegPolicy, PlanNote, Prediction, Shard
+from ciguard.plan.loss_isolation import place_candidates
+from ciguard.plan.packing import Preassigned, form_groups, pack_balanced
+from ciguard.plan.risk import WallTimeSpread, overrun_probability
+from ciguard.plan.sticky import pack_sticky
+from ciguard.run.policy.simulate import simulate
+from ciguard.run.policy.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ciguard.model import Suite
+    from ciguard.plan.problem import PackingProblem
+    from ciguard.run.policy.actions import Start
+
+DIGITS: Final = 6
+_REQUESTED: Final = PlanNote("requested")
+_NO_PREDICTION: Final = Prediction(0.0, 0.0)
+# Predicts the time without a stop: whether it exceeds the limit is the question.
+_UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAllocation:
+    """One pool's shards, still without keys.
+
+    Attributes:
+        split: first units of groups that are in several shards.
+        infeasible: shards, by place, with a unit that alone passes the deadline.
+    """
+
+    shards: tuple[Shard, ...]
+    spreads: tuple[WallTimeSpread, ...]
+    split: tuple[int, ...]
+    infeasible: frozenset[int] = frozenset()
+    limited_by: PlanNote = _REQUESTED
+
+    @property
+    def makespan_s(self) -> float:
+        """Wall time of the longest shard, as predicted."""
+        return max(shard.predicted.wall_s for shard in self.shards)
+
+    @property
+    def feasible_makespan_s(self) -> float:
+        """Wall time of the longest shard that is feasible."""
+        return max((shard.predicted.wall_s for shard, _ in self._feasible()), default=0.0)
+
+    def meets(self, deadline_s: float, risk: float) -> bool:
+        """Whether the feasible shards meet the deadline at this risk."""
+        feasible = list(self._feasible())
+        walls_s = [shard.predicted.wall_s for shard, _ in feasible]
+        return (
+            not feasible
+            or overrun_probability(deadline_s, walls_s, [two for _, two in feasible]) <= risk
+        )
+
+    def _feasible(self) -> Iterator[tuple[Shard, WallTimeSpread]]:
+        for place, pair in enumerate(zip(self.shards, self.spreads, strict=True)):
+            if place not in self.infeasible:
+                yield pair
+
+
+def allocate_n(work: PackingProblem, shard_count: int, target_s: float = 0.0) -> PoolAllocation:
+    """Pack into exactly this many shards, or as many as can be filled.
+
+    Args:
+        target_s: wall time of a shard for which no group need be divided.
+    """
+    split, packed = pack_shards(
+        work, min(shard_count, work.max_shards), work.previous_shard, target_s
+    )
+    made = [_shard(work, members) for members in packed]
+    lost = {unit for block in work.infeasible for unit in block}
+    return PoolAllocation(
+        tuple(shard for shard, _ in made),
+        tuple(spread for _, spread in made),
+        split,
+        frozenset(place for place, units in enumerate(packed) if not lost.isdisjoint(units)),
+    )
+
+
+def pack_shards(
+    work: PackingProblem, count: int, homes: Mapping[int, int], target_s: float = 0.0
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """First units of split groups; the units of each shard.
+
+    Args:
+        count: of shards, at most `work.max_shards`.
+    """
+    lost = _isolated_blocks(work, count, homes)
+    isolated = {unit for block in lost.values() for unit in block}
+    positions = [position for position in work.positions if position not in isolated]
+    own, spread = place_candidates(
+        work.candidate_sets, positions, count - len(lost), colocated=work.colocated
+    )
+    apart = isolated.union(*own, *spread)
+    groups = work.groups
+    if apart:
+        rest = [position for position in work.positions if position not in apart]
+        groups = form_groups(work.costs, work.group_key, rest, colocated=work.colocated)
+    before = [Preassigned(work.load_s(members), members) for members in spread]
+    enough_load_s = (target_s - work.leg.total_s - math.fsum(work.starts_s)) * work.processes
+    packed = pack_balanced(groups, before, work.costs, enough_load_s)
+    if homes:
+        places_left = [place for place in range(count) if place not in lost]
+        left = {place: number for number, place in enumerate(places_left)}
+        homes = {unit: left[place] for unit, place in homes.items() if place in left}
+        packed = pack_sticky(groups, homes, packed, work.costs)
+    theirs = iter((*packed.shards, *own))
+    return packed.split_groups, tuple(lost.get(place) or next(theirs) for place in range(count))
+
+
+def _isolated_blocks(
+    work: PackingProblem, count: int, homes: Mapping[int, int]
+) -> dict[int, tuple[int, ...]]:
+    """By place, infeasible blocks that take longer than is left for each of the other shards.
+
+    In a shard of its own such a block takes no other along, and nothing gets longer by it. It stays
+    where the base has it, or is among the first, which start first.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    left_s = work.total_s if work.infeasible else 0.0
+    for block in work.infeasible[: count - 1]:
+        if work.block_solo_s(block) < left_s / ((count - len(found)) * work.processes):
+            break
+        left_s -= work.load_s(block)
+        preferred = homes.get(block[0], count)
+        free = [place for place in range(count) if place not in found]
+        found[preferred if preferred in free else free[0]] = block
+    return found
+
+
+def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTimeSpread]:
+    ordered = sorted(members, key=work.run_order.__getitem__)
+    units = tuple(work.units[member] for member in ordered)
+    processes = min(work.processes, len(units))
+    shard = Shard(
+        key="",
+        pool=work.pool,
+        units=units,
+        predicted=_NO_PREDICTION,
+        processes=processes,
+        budget_bytes=work.budget_bytes,
+    )
+    simulated_s, peak_bytes = simulate_shard(
+        shard, work.suites, lambda taken: work.load_s(ordered[unit] for unit in taken)
+    )
+    spread = work.spread(members, processes)
+    wall_s = round(work.leg.total_s + simulated_s, DIGITS)
+    measured = any(unit.peak_delta_bytes is not None for unit in units)
+    prediction = Prediction(
+        wall_s=wall_s,
+        wall_p95_s=round(spread.p95_s(wall_s), DIGITS),
+        peak_bytes=peak_bytes if measured else None,
+    )
+    return replace(shard, predicted=prediction), spread
+
+
+def simulate_shard(
+    shard: Shard, suites: Mapping[str, Suite], load_s: Callable[[Sequence[int]], float]
+) -> tuple[float, int]:
+    """Run the shard on paper: a process takes its suite's start and end, and its units' load.
+
+    Args:
+        load_s: what units of the shard, by position, take in one process together.
+
+    Returns:
+        Its end, and the most bytes that its processes hold at once, with what the policy takes for
+        a unit without memory history. O(processes x units).
+    """
+    state = State(shard, suites, _UNSTOPPED)
+    wall_s, peak_bytes = 0.0, 0
+
+    def length_s(start: Start) -> float:
+        suite = suites[start.suite]
+        return suite.setup_s + load_s(start.units) + suite.teardown_s
+
+    for _, end_s in simulate(state, length_s):
+        wall_s = max(wall_s, end_s)
+        held = sum(one.start.predicted_peak_bytes for one in state.running.values())
+        peak_bytes = max(peak_bytes, held)
+    return wall_s, peak_bytes
+
+
+def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
+    """Wall times of so many shards, by sums: memory and the order of processes are left out."""
+    _, packed = pack_shards(work, min(shard_count, work.max_shards), {})
+    found = []
+    for members in packed:
+        slots = min(work.processes, len(members))
+        longest_s = max(work.solo_s(member) for member in members) if slots > 1 else 0.0
+        starts_s = work.starts_s if len(work.starts_s) == 1 else work.processes_s(members)
+        # Each place has at least one process.
+        starts_s = [*starts_s, *[starts_s[0]] * (slots - len(starts_s))]
+        wall_s = work.leg.total_s + (work.load_s(members) + math.fsum(starts_s)) / slots
+        found.append(max(wall_s, longest_s))
+    return found
