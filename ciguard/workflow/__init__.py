@@ -1,0 +1,1 @@
+"""Workflow files as GitHub reads them: values, positions of their nodes, and a job's matrix."""

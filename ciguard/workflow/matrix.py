@@ -1,0 +1,232 @@
+"""The combinations of a job's matrix, as GitHub makes them. Pure.
+
+The product of the axes, the last one fastest, without what `exclude` matches; then `include`: an
+entry extends every combination whose axes it matches, and is a combination of its own where it
+matches none. Values match as `==` of GitHub's expressions compares them. Source: MatrixBuilder of
+the workflow parser in actions/runner, and its documentation of `jobs.<job_id>.strategy.matrix`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ciguard.errors import InputError
+from ciguard.workflow.yaml_values import load
+
+MAX_JOBS: Final = 256  # of a matrix, per workflow run
+_WHERE: Final = "matrix"
+_LISTS: Final = frozenset({"include", "exclude"})
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One job of the matrix.
+
+    Attributes:
+        values: what its `matrix` context holds: the axes in their order, then what was included.
+        label: as GitHub shows it in the job's name, without brackets; unique in its matrix.
+    """
+
+    values: Mapping[str, Any]
+    label: str
+
+
+def read_matrix(text: str, where: str = _WHERE) -> tuple[Combination, ...]:
+    """The combinations of a matrix given as YAML or JSON; one without values for an empty text.
+
+    Raises:
+        InputError: GitHub would refuse it, two combinations are equal, or more than 256.
+    """
+    if not text.strip():
+        return (Combination({}, ""),)
+    return combinations(load(text, where), where)
+
+
+def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
+    """The combinations of a matrix's value. O(product of the axes x entries of the two lists).
+
+    Raises:
+        InputError: as `read_matrix`.
+    """
+    if not isinstance(matrix, Mapping):
+        fix = "write the mapping that stands below `matrix:` in the job"
+        raise InputError(f"a matrix is a mapping, not {_kind(matrix)}", where=where, fix=fix)
+    axes = {str(name): value for name, value in matrix.items() if name not in _LISTS}
+    for name, values in axes.items():
+        if not isinstance(values, list) or not values:
+            what = f"axis {name!r} is no list of values: {_kind(values)}"
+            raise InputError(what, where=where, fix=f"write {name}: [value, ...]")
+    product_size = math.prod(map(len, axes.values())) if axes else 0
+    excluded = [_entry(item, where, "exclude") for item in _list(matrix, "exclude", where)]
+    for name in itertools.chain.from_iterable(excluded):
+        if _find(axes, name) is None:
+            fix = f"the axes are: {', '.join(axes) or 'none'}"
+            raise InputError(f"exclude names {name!r}, which is no axis", where=where, fix=fix)
+    included = [_entry(item, where, "include") for item in _list(matrix, "include", where)]
+    if product_size > MAX_JOBS * MAX_JOBS:  # before it is gone through
+        _reject_count(product_size, where)
+    found = _combine(axes, excluded, included)
+    if len(found) > MAX_JOBS:
+        _reject_count(len(found), where)
+    if not found:
+        raise InputError("no combination is left", where=where, fix="exclude less")
+    return _labelled(found, where)
+
+
+def _combine(
+    axes: Mapping[str, list[Any]],
+    excluded: Sequence[Mapping[str, Any]],
+    included: Sequence[Mapping[str, Any]],
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each combination with those of its values that GitHub shows in the job's name."""
+    filters = [
+        {name: value for name, value in entry.items() if _find(axes, name) is not None}
+        for entry in included
+    ]
+    matched = [False] * len(included)
+    found = []
+    for picked in itertools.product(*axes.values()) if axes else ():
+        axis_values = dict(zip(axes, picked, strict=True))
+        if any(_matches(axis_values, entry) for entry in excluded):
+            continue
+        values = dict(axis_values)
+        for position, entry in enumerate(included):
+            if not _matches(axis_values, filters[position]):
+                continue
+            matched[position] = True
+            for name, value in entry.items():
+                if name not in filters[position]:
+                    values[_find(values, name) or name] = value
+        found.append((values, axis_values))
+    for position, entry in enumerate(included):
+        if not matched[position]:
+            extra = {name: value for name, value in entry.items() if name not in filters[position]}
+            values = {**filters[position], **extra}
+            found.append((values, values))
+    return found
+
+
+def _labelled(
+    found: list[tuple[dict[str, Any], dict[str, Any]]], where: str
+) -> tuple[Combination, ...]:
+    """Give each its label; where that is another's too, all of its values."""
+    shown = [_label(named) for _, named in found]
+    counts = Counter(shown)
+    labels = [
+        label if counts[label] == 1 and label else _label(values)
+        for label, (values, _) in zip(shown, found, strict=True)
+    ]
+    for label, count in Counter(labels).items():
+        if count > 1:
+            fix = "leave out all but one, or give each a value of its own"
+            what = f"{count} combinations have the same values: {label or 'no text at all'}"
+            raise InputError(what, where=where, fix=fix)
+    return tuple(
+        Combination(values, label) for (values, _), label in zip(found, labels, strict=True)
+    )
+
+
+def _label(values: Mapping[str, Any]) -> str:
+    return ", ".join(text for text in _texts(values) if text)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every scalar in a value as GitHub writes it, in order."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, bool):
+        yield "true" if value else "false"
+    elif isinstance(value, float):
+        yield format(value, ".15g")
+    elif value is not None:
+        yield str(value)
+
+
+def _matches(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether each scalar of `wanted`, at whatever depth, equals the one at the same place."""
+    return all(_holds(_get(values, name), value) for name, value in wanted.items())
+
+
+def _holds(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        return all(_holds(_get(value, name), item) for name, item in wanted.items())
+    if isinstance(wanted, list):
+        there = value if isinstance(value, list) else []
+        return all(
+            _holds(there[place] if place < len(there) else None, item)
+            for place, item in enumerate(wanted)
+        )
+    return expressions_equal(value, wanted)
+
+
+def expressions_equal(left: Any, right: Any) -> bool:
+    """`left == right` of GitHub's expressions: text without case, unlike kinds as numbers."""
+    if isinstance(left, str) and isinstance(right, str):
+        return left.upper() == right.upper()
+    if left is None and right is None:
+        return True
+    return _as_number(left) == _as_number(right)  # NaN equals nothing
+
+
+def _as_number(value: Any) -> float:
+    if value is None:
+        return 0.0
+    if isinstance(value, (bool, int, float)):
+        return float(value)
+    if not isinstance(value, str):
+        return math.nan
+    text = value.strip()
+    try:
+        if text[:2] in ("0x", "0o"):
+            return float(int(text[2:], 16 if text[1] == "x" else 8))
+        return float(text) if "_" not in text else math.nan
+    except ValueError:
+        return 0.0 if not text else math.nan
+
+
+def _get(values: Any, name: str) -> Any:
+    if not isinstance(values, Mapping):
+        return None
+    found = _find(values, name)
+    return None if found is None else values[found]
+
+
+def _find(values: Mapping[str, Any], name: str) -> str | None:
+    """The key as it is spelled there: GitHub's keys have no case."""
+    if name in values:
+        return name
+    return next((key for key in values if key.upper() == name.upper()), None)
+
+
+def _list(matrix: Mapping[str, Any], name: str, where: str) -> list[Any]:
+    found = matrix.get(name) or []
+    if not isinstance(found, list):
+        fix = f"write {name}: with one entry a line, each behind '- '"
+        raise InputError(f"{name} is no list: {_kind(found)}", where=where, fix=fix)
+    return found
+
+
+def _entry(item: Any, where: str, name: str) -> dict[str, Any]:
+    if not isinstance(item, Mapping) or not item:
+        what = f"an entry of {name} is no mapping with values: {_kind(item)}"
+        raise InputError(what, where=where, fix=f"write key: value in each entry of {name}")
+    return {str(key): value for key, value in item.items()}
+
+
+def _reject_count(count: int, where: str) -> None:
+    what = f"{count:,} combinations; GitHub runs at most {MAX_JOBS} jobs of a matrix"
+    raise InputError(what, where=where, fix="exclude some, or divide the job")
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "a mapping", list: "a list", str: "text", type(None): "nothing"}
+    return names.get(type(value), "a number" if not isinstance(value, bool) else "true or false")
