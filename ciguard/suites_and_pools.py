@@ -8,19 +8,20 @@ runner pricing".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.config import VariantConfig
+from ciguard.config import Config, PoolConfig, VariantConfig
 from ciguard.errors import UsageError
 from ciguard.model import Pool, Suite, Variant
 from ciguard.run.frameworks.registry import framework
+from ciguard.workflow.matrix import texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.config import Config
+    from ciguard.workflow.matrix import Combination
 
 
 GIB: Final = 1 << 30
@@ -130,6 +131,62 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
             setup_s=entry.setup,
         )
     return found
+
+
+def config_of_suite(config: Config, name: str) -> Config:
+    """The configuration with this suite alone; with all of the defaults where it has none at all.
+
+    Raises:
+        UsageError: only others are configured.
+    """
+    if name not in config.suite:
+        if "suite" in config.model_fields_set:
+            fix = f"pass one of {', '.join(map(repr, sorted(config.suite)))}"
+            raise UsageError(f"no suite {name!r}", where="--suite", fix=fix)
+        (default,) = config.suite.values()
+        return config.model_copy(update={"suite": {name: default}})
+    return config.model_copy(update={"suite": {name: config.suite[name]}})
+
+
+def with_combinations(
+    suites: Mapping[str, Suite], combinations: Sequence[Combination]
+) -> dict[str, Suite]:
+    """The suites with a variant for each combination of a job's matrix.
+
+    Raises:
+        UsageError: a suite has variants of its own.
+    """
+    found = {}
+    for name, suite in suites.items():
+        if set(suite.variants) != {""}:
+            fix = "leave [suite.NAME.variant] out: the matrix says how the suite is run"
+            raise UsageError("has variants of its own", where=f"suite.{name}", fix=fix)
+        variants = {
+            one.label: Variant(matrix=one.values, pool=hosted_runner(one.values))
+            for one in combinations
+        }
+        found[name] = replace(suite, variants=variants)
+    return found
+
+
+def in_each_combination(
+    units: Iterable[InventoryUnit], combinations: Sequence[Combination]
+) -> tuple[InventoryUnit, ...]:
+    """The units, once as the variant of each combination."""
+    listed = tuple(units)
+    return tuple(replace(unit, variant=one.label) for one in combinations for unit in listed)
+
+
+def hosted_runner(values: Mapping[str, Any]) -> str:
+    """The label of GitHub's runner among the values of a combination; "" where there is none."""
+    return next((text for text in texts_of(values) if text in HOSTED), "")
+
+
+def pools_of_combinations(suites: Mapping[str, Suite]) -> dict[str, Pool]:
+    """A pool for each of GitHub's runners that a combination names."""
+    named = {one.pool for suite in suites.values() for one in suite.variants.values() if one.pool}
+    config = {name: PoolConfig(runs_on=name) for name in sorted(named)}
+    return pools_of(Config(pool=config), ()) if config else {}
 
 
 def prices_of(config: Config) -> dict[str, float]:

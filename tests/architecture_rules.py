@@ -31,6 +31,7 @@ ADAPTED = (
     *("config", "suites_and_pools", "console", "github", "history", "invocation", "sources"),
     *("init.generated_files", "init.repository", "render", "template_loader", "git"),
     *("compare.ancestry", "guard.policy"),
+    "workflow",
 )
 
 # By first folder or file below ciguard/, whose own folder is always allowed to itself; or by the
@@ -68,8 +69,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "text": ("model",),
     "invocation": ("config",),
     "console": ("errors", "text"),
+    "workflow": ("errors",),
     "config": ("errors", "model", "run.frameworks"),
-    "suites_and_pools": ("config", "errors", "model", "codec", "run.frameworks"),
+    "suites_and_pools": (
+        *("config", "errors", "model", "codec", "run.frameworks", "workflow.matrix"),
+    ),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
     "compare.ancestry": ("compare.baseline_selection", "errors", "git.checkout"),

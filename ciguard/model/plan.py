@@ -13,10 +13,16 @@ from ciguard.model.types import SCHEMA, SLOTS, UnitKey
 
 @dataclass(frozen=True, **SLOTS)
 class Variant:
-    """One way a suite is run: what it adds to the suite's arguments and environment."""
+    """One way a suite is run: what it adds to the suite's arguments and environment.
+
+    `matrix`: the values of one combination of a job's matrix; None where the plan is for none.
+    `pool`: where it runs; "" for the suite's.
+    """
 
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    matrix: Mapping[str, Any] | None = None
+    pool: str = ""
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -250,6 +256,12 @@ class Plan:
     culprit_candidates: tuple[CulpritCandidate, ...] = ()
     warnings: tuple[PlanNote, ...] = ()
     job_minutes: int | None = None
+
+    def combination(self, shard: Shard) -> Mapping[str, Any] | None:
+        """What the job's matrix says of a shard; None where the plan is for no matrix."""
+        first = shard.units[0]
+        variant = self.suites[first.suite].variants.get(first.variant)
+        return variant.matrix if variant is not None else None
 
     def job_name(self, shard: Shard) -> str:
         """`tests (03)`: what a shard's job is called; with suite and pool where several are."""

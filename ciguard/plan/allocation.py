@@ -52,6 +52,13 @@ def allocate(works: Sequence[PackingProblem], options: PlanOptions) -> list[Pool
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
     """
+    if options.per_combination and options.shards is not None:
+        wanted = len(works) * options.shards
+        if wanted > MAX_SHARDS:
+            what = f"{options.shards} shards of {len(works)} combinations are {wanted} jobs"
+            fix = f"GitHub runs at most {MAX_SHARDS} of a matrix: take fewer shards of each"
+            raise UsageError(what, where="--shards", fix=fix)
+        return [allocate_exactly(work, options.shards) for work in works]
     if options.shards is None:
         most = MAX_SHARDS - len(works) + 1
         found = []
@@ -85,10 +92,16 @@ def allocate_together_or_apart(
     """What shares a pool and a command together, or each suite and variant apart if that is better.
 
     Together each shard pays the set-up of all of them; apart the last shard of each is not full.
+    Combinations of a matrix are apart in any case: each has jobs of its own.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
     """
+    if options.per_combination:
+        works = builder.partition(pools, by_variant=True)
+        found = allocate(works, options)
+        bounds_s = [work.bound_s(len(one.shards)) for work, one in zip(works, found, strict=True)]
+        return Allocation(works, found, max(bounds_s))
     together = builder.partition(pools)
     works, found = together, allocate(together, options)
     if any(sum(work.starts_s) > work.min_process_overhead_s for work in together):

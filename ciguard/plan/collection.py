@@ -63,6 +63,8 @@ def collect_suites(
 ) -> tuple[InventoryUnit, ...]:
     """Let the framework of each suite list all its variants.
 
+    The combinations of a job's matrix are listed once: on this machine they do not differ.
+
     Args:
         pool_env: by suite, what its pool adds to the environment.
 
@@ -72,21 +74,23 @@ def collect_suites(
     units: list[InventoryUnit] = []
     mistakes: list[CiguardError] = []
     for name, suite in suites.items():
-        for variant in suite.variants:
+        listing = None
+        for variant, entry in suite.variants.items():
             suite_variant = " ".join(filter(None, (name, variant)))
             where = f"suite {suite_variant}" if suite_variant else ""
-            try:
-                listing = collect_units(
-                    framework(suite.framework),
-                    suite,
-                    variant,
-                    folder,
-                    {**environ, **pool_env[name]},
-                )
-            except InputError as error:
-                mistakes.append(InputError(error.what, where=where, fix=error.fix))
-                continue
-            mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
+            if listing is None or entry.matrix is None:
+                try:
+                    listing = collect_units(
+                        framework(suite.framework),
+                        suite,
+                        variant,
+                        folder,
+                        {**environ, **pool_env[name]},
+                    )
+                except InputError as error:
+                    mistakes.append(InputError(error.what, where=where, fix=error.fix))
+                    continue
+                mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
             units += (
                 InventoryUnit(
                     unit.unit, name, variant, unit.file or None, unit.categories, unit.group

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
-from ciguard.errors import ExitCode, UsageError, combine
+from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.model.jobs import is_github_actions
@@ -26,6 +27,7 @@ from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import HistorySource, read_past
 from ciguard.plan.inventory import file_of, inventory, reject_duplicates
 from ciguard.plan.outputs import (
+    MATRIX_KEY,
     PLAN,
     PROGRAM,
     STATIC_FOLDER,
@@ -45,8 +47,18 @@ from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
-from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_inventory_suites
+from ciguard.suites_and_pools import (
+    config_of_suite,
+    in_each_combination,
+    pool_of_suites,
+    pools_of,
+    pools_of_combinations,
+    suites_of,
+    with_combinations,
+    with_inventory_suites,
+)
 from ciguard.text import annotation, count_of, step_outputs
+from ciguard.workflow.matrix import read_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,8 +68,10 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
     from ciguard.plan.deadline import TimeLimits
+    from ciguard.plan.fixed_shards import FixedAssignment
     from ciguard.plan.history_inputs import Past
     from ciguard.plan.inventory import Inventory
+    from ciguard.workflow.matrix import Combination
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -73,6 +87,13 @@ if TYPE_CHECKING:
     metavar="FILE|branch:NAME",
     help="Past runs (default: history.store).",
 )
+@click.option(
+    "--matrix",
+    "matrix_file",
+    metavar="FILE|-",
+    help="Matrix of the job, as in the workflow: shards for each of its combinations.",
+)
+@click.option("--suite", "suite", metavar="NAME", help="Plan this suite only.")
 @click.option("--shards", metavar="N", help="Exact number of shards, 1 to 256.")
 @click.option("--target-wall", metavar="TIME", help="Wall time that decides the number of shards.")
 @click.option("--limit", metavar="TIME", help="Time limit of a shard's step.")
@@ -117,6 +138,8 @@ def command(
     *,
     listed: str | None,
     history_location: str | None,
+    matrix_file: str | None,
+    suite: str | None,
     pools: tuple[str, ...],
     base: str | None,
     output: str | None,
@@ -135,21 +158,13 @@ def command(
     outputs = _outputs(invocation.environ) if github else None
     # Read first: a plan takes minutes.
     workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
-    read = _read_inventory(invocation.folder, listed) if listed is not None else None
-    config = with_inventory_suites(invocation.config(), read.units if read else ())
+    scope = _scope(invocation, listed, suite, matrix_file, pools)
+    config, suites, chosen = scope.config, scope.suites, scope.pools
     effective = _effective_config(config.plan, flags)
-    suites = suites_of(config)
-    units, given = None, None
-    if read is not None:
-        units = inventory_codec.resolve_suites(read.units, suites, listed or "")
-        reject_multiline_ids(units, suites, listed or "")
-        given = fixed_assignment(units, read.empty, listed or "")
-    if given is not None:
-        _reject_choices(flags, base_plan=base, static=static)
-        units = given.units
-    chosen = pools_of(config, pools)
+    if scope.given is not None:
+        _reject_choices(flags, base_plan=base, static=static, matrix=matrix_file)
     run = _current_run(invocation.environ)
-    found = _inventory(invocation, config, suites, chosen, units)
+    found = _inventory(invocation, scope)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     source = HistorySource(history_location or config.history.store, base, query)
     past = read_past(
@@ -168,8 +183,9 @@ def command(
     basis = past.inputs
     bounds = time_limits(effective.limit, effective.setup)
     position = find_unit(basis, unit) if unit is not None else None
-    options = _plan_options(config, effective, bounds, chosen, is_static=static is not None)
+    options = _plan_options(scope, effective, bounds, is_static=static is not None)
     origin = _provenance(run, past, is_static=static is not None)
+    given = scope.given
     made = plan_fixed(basis, given, options, origin) if given else plan(basis, options, origin)
     _write(made, output, folder)
     if static is not None:
@@ -200,24 +216,19 @@ def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
 
 
 def _plan_options(
-    config: Config,
-    effective: PlanConfig,
-    bounds: TimeLimits,
-    pools: Mapping[str, Pool],
-    *,
-    is_static: bool,
+    scope: _Scope, effective: PlanConfig, bounds: TimeLimits, *, is_static: bool
 ) -> PlanOptions:
+    policy = scope.config.policy
     return PlanOptions(
         limit=bounds,
-        pool_of=pool_of_suites(config, pools),
+        pool_of=pool_of_suites(scope.config, scope.pools),
+        per_combination=scope.per_combination,
         shards=effective.shards,
         target_wall_s=effective.target_wall,
         risk=effective.risk,
         processes=effective.processes,
         group=effective.group,
-        policy=LegPolicy(
-            config.policy.guard_rail, 1 + config.policy.retries, run_unplanned=is_static
-        ),
+        policy=LegPolicy(policy.guard_rail, 1 + policy.retries, run_unplanned=is_static),
     )
 
 
@@ -269,14 +280,57 @@ def _reject_choices(flags: Mapping[str, str | None], **others: str | None) -> No
         raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
 
 
-def _inventory(
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is planned, before anything is collected.
+
+    Attributes:
+        listed: the units, where somebody else has listed them.
+        given: the shards, where the listing names them.
+        per_combination: each variant of a suite is a combination of a job's matrix.
+    """
+
+    config: Config
+    suites: Mapping[str, Suite]
+    pools: Mapping[str, Pool]
+    listed: Sequence[InventoryUnit] | None = None
+    given: FixedAssignment | None = None
+    per_combination: bool = False
+
+
+def _scope(
     invocation: Invocation,
-    config: Config,
-    suites: Mapping[str, Suite],
-    pools: Mapping[str, Pool],
-    listed: Sequence[InventoryUnit] | None,
-) -> Inventory:
-    """What there is: as `listed`, else as the frameworks list it."""
+    listed: str | None,
+    suite: str | None,
+    matrix_file: str | None,
+    pools: tuple[str, ...],
+) -> _Scope:
+    """Read what the command line names.
+
+    Raises:
+        CiguardError: a file is not what it should be, or a name is unknown.
+    """
+    read = _read_inventory(invocation.folder, listed) if listed is not None else None
+    config = with_inventory_suites(invocation.config(), read.units if read else ())
+    config = config if suite is None else config_of_suite(config, suite)
+    scope = _Scope(config, suites_of(config), pools_of(config, pools))
+    if read is not None:
+        units = inventory_codec.resolve_suites(read.units, scope.suites, listed or "")
+        reject_multiline_ids(units, scope.suites, listed or "")
+        given = fixed_assignment(units, read.empty, listed or "")
+        scope = replace(scope, listed=given.units if given else units, given=given)
+    if matrix_file is None:
+        return scope
+    combinations = _read_combinations(invocation.folder, matrix_file)
+    suites = with_combinations(scope.suites, combinations)
+    all_units = in_each_combination(scope.listed, combinations) if scope.listed else scope.listed
+    chosen = {**scope.pools, **pools_of_combinations(suites)}
+    return replace(scope, suites=suites, pools=chosen, listed=all_units, per_combination=True)
+
+
+def _inventory(invocation: Invocation, scope: _Scope) -> Inventory:
+    """What there is: as it was listed, else as the frameworks list it."""
+    config, suites, listed = scope.config, scope.suites, scope.listed
     there = {
         name: matching_files(
             config.suite[name].files or framework(suite.framework).FILE_PATTERNS,
@@ -290,7 +344,8 @@ def _inventory(
             patterns = ", ".join(config.suite[name].files)
             console.err(f"warning: suite.{name}.files: {patterns} matches no file")
     if listed is None:
-        env = {name: pools[pool].env for name, pool in pool_of_suites(config, pools).items()}
+        pools = pool_of_suites(config, scope.pools)
+        env = {name: scope.pools[pool].env for name, pool in pools.items()}
         units = collect_suites(suites, env, invocation.folder, invocation.environ)
     else:
         units = tuple(listed)
@@ -311,6 +366,21 @@ def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
     source = "stdin" if path == "-" else path
     found = inventory_codec.read(gunzip(io.BytesIO(content)), source)
     reject_duplicates(found.repeated, source)
+    return found
+
+
+def _read_combinations(folder: Path, path: str) -> tuple[Combination, ...]:
+    """The combinations of the matrix in a file.
+
+    Raises:
+        InputError: it is no matrix that GitHub takes, or has our key.
+    """
+    where = "stdin" if path == "-" else path
+    content = local.read(path if path == "-" else folder / path)
+    found = read_matrix(content.decode("utf-8", "replace"), where)
+    if any(name.lower() == MATRIX_KEY for one in found for name in one.values):
+        fix = "rename the key: each entry of the plan's matrix has its shard there"
+        raise InputError(f"has a key {MATRIX_KEY!r}", where=where, fix=fix)
     return found
 
 

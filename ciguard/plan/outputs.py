@@ -27,6 +27,7 @@ END: Final = "# ciguard plan --static: end"
 
 PROGRAM: Final = "ciguard-run.pyz"
 PLAN: Final = "plan.json"
+MATRIX_KEY: Final = "ciguard"  # not `shard`: 26 of 61 large projects have an axis of such a name
 _FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can say
 _FIXED_MODE: Final = 0o100644 << 16
 _UNIX: Final = 3
@@ -51,10 +52,17 @@ EXCLUDED: Final = frozenset({"run/command.py"})
 def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
     """One entry a shard, in the words of templates/workflow.yml.j2; never empty.
 
+    Where the plan was made for a job's matrix, an entry has the values of its combination, so that
+    `${{ matrix.os }}` goes on working, and the shard as `ciguard`.
+
     Args:
         job_minutes: limit of the whole job; the step's own lies below it, because a job that hits
             its limit is reported as cancelled and uploads nothing.
     """
+    combinations = [plan.combination(shard) for shard in plan.shards]
+    if any(one is not None for one in combinations):
+        pairs = zip(combinations, plan.shards, strict=True)
+        return {"include": [{**(values or {}), MATRIX_KEY: shard.key} for values, shard in pairs]}
     return {
         "include": [
             {

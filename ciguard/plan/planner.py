@@ -75,8 +75,11 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
         moved_units=moved(basis.base, shards) if basis.base else (),
         culprit_candidates=_culprit_candidates(basis, shards),
     )
-    if options.shards not in (None, len(shards)):
-        facts = {"requested": options.shards, "planned": len(shards)}
+    wanted = options.shards
+    if wanted is not None and options.per_combination:
+        wanted *= len(works)
+    if wanted not in (None, len(shards)):
+        facts = {"requested": wanted, "planned": len(shards)}
         draft = replace(draft, warnings=(*draft.warnings, PlanNote("fewer_shards", facts)))
     target_wall_s = options.target_wall_s if options.shards is None else None
     floor_s = max(work.solo_s(work.floor) for work in works)

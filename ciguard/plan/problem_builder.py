@@ -44,6 +44,8 @@ class PlanOptions:
         pool_of: by suite, a name of `pools`.
         shards: exactly so many, or as many as `target_wall_s` needs.
         risk: accepted P(any shard passes its limit).
+        per_combination: `shards` and `target_wall_s` are for each variant of a suite, and no shard
+            holds two: each is a combination of a job's matrix.
         processes: side by side in each leg.
         policy: of the legs; its deadline comes from `limit`.
     """
@@ -53,6 +55,7 @@ class PlanOptions:
     shards: int | None = None
     target_wall_s: float = 600.0
     risk: float = 0.01
+    per_combination: bool = False
     processes: int = 1
     group: Grouping = "file"
     policy: LegPolicy = DEFAULT_POLICY
@@ -116,7 +119,15 @@ def assign_pools(
     A unit for which no pool has enough stays in its suite's; so do all where fewer shards are
     requested than the pools in use. The plan names what needs more than its pool has.
     """
-    chosen = tuple(options.pool_of[unit.suite] for unit in units)
+    own = {
+        (suite, name): variant.pool
+        for suite, entry in basis.suites.items()
+        for name, variant in entry.variants.items()
+        if variant.pool
+    }
+    chosen = tuple(own.get(unit.key[:2]) or options.pool_of[unit.suite] for unit in units)
+    if options.per_combination:  # what a job runs on is in the user's workflow
+        return chosen
     budgets = {name: budget_bytes(pool) for name, pool in basis.pools.items()}
     ordered = sorted((size, name) for name, size in budgets.items() if size is not None)
     found = list(chosen)

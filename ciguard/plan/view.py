@@ -44,6 +44,7 @@ MAX_NAMED: Final = 5  # names in a sentence
 MAX_LISTED: Final = 200  # rows of a table of tests
 FOLDED_FROM: Final = 20  # shards
 KEY_WIDTH: Final = 12
+PLACE_WIDTH: Final = 24
 NAME_WIDTH: Final = 60
 BAR_WIDTH: Final = 12
 
@@ -251,10 +252,12 @@ def _shard_table(
     plan: Plan, *, measured: bool, bars: bool = False, folded: bool = False, formats: Any
 ) -> Section:
     """All shards; bars of the wall time, then of the 95 %, where there are no charts."""
+    where = "combination" if any(map(plan.combination, plan.shards)) else "pool"
+    is_placed = where == "combination" or len(plan.pools) > 1
     columns = [
         Column("shard"),
         *(Column(title, "right") for title in ("tests", "predicted wall", "95 %", "peak")),
-        *([Column("pool")] if len(plan.pools) > 1 else []),
+        *([Column(where)] if is_placed else []),
         *([Column("wall to 95 %", drop=1)] if bars and measured else []),
     ]
     scale_s = max(shard.predicted.wall_p95_s for shard in plan.shards)
@@ -263,9 +266,9 @@ def _shard_table(
     for key, shard in zip(keys, plan.shards, strict=True):
         walls_s = (shard.predicted.wall_s, shard.predicted.wall_p95_s) if measured else (None,) * 2
         cells = (key, f"{len(shard.units):,}", *map(duration, walls_s), _peak(shard))
-        more = (one_line(shard.pool, 18), _bar(shard.predicted, scale_s) if bars else "")
-        pool_and_bar = more if len(plan.pools) > 1 else more[1:]
-        rows.append((*cells, *pool_and_bar)[: len(columns)])
+        place = shard.pool if where == "pool" else shard.units[0].variant
+        bar = _bar(shard.predicted, scale_s) if bars else ""
+        rows.append((*cells, *[one_line(place, PLACE_WIDTH)] * is_placed, bar)[: len(columns)])
     table = Table(tuple(columns), tuple(rows), "shard")
     name = "bars" if bars else "shards"
     title = "" if bars else count_of(len(rows), "shard")

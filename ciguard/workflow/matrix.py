@@ -132,17 +132,17 @@ def _labelled(
 
 
 def _label(values: Mapping[str, Any]) -> str:
-    return ", ".join(text for text in _texts(values) if text)
+    return ", ".join(text for text in texts_of(values) if text)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Every scalar in a value as GitHub writes it, in order."""
+def texts_of(value: Any) -> Iterator[str]:
+    """Every scalar in a value as GitHub writes it in a job's name, in order; null is left out."""
     if isinstance(value, Mapping):
         for item in value.values():
-            yield from _texts(item)
+            yield from texts_of(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from texts_of(item)
     elif isinstance(value, bool):
         yield "true" if value else "false"
     elif isinstance(value, float):
