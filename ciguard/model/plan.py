@@ -46,6 +46,7 @@ class Suite:
     teardown_s: float = 0.0
     exclude: tuple[str, ...] = ()  # patterns of units that nobody is to run
     results: tuple[str, ...] = ()  # globs of files with results, below `cwd`
+    is_script: bool = False  # `command` takes no arguments: options enter by the environment
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -52,6 +52,7 @@ class ShardLine:
     tested_parents: tuple[str, ...] = ()
     started_at: str | None = None  # RFC 3339, UTC
     runner: Runner = Runner()
+    script: str | None = None  # of the job's own step, where that ran the tests
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Mapping, NoReturn, Sequence  # noqa: E402
 from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
 from ciguard.run import leg  # noqa: E402
 from ciguard.run.frameworks.globs import check_pattern  # noqa: E402
-from ciguard.run.options import parse, selection_of, split_at_separator  # noqa: E402
+from ciguard.run.options import (  # noqa: E402
+    parse,
+    script_of,
+    selection_of,
+    split_at_separator,
+)
+from ciguard.run.script import with_script  # noqa: E402
 from ciguard.run.selection import ALL_UNITS  # noqa: E402
 
 if TYPE_CHECKING:
@@ -33,6 +39,9 @@ def _run(arguments: Sequence[str]) -> ExitCode:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")
         if scope != ALL_UNITS:
             raise UsageError("a command has no units to choose from", fix="leave the option out")
+        if options.script or options.shell or options.working_directory:
+            fix = "leave --script, --shell and --working-directory out"
+            raise UsageError("a script and a command: one of them", fix=fix)
         for pattern in options.results:
             check_pattern(pattern, where="--results")
         results, stdin = options.results, _stdin()
@@ -47,7 +56,17 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         fix = "set results of the suite in ciguard.toml, and make the plan again"
         raise UsageError("--results is for a command", fix=fix)
     plan = leg.read_plan(options.plan)
-    done = leg.run_shard(plan, options.shard, options.record, environ, scope, origin_s=ORIGIN_S)
+    script = script_of(options)
+    plan = with_script(plan, script, options.working_directory or "")
+    done = leg.run_shard(
+        plan,
+        options.shard,
+        options.record,
+        environ,
+        scope,
+        script="" if script is None else script.recorded,
+        origin_s=ORIGIN_S,
+    )
     return _write_step_output(done, environ) if options.github else done.exit_code
 
 

@@ -173,6 +173,7 @@ def run_shard(
     scope: Selection = ALL_UNITS,
     *,
     origin_s: float,
+    script: str = "",
     meminfo: Optional[str] = None,
     platform: Platform = CURRENT,
 ) -> LegVerdict:
@@ -182,6 +183,7 @@ def run_shard(
         record: folder of the new record.
         scope: which of its units.
         origin_s: start of the step, on the clock that cannot be set back.
+        script: what runs the tests, for the record, where it is not the suites' own command.
         meminfo: a file that says what memory the machine has, in its stead.
         platform: how processes are started and measured, if not as this system does it best.
 
@@ -198,6 +200,7 @@ def run_shard(
         shard=key,
         shards=len(plan.shards),
         runner=describe_runner(platform, guardrail, shard.pool),
+        script=script,
     )
     check_commit(plan, head)
     # Without history the plan takes all units for equal, which predicts nothing.

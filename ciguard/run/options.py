@@ -8,10 +8,12 @@ from typing import Any, Sequence
 
 from ciguard.errors import UsageError
 from ciguard.model.duration import parse_seconds
+from ciguard.run.script import Script, read_script
 from ciguard.run.selection import Selection
 
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
                    [--until TEST | --resume-from DIR... | --continue DIR...] [--github]
+                   [--script FILE [--shell SHELL]] [--working-directory DIR]
        %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
 
 
@@ -33,6 +35,12 @@ def _parser() -> argparse.ArgumentParser:
     part.add_argument("--until", metavar="TEST", help=help_text)
     help_text = "start no test after this time (90s, 15m, 1h) since the start of the step"
     parser.add_argument("--for", metavar="TIME", help=help_text)
+    help_text = "run the tests by this script instead of the command of the suite"
+    parser.add_argument("--script", metavar="FILE", help=help_text)
+    help_text = "shell of the script, as in a workflow (default: bash -e)"
+    parser.add_argument("--shell", metavar="SHELL", help=help_text)
+    help_text = "folder to run the tests in (default: that of the suite)"
+    parser.add_argument("--working-directory", metavar="DIR", help=help_text)
     several: Any = {"action": "append", "default": []}
     help_text = (
         "DIR holds records of earlier attempts; run only tests without a result there, and the "
@@ -74,6 +82,19 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         SystemExit: anything that argparse does not like, said on stderr; or `--help`.
     """
     return _parser().parse_args(arguments)
+
+
+def script_of(options: argparse.Namespace) -> Script | None:
+    """The script that runs the tests, if one was given.
+
+    Raises:
+        CiguardError: a shell without a script; or see `read_script`.
+    """
+    if options.script is not None:
+        return read_script(options.script, options.shell or "")
+    if options.shell is not None:
+        raise UsageError("--shell without --script", fix="pass --script FILE as well")
+    return None
 
 
 def selection_of(options: argparse.Namespace) -> Selection:

@@ -94,10 +94,12 @@ def header(
     shard: str,
     runner: Runner,
     shards: int | None = None,
+    script: str = "",
 ) -> ShardLine:
     """The shard line; outside of GitHub Actions it knows the plan and the machine only."""
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
+    line = replace(line, script=script or None)
     if not is_github_actions(environ):
         return line
     get_variable = environ.get

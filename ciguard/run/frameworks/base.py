@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import TYPE_CHECKING, Final, Mapping, Tuple
 
 from ciguard.model import SLOTS
 
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class Invocation:
     """A program to start: `env` is added to the environment; cwd is the suite's.
 
-    `paths` are folders put in front of the search path that a variable holds (PYTHONPATH).
+    `paths` are folders put in front of the search path that a variable holds (PYTHONPATH);
+    `options`, a separator and a text each, go behind what a variable of the framework holds.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -195,4 +197,6 @@ def environment(
     found.update(invocation.env)
     for name, folder in invocation.paths.items():
         found[name] = os.pathsep.join(filter(None, (folder, found.get(name))))
+    for name, (separator, text) in invocation.options.items():
+        found[name] = separator.join(filter(None, (found.get(name), text)))
     return found

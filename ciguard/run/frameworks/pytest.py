@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Iterator
+from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping
 
 from ciguard.run.frameworks.base import PEAK_RESET_BY, Invocation, ListedUnit, Listing, variant_args
 
@@ -34,13 +35,26 @@ LISTING: Final = ("-p", "ciguard_listing")
 LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
 ONE_SUITE_EACH: Final = "configure one suite for each call of pytest"
+# tox hands no variable on that it was not told of.
+TOX_PASSES: Final = "testenv.pass_env+=PYTHONPATH,PYTEST_ADDOPTS,CIGUARD_*"
 TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line after the stacks of pytest-timeout
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
     """Collects only; the plugin writes `answer_file`."""
-    argv = (*suite.command, *variant_args(suite, variant), "--collect-only", "-q", *LISTING)
-    return Invocation(argv, {"CIGUARD_COLLECT_FILE": answer_file}, {"PYTHONPATH": inside_folder})
+    words = (*variant_args(suite, variant), "--collect-only", "-q", *LISTING)
+    return _invocation(suite, words, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
+
+
+def _invocation(
+    suite: Suite, words: tuple[str, ...], env: Mapping[str, str], inside_folder: str
+) -> Invocation:
+    """The suite's program with more words: its arguments, or where it is a script, by variables."""
+    paths = {"PYTHONPATH": inside_folder}
+    if not suite.is_script:
+        return Invocation((*suite.command, *words), env, paths)
+    options = {"PYTEST_ADDOPTS": (" ", " ".join(map(shlex.quote, words)))}
+    return Invocation(suite.command, env, paths, {**options, "TOX_OVERRIDE": (";", TOX_PASSES)})
 
 
 def _objects(answer: bytes) -> Iterator[dict[str, Any]]:
@@ -95,12 +109,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the plugin reads the ids, orders, measures and records."""
-    argv = (
-        *suite.command,
-        *variant_args(suite, variant),
-        *PLUGIN,
-        "--continue-on-collection-errors",
-    )
+    words = (*variant_args(suite, variant), *PLUGIN, "--continue-on-collection-errors")
     env = {
         "CIGUARD_UNITS_FILE": batch.units_file,
         "CIGUARD_RECORD_FILE": batch.record_file,
@@ -113,7 +122,7 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
         "CIGUARD_ORIGIN_S": repr(batch.origin_s),
         PEAK_RESET_BY: "self",
     }
-    return Invocation(argv, env, {"PYTHONPATH": batch.inside_folder})
+    return _invocation(suite, words, env, batch.inside_folder)
 
 
 def file_of(unit: str) -> str:
