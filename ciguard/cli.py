@@ -28,6 +28,7 @@ VERBS: Final = {
     "guard": "prove that every planned test ran, and name why a job died",
     "compare": "compare two runs: memory, timeouts, durations, transitions",
     "report": "publish the results of guard and compare as a comment or a page",
+    "export": "write the results of a run as JUnit XML or CTRF",
     "history": "add runs to the history, show it, export it",
     "experiment": "measure two commands or two commits against each other",
 }

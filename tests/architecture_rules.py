@@ -100,9 +100,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (*SHARED, "template_loader"),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs"),
+    "export": (*SHARED, "guard"),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
 }
-VERBS = ("plan", "guard", "compare", "experiment", "history", "init", "doctor", "report")
+VERBS = ("plan", "guard", "compare", "experiment", "history", "init", "doctor", "report", "export")
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".
 LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_file")

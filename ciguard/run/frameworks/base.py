@@ -126,6 +126,9 @@ if TYPE_CHECKING:
         def read_listing(self, suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
             """Read its answer; a program that failed gives errors, never fewer units."""
 
+        def junit_name(self, unit: str) -> Tuple[str, str]:
+            """`classname` and `name` of a unit or case in the framework's own JUnit XML."""
+
         def ancestors(self, unit: str) -> tuple[str, ...]:
             """Names of the groups a unit belongs to, nearest first: function, class, file, folders.
 

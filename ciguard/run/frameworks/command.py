@@ -116,6 +116,11 @@ def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
     return exit_code == PASSED or (exit_code == FAILED and had_results)
 
 
+def junit_name(unit: str) -> tuple[str, str]:
+    """The id is all that is known."""
+    return "", unit
+
+
 def ancestors(unit: str) -> tuple[str, ...]:
     """Everything before each separator that test names use, from the right; at last all."""
     ends = [index for index, character in enumerate(unit) if character in "/.:[("]

@@ -155,6 +155,15 @@ def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
     return exit_code in (PASSED, NONE_COLLECTED) or (exit_code == FAILED and had_results)
 
 
+def junit_name(unit: str) -> tuple[str, str]:
+    """As `junit_family = legacy` writes it: dots for the path and the classes."""
+    address, bracket, parameters = unit.partition("[")
+    file, *names = address.split("::")
+    parts = [file.replace("/", "."), *names]
+    parts[0] = parts[0][: -len(".py")] if parts[0].endswith(".py") else parts[0]
+    return ".".join(parts[:-1]), f"{parts[-1]}{bracket}{parameters}"
+
+
 def ancestors(unit: str) -> tuple[str, ...]:
     """Function without parameters, classes, file, folders, all; `[...]` may hold anything."""
     file, _, rest = unit.partition("::")

@@ -1,0 +1,99 @@
+"""`ciguard export`: writes a run's results as JUnit XML or CTRF."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ciguard import console
+from ciguard.errors import ExitCode
+from ciguard.export.cases import combinations
+from ciguard.export.ctrf_writer import to_ctrf
+from ciguard.export.junit_writer import to_junit
+from ciguard.guard.evaluation import PastRuns, RunOptions, evaluate
+from ciguard.guard.wording import headline
+from ciguard.sources import local
+from ciguard.sources.inputs import RUN_HELP, open_inputs
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from ciguard.export.cases import Combination
+    from ciguard.invocation import Invocation
+    from ciguard.model import Record
+
+_ENDINGS: Final = {"junit": ".xml", "ctrf": ".json"}
+_UNSAFE: Final = re.compile(r"[^\w.-]+")
+
+
+@click.command()
+@click.option("--plan", metavar="FILE|DIR", help="Plan of the run.")
+@click.option("--records", metavar="DIR", help="Folder of the records.")
+@click.option("--run", metavar="ID|URL", help=RUN_HELP)
+@click.option(
+    "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
+)
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(list(_ENDINGS)),
+    multiple=True,
+    default=("junit",),
+    help="Format of the files; repeatable.",
+)
+@click.option("-o", "--output", metavar="DIR", required=True, help="Folder for the files.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    plan: str | None,
+    records: str | None,
+    run: str | None,
+    repo: str,
+    formats: tuple[str, ...],
+    output: str,
+) -> int:
+    """Write the results of a run for other tools, one file for each combination.
+
+    A test without a result is an error in the file. The command ends with 0 whatever the results
+    are: the verdict is that of `ciguard guard`.
+    """
+    options = RunOptions(
+        plan=plan,
+        records=records,
+        run=run,
+        repo=repo,
+        needs=None,
+        ignore_base_failures=False,
+        history=None,
+    )
+    with open_inputs(invocation, options) as inputs:
+        past = PastRuns(invocation, None)
+        found = evaluate(invocation, options, inputs, None, past, count=False)
+    made = combinations(found.plan, found.records, found.platform, found.verdict)
+    for name, combination in zip(_file_names(made), made, strict=True):
+        for format_ in dict.fromkeys(formats):
+            path = Path(output, format_, name + _ENDINGS[format_])
+            local.write(invocation.folder / path, _content(format_, combination, found.records))
+            console.out(f"{path}: {count_of(len(combination.cases), 'test')}")
+    console.err(headline(found.verdict))
+    return ExitCode.OK
+
+
+def _content(format_: str, combination: Combination, records: tuple[Record, ...]) -> bytes:
+    if format_ == "junit":
+        return to_junit(combination)
+    return to_ctrf(combination, records)
+
+
+def _file_names(made: tuple[Combination, ...]) -> list[str]:
+    """A name for each that every file system takes; a number tells two alike apart."""
+    names: list[str] = []
+    for one in made:
+        name = _UNSAFE.sub("-", one.name).strip("-.") or "tests"
+        same = sum(known == name or known.startswith(f"{name}--") for known in names)
+        names.append(f"{name}--{same + 1}" if same else name)
+    return names
