@@ -9,6 +9,7 @@ better. Pure but for the `Source` that it is handed.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PLANNING: Final = "plan"  # the job that `init` writes: no record of a test explains its failure
+# The jobs that plan, of `init` and of a workflow with the actions: no test explains their failure.
+PLANNING: Final = ("plan", "ciguard")
 MAX_QUERIED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
 LEGS: Final = "legs"  # the job of the legs that `init` writes: their failed tests explain it
 
@@ -245,6 +247,8 @@ def match_jobs(
     for shard in plan.shards:
         names = _names(plan.job_name(shard), by_name)
         names = names or [name for name in sorted(recorded[shard.key]) if name in by_name]
+        if not names and plan.combination(shard) is not None:
+            names = sorted(name for name in by_name if _ends_with_shard(name, shard.key))
         found[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
     return found
 
@@ -254,6 +258,14 @@ def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
     if name in by_name:
         return [name]
     return sorted(one for one in by_name if one.endswith(f" / {name}"))
+
+
+def _ends_with_shard(name: str, key: str) -> bool:
+    """Whether a job of the user's own matrix is called after its shard: `test (linux, 03)`.
+
+    GitHub puts the values of an entry into a name in their order, and the shard is the last.
+    """
+    return re.search(rf"(?:^|[^\w.]){re.escape(key)}\)?$", name) is not None
 
 
 def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[Job]) -> Job | None:
@@ -268,7 +280,8 @@ def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[J
         for shard in plan.shards
         for job in matched[shard.key]
     }
-    named = [job for job in jobs if job.name in {f"{begin}{PLANNING}" for begin in begins}]
+    planning = {f"{begin}{name}" for begin in begins for name in PLANNING}
+    named = [job for job in jobs if job.name in planning]
     last = max((job.run_attempt for job in ran), default=0)
     later = (job for job in last_attempt(named) if job.run_attempt > last)
     return next((job for job in later if job.conclusion != "success"), None)
@@ -321,7 +334,7 @@ def check_needs(
     if not jobs:
         yield Finding("warning", "needs_empty")
     legs = {job.name for job in jobs} & {LEGS, *names}
-    red = {job.name for job in jobs if job.result == "failure" and job.name != PLANNING}
+    red = {job.name for job in jobs if job.result == "failure" and job.name not in PLANNING}
     if not legs and len(red) == 1:
         legs = red  # nobody says which one it is, and no other needs an excuse
     for job in jobs:
@@ -333,7 +346,7 @@ def check_needs(
             kind = "job_unexplained"
             if is_excused and job.name in legs:
                 level, kind = "warning", "job_excused"
-            elif is_explained and not is_excused and job.name != PLANNING:
+            elif is_explained and not is_excused and job.name not in PLANNING:
                 level, kind = "failed", "job_failed"
         yield Finding(level, kind, facts={"job": job.name, "result": job.result})
 

@@ -211,8 +211,10 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "complete": "false" if verdict.state == "incomplete" else "true",
         "headline": headline(verdict),
         "planned": str(verdict.planned),
+        "executed": str(verdict.with_result),
         "missing": str(verdict.planned - verdict.with_result),
         "failed": str(len(failed)),
+        "flaky": str(len(verdict.flaky)),
         "quarantined": str(len(verdict.quarantined)),
         "failing_on_base": str(len(verdict.failing_on_base)),
     }

@@ -28,7 +28,7 @@ from ciguard.history.view import contents, document
 from ciguard.model import EndLine, Record
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
-from ciguard.text import count_of
+from ciguard.text import count_of, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,6 +87,7 @@ def command() -> None:
     metavar="FILE|DIR",
     help="Plan of the run, or its folder; adds the tests of jobs that died.",
 )
+@click.option("--github", is_flag=True, help="Set the output `added` of the step.")
 @click.pass_obj
 def add(
     invocation: Invocation,
@@ -95,6 +96,8 @@ def add(
     location: str | None,
     at: str | None,
     plan_path: str | None,
+    *,
+    github: bool,
     **overrides: Any,
 ) -> int:
     """Add records (folders, *.jsonl), JUnit XML, TRX, or JSON durations of other programs.
@@ -113,7 +116,10 @@ def add(
     store = open_store(
         _configured_location(invocation, location), invocation.folder, invocation.environ
     )
-    return _add(store, addition)
+    code = _add(store, addition)
+    if github:
+        local.append_output(invocation.environ, step_outputs({"added": str(len(addition.values))}))
+    return code
 
 
 @command.command(short_help="Copy the history of a branch into a file.")

@@ -415,6 +415,7 @@ def _write_outputs(
     values = {
         "matrix": as_output(matrix(result.plan, job_minutes)),
         "plan_id": result.plan.id,
+        "shards": str(len(result.plan.shards)),
         "plan_artifact": artifact_name(result.plan.id, run_attempt),
     }
     local.append(outputs, step_outputs(values))

@@ -79,15 +79,20 @@ def _stdin() -> int | None:
 
 
 def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitCode:
-    """Say in the step's outputs whether the leg goes on; without them, the code says it.
+    """Write the step's outputs: whether the leg goes on, and how many tests came to what.
 
     A step that ends with anything but 0 is red for ever, so one that did all it was asked to ends
     with 0, but only where the workflow has learned from the output that there is more to do.
     """
-    state = "checkpoint" if verdict.checkpoint else "ended"
+    outputs = {
+        "state": "checkpoint" if verdict.checkpoint else "ended",
+        "executed": sum(verdict.counts.values()),
+        "failed": len({result.key for result in verdict.bad}),
+        "flaky": len(verdict.flaky),
+    }
     try:
         with open(environ.get("GITHUB_OUTPUT", ""), "a", encoding="utf-8") as stream:
-            stream.write(f"state={state}\n")
+            stream.writelines(f"{name}={value}\n" for name, value in outputs.items())
     except OSError as error:
         what = f"--github: GITHUB_OUTPUT cannot be written: {error.strerror or error}"
         sys.stderr.write(f"ciguard run: {what}\n")

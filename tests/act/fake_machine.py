@@ -12,15 +12,19 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ciguard.init.workflow_files import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 REPOSITORY = "octo-org/shop"
 PULL_REQUEST = 7
 TOKEN = "fake-token"
+NO_ACTIONS: Mapping[str, Path] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +162,22 @@ class GitHub:
         return self.execute(file, event, payload, run_id=run_id, attempt=attempt)
 
     def execute(
-        self, workflow: str, event: str, payload: dict[str, Any], *, run_id: int, attempt: int = 1
+        self,
+        workflow: str,
+        event: str,
+        payload: dict[str, Any],
+        *,
+        run_id: int,
+        attempt: int = 1,
+        actions: Mapping[str, Path] = NO_ACTIONS,
     ) -> Run:
+        """Run a workflow; `actions`: folders that stand for repositories, by `owner/name@ref`."""
         event_file = self.folder / "event.json"
         event_file.write_text(json.dumps(payload), "utf-8")
         inside = {
             "ACT_ARTIFACTS": str(self.artifacts),
             "ACT_PYTHON": sys.executable,
+            "CIGUARD_PYTHON": sys.executable,  # of our actions: no index in a test
             "GITHUB_API_URL": f"http://127.0.0.1:{self.port}",
             "GITHUB_RUN_ATTEMPT": str(attempt),
             "GITHUB_RUN_ID": str(run_id),
@@ -177,6 +190,8 @@ class GitHub:
         command += ["--platform", "ubuntu-latest=-self-hosted", "--remote-name", "github"]
         command += ["--no-cache-server", "--action-offline-mode", "--secret"]
         command += [f"GITHUB_TOKEN={TOKEN}", *stand_ins()]
+        for action, folder in actions.items():
+            command += ["--local-repository", f"{action}={folder}"]
         command += [part for name, value in inside.items() for part in ("--env", f"{name}={value}")]
         answer = subprocess.run(
             command,

@@ -1,0 +1,113 @@
+"""The actions of this repository: their pins, their libraries, and what they never import."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from init.test_isolation import shadowed_checkout
+from packaging.requirements import Requirement
+
+from ciguard import __version__
+from ciguard.init.workflow_files import ACTIONS
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("plan", "run", "report", "history")
+LOCK = ROOT / ".github" / "install" / "requirements.txt"
+INSTALL = ROOT / ".github" / "install" / "install.sh"
+
+
+def steps(name: str) -> list[dict[str, Any]]:
+    content = yaml.safe_load((ROOT / name / "action.yml").read_text("utf-8"))
+    found: list[dict[str, Any]] = content["runs"]["steps"]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_actions_are_pinned_as_in_generated_workflows(name: str) -> None:
+    text = (ROOT / name / "action.yml").read_text("utf-8")
+    used = re.findall(r"uses: (.+)", text)
+    assert set(used) <= set(ACTIONS.values())
+    assert not any("./" in one for one in used)  # that would be the user's checkout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_script_of_an_action_holds_no_expression(name: str) -> None:
+    assert not [step for step in steps(name) if "${{" in step.get("run", "")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_context_of_the_host_is_no_path_in_a_container(name: str) -> None:
+    text = (ROOT / name / "action.yml").read_text("utf-8")
+    assert not re.search(r"\$\{\{ *(runner\.temp|github\.action_path|github\.workspace)", text)
+
+
+def test_actions_pass_zizmor() -> None:
+    program = str(Path(sys.executable).parent / "zizmor")
+    command = [program, "--offline", "--no-progress", *(str(ROOT / name) for name in NAMES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lock_holds_every_library_with_its_hashes() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = {Requirement(one).name.lower() for one in project["dependencies"]}
+    entries = re.split(r"\n(?=\S)", LOCK.read_text("utf-8"))
+    locked = {one.partition("==")[0].lower(): one for one in entries if "==" in one}
+    assert wanted <= set(locked)
+    assert all(one.count("--hash=sha256:") > 0 for one in locked.values())
+
+
+def install(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Install as a step does, in a checkout that shadows modules."""
+    checkout = shadowed_checkout(folder / "checkout")
+    (folder / "output").touch()
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    return subprocess.run(
+        [shutil.which("bash") or "bash", str(INSTALL), str(folder / "environment")],
+        cwd=checkout,
+        env={
+            **inherited,
+            "GITHUB_OUTPUT": str(folder / "output"),
+            "MARK": str(folder / "mark"),
+            **environ,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_prepared_interpreter_is_used_as_it_is(tmp_path: Path) -> None:
+    done = install(tmp_path, CIGUARD_PYTHON="/opt/ciguard/bin/python")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "output").read_text("utf-8") == "python=/opt/ciguard/bin/python\n"
+    assert not (tmp_path / "environment").exists()
+
+
+def test_runner_without_a_python_is_told_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for tool in ("bash", "dirname"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or tool)
+    done = install(tmp_path, PATH=str(tmp_path / "bin"))
+    assert done.returncode == 2
+    assert "::error title=ciguard::no Python 3.11 or newer on this runner" in done.stdout
+
+
+@pytest.mark.soak
+def test_installation_imports_nothing_of_the_checkout(tmp_path: Path) -> None:
+    done = install(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "mark").exists()
+    python = (tmp_path / "output").read_text("utf-8").strip().partition("=")[2]
+    command = [python, "-I", "-m", "ciguard", "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert shown.stdout.strip().endswith(__version__), shown.stderr
