@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
+import yaml
 
 from ciguard import cli, model
 from ciguard.codec.record.lines import CHECKS
@@ -217,6 +218,33 @@ def test_command_line_page_matches_the_help(
         text = options.format_help() if words == ("run",) else _help(*words)
         lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text.rstrip(), "```"]
     golden("\n".join(lines) + "\n", REFERENCE / "command-line.md")
+
+
+def _action(name: str) -> list[str]:
+    content = yaml.safe_load((ROOT / name / "action.yml").read_text(encoding="utf-8"))
+    lines = ["", f"## OWNER/ciguard/{name}", "", content["description"]]
+    for title in ("inputs", "outputs"):
+        rows = [f"| {title.removesuffix('s')} | meaning |", "|---|---|"]
+        for key, entry in content[title].items():
+            default = f" (default: `{entry['default']}`)" if entry.get("default") else ""
+            mark = " (required)" if entry.get("required") else ""
+            rows.append(f"| `{key}` | {entry['description'].rstrip('.')}{mark}{default} |")
+        lines += ["", *rows]
+    return lines
+
+
+def test_actions_page_matches_the_actions(golden: Golden) -> None:
+    lines = [
+        "# Actions",
+        "",
+        "[Shard a test job of your own workflow](../how-to/into-your-workflow.md) shows how to use",
+        "them. An output is empty if its step did not run.",
+        "",
+        "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
+    ]
+    for name in ("plan", "run", "report", "history"):
+        lines += _action(name)
+    golden("\n".join(lines) + "\n", REFERENCE / "actions.md")
 
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

@@ -1,13 +1,15 @@
 """The actions of this repository in a workflow of the user's own, executed by act.
 
-A matrix of two combinations, two shards of each, a script of several lines, job environment, an
-aggregation job: push, and a pull request with a test that fails in one combination only.
+The workflow of docs/how-to/into-your-workflow.md, with two combinations, two shards of each, a
+script and an aggregation job: a push, and a pull request with a test that fails in one combination.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -15,163 +17,55 @@ import pytest
 from act.events import pull_request_event
 from act.fake_machine import ROOT
 
-from ciguard.init.workflow_files import ACTIONS
-
 if TYPE_CHECKING:
-    from act.fake_machine import GitHub, Run
+    from act.fake_machine import GitHub, Job, Run
 
 pytestmark = pytest.mark.timeout(600)
 OURS = "octo-org/ciguard"
 FOLDERS = (".github", "plan", "run", "report", "history")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-CHECKOUT = ACTIONS["checkout"].partition(" ")[0]
-SETUP_PYTHON = ACTIONS["setup_python"].partition(" ")[0]
+
+SHOWN = {
+    "run": ("executed", "failed", "state"),
+    "report": ("verdict", "executed", "planned", "flaky", "junit"),
+    "history": ("added",),
+}
 
 TESTS = """
 import os
 import pytest
 
 @pytest.mark.parametrize("n", range(6))
-def test_stage(n):
-    assert os.environ["STAGE"] in ("alpha", "beta")
+def test_version(n):
+    assert os.environ["VERSION"] in ("3.12", "3.13")
 
-def test_level():
-    assert os.environ["LEVEL"] == {"alpha": "1", "beta": ""}[os.environ["STAGE"]]
+def test_environment_of_the_job():
+    assert os.environ["COVERAGE"] == {"3.12": "", "3.13": "true"}[os.environ["VERSION"]]
 """
 BROKEN = """
 import os
 
-def test_breaks_in_beta():
-    assert os.environ["STAGE"] == "alpha"
+def test_breaks_in_one():
+    assert os.environ["VERSION"] == "3.12"
 """
-WORKFLOW = f"""
-name: tests
-on:
-  push:
-    branches: [main]
-  pull_request:
-permissions: {{}}
-jobs:
-  ciguard:
-    runs-on: ubuntu-latest
-    permissions:
-      contents: read
-    outputs:
-      matrix: ${{{{ steps.plan.outputs.matrix }}}}
-      plan: ${{{{ steps.plan.outputs.plan }}}}
-      plan-id: ${{{{ steps.plan.outputs.plan-id }}}}
-    steps:
-      - uses: {CHECKOUT}
-        with:
-          persist-credentials: false
-      - uses: {SETUP_PYTHON}
-        with:
-          python-version: "3.12"
-      - id: plan
-        uses: {OURS}/plan@{COMMIT}
-        with:
-          suite: unit
-          shards: 2
-          matrix: |
-            os: [ubuntu-latest]  # where it runs
-            stage: [alpha, beta]
-            include:
-              - stage: alpha
-                level: 1
+PAGE = ROOT / "docs" / "how-to" / "into-your-workflow.md"
 
-  test:
-    needs: ciguard
-    name: test ${{{{ matrix.stage }}}} (${{{{ matrix.ciguard }}}})
-    strategy:
-      fail-fast: false
-      matrix: ${{{{ fromJSON(needs.ciguard.outputs.matrix) }}}}
-    runs-on: ${{{{ matrix.os }}}}
-    permissions:
-      contents: read
-    env:
-      STAGE: ${{{{ matrix.stage }}}}
-    steps:
-      - uses: {CHECKOUT}
-        with:
-          persist-credentials: false
-      - uses: {SETUP_PYTHON}
-        with:
-          python-version: "3.12"
-      - id: tests
-        uses: {OURS}/run@{COMMIT}
-        with:
-          plan: ${{{{ needs.ciguard.outputs.plan }}}}
-          plan-id: ${{{{ needs.ciguard.outputs.plan-id }}}}
-          shard: ${{{{ matrix.ciguard }}}}
-          command: |
-            export LEVEL=${{{{ matrix.level }}}}
-            true | cat
-            python -m pytest -q tests
-          shell: bash
-      - if: always()
-        env:
-          EXECUTED: ${{{{ steps.tests.outputs.executed }}}}
-        run: echo "executed=$EXECUTED"
 
-  report:
-    needs: [ciguard, test]
-    if: always()
-    runs-on: ubuntu-latest
-    permissions:
-      actions: read
-      contents: read
-      issues: write
-      pull-requests: write
-    steps:
-      - uses: {CHECKOUT}
-        with:
-          persist-credentials: false
-          fetch-depth: 2
-      - id: report
-        uses: {OURS}/report@{COMMIT}
-        with:
-          plan: ${{{{ needs.ciguard.outputs.plan }}}}
-          plan-id: ${{{{ needs.ciguard.outputs.plan-id }}}}
-          needs: ${{{{ toJSON(needs) }}}}
-          formats: junit
-      - if: always()
-        env:
-          VERDICT: ${{{{ steps.report.outputs.verdict }}}}
-          COUNTS: ${{{{ steps.report.outputs.executed }}}}/${{{{ steps.report.outputs.planned }}}}
-          JUNIT: ${{{{ steps.report.outputs.junit }}}}
-        run: |
-          echo "verdict=$VERDICT counts=$COUNTS"
-          mkdir -p "$ACT_ARTIFACTS/junit-$GITHUB_RUN_ID"
-          cp "$JUNIT"/* "$ACT_ARTIFACTS/junit-$GITHUB_RUN_ID"
-
-  history:
-    needs: [ciguard, test]
-    if: always() && github.event_name == 'push' && needs.ciguard.result == 'success'
-    runs-on: ubuntu-latest
-    permissions:
-      actions: read
-      contents: write
-    steps:
-      - uses: {CHECKOUT}
-        with:
-          persist-credentials: false
-      - id: add
-        uses: {OURS}/history@{COMMIT}
-        with:
-          plan: ${{{{ needs.ciguard.outputs.plan }}}}
-          plan-id: ${{{{ needs.ciguard.outputs.plan-id }}}}
-      - env:
-          ADDED: ${{{{ steps.add.outputs.added }}}}
-        run: echo "added=$ADDED"
-
-  all-green:
-    needs: [ciguard, test, report]
-    if: always()
-    runs-on: ubuntu-latest
-    steps:
-      - if: contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')
-        run: exit 1
-"""
+def workflow() -> str:
+    """The workflow of the page, with steps behind ours that print what they got."""
+    text: str
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    text = text.replace("OWNER/ciguard/", f"{OURS}/").replace("@COMMIT", f"@{COMMIT}")
+    for name, outputs in SHOWN.items():
+        begin = f"      - uses: {OURS}/{name}@{COMMIT}\n"
+        assert text.count(begin) == 1
+        head, _, rest = text.partition(begin)
+        step, blank, rest = rest.partition("\n\n")
+        shown = " ".join(f"{key}=${{{{ steps.ours.outputs.{key} }}}}" for key in outputs)
+        begin = begin.replace("- uses", "- id: ours\n        uses")
+        show = f"\n      - if: always()\n        run: echo '{shown}'"
+        text = f"{head}{begin}{step}{show}{blank}{rest}"
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +90,7 @@ def story(github: GitHub) -> Story:
         shutil.copytree(ROOT / name, github.folder / "actions" / name)
     github.commit(
         "a shop",
-        {"tests/test_shop.py": TESTS, ".github/workflows/ci.yml": WORKFLOW},
+        {"tests/test_shop.py": TESTS, ".github/workflows/ci.yml": workflow()},
     )
     github.git("push", "--quiet", "origin", "main")
     repository = {"full_name": "octo-org/shop", "default_branch": "main"}
@@ -211,36 +105,41 @@ def story(github: GitHub) -> Story:
     return Story(github, pushed, proposed, github.comments())
 
 
+def shown(job: Job, name: str) -> list[str]:
+    """The values of an output in what a job printed."""
+    return re.findall(rf"(?m)^.*\b{name}=(\S*)", job.printed)
+
+
 def test_push_runs_each_combination_in_its_shards(story: Story) -> None:
     assert story.pushed.green, story.pushed.talk
     legs = [job for name, job in story.pushed.jobs.items() if name.startswith("test ")]
     assert len(legs) == 4
-    executed = [
-        int(line.partition("=")[2])
-        for job in legs
-        for line in job.printed.splitlines()
-        if line.startswith("executed=")
-    ]
+    executed = [int(count) for job in legs for count in shown(job, "executed")]
+    assert len(executed) == 4
     assert sum(executed) == 14
     assert min(executed) > 0
-    assert "verdict=passed counts=14/14" in story.pushed.job("report").printed
-    assert "added=14" in story.pushed.job("history").printed
+    report = story.pushed.job("report")
+    assert shown(report, "verdict") == ["passed"]
+    assert shown(report, "executed") == shown(report, "planned") == ["14"]
+    assert shown(story.pushed.job("history"), "added") == ["14"]
 
 
 def test_test_that_fails_in_one_combination_is_named_with_it(story: Story) -> None:
     assert not story.proposed.green
     assert story.proposed.job("all-green").result == "failure"
-    assert "verdict=failed counts=16/16" in story.proposed.job("report").printed
+    report = story.proposed.job("report")
+    assert shown(report, "verdict") == ["failed"]
+    assert shown(report, "executed") == shown(report, "planned") == ["16"]
     (comment,) = story.comments
     assert "1 of 16 tests failed" in comment["body"]
     (row,) = [line for line in comment["body"].splitlines() if "| failed, new |" in line]
-    assert "unit/ubuntu-latest, beta" in row
+    assert "unit/ubuntu-latest, 3.13" in row
 
 
 def test_other_tools_get_a_file_for_each_combination(story: Story) -> None:
-    folder = story.github.artifacts / "junit-302"
-    counts = {path.name: ET.parse(path).getroot().attrib for path in sorted(folder.iterdir())}
+    (folder,) = shown(story.proposed.job("report"), "junit")
+    counts = {path.name: ET.parse(path).getroot().attrib for path in Path(folder).iterdir()}
     assert {name: (one["tests"], one["failures"]) for name, one in counts.items()} == {
-        "unit-ubuntu-latest-alpha.xml": ("8", "0"),
-        "unit-ubuntu-latest-beta.xml": ("8", "1"),
+        "unit-ubuntu-latest-3.12.xml": ("8", "0"),
+        "unit-ubuntu-latest-3.13.xml": ("8", "1"),
     }
