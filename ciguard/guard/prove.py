@@ -6,7 +6,7 @@ Also the checks of a whole run: its inventory, a static plan, unread files, the 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -102,6 +102,7 @@ def prove(
             for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
         ),
         *_unplanned_and_doubled(legs, planned, doubled),
+        *_different_scripts(plan, legs),
     ]
     if configured is not None and plan.policy.run_unplanned:
         found.extend(check_stale_plan(plan, configured))
@@ -273,6 +274,21 @@ def _flaky(
                 first = min(failures, key=lambda one: one.ran_out_of_memory)
                 found.append(Flaky(key, leg.shard.key, first))
     yield from sorted(found, key=lambda one: (one.shard, one.key))
+
+
+def _different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
+    """Combinations of a job's matrix whose shards were not run by the same commands."""
+    scripts: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for leg in legs:
+        header = leg.record.header if leg.record is not None else None
+        if header is not None and plan.combination(leg.shard) is not None:
+            suite_key = leg.shard.units[0].key[:2]
+            scripts[suite_key][header.script or ""].append(leg.shard.key)
+    for (_, variant), found in scripts.items():
+        if len(found) > 1:
+            shards = " / ".join(", ".join(keys) for keys in found.values())
+            facts = {"combination": variant, "shards": shards}
+            yield Finding("incomplete", "different_scripts", facts=facts)
 
 
 def _unplanned_and_doubled(

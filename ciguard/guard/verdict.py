@@ -63,7 +63,7 @@ Kind = Literal[
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
-    "ran_in_several_shards",
+    "ran_in_several_shards", "different_scripts",
     # the policy
     "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
     "policy_changed", "policy_unread", "no_base_run",

@@ -310,6 +310,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "{units:test} with results in several shards; the worst result counts",
         "make the plan again: each test belongs to one shard",
     ),
+    "different_scripts": Words(
+        "shards of one combination[ ({combination})] ran different commands: {shards}",
+        "give all of them the same `command`: the parts of one suite are not alike",
+    ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),
