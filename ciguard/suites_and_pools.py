@@ -149,9 +149,11 @@ def config_of_suite(config: Config, name: str) -> Config:
 
 
 def with_combinations(
-    suites: Mapping[str, Suite], combinations: Sequence[Combination]
+    suites: Mapping[str, Suite], pools: Mapping[str, Pool], combinations: Sequence[Combination]
 ) -> dict[str, Suite]:
     """The suites with a variant for each combination of a job's matrix.
+
+    A combination runs in the pool whose runner it names: one of `pools`, else GitHub's own.
 
     Raises:
         UsageError: a suite has variants of its own.
@@ -162,11 +164,18 @@ def with_combinations(
             fix = "leave [suite.NAME.variant] out: the matrix says how the suite is run"
             raise UsageError("has variants of its own", where=f"suite.{name}", fix=fix)
         variants = {
-            one.label: Variant(matrix=one.values, pool=hosted_runner(one.values))
+            one.label: Variant(matrix=one.values, pool=_pool_of_values(one.values, pools))
             for one in combinations
         }
         found[name] = replace(suite, variants=variants)
     return found
+
+
+def _pool_of_values(values: Mapping[str, Any], pools: Mapping[str, Pool]) -> str:
+    """The pool whose runner is among the values of a combination; "" where none is."""
+    named = {pool.runs_on: name for name, pool in pools.items() if isinstance(pool.runs_on, str)}
+    labels = [text for text in texts_of(values) if text in named or text in HOSTED]
+    return named.get(labels[0], labels[0]) if labels else ""
 
 
 def in_each_combination(
@@ -177,16 +186,11 @@ def in_each_combination(
     return tuple(replace(unit, variant=one.label) for one in combinations for unit in listed)
 
 
-def hosted_runner(values: Mapping[str, Any]) -> str:
-    """The label of GitHub's runner among the values of a combination; "" where there is none."""
-    return next((text for text in texts_of(values) if text in HOSTED), "")
-
-
-def pools_of_combinations(suites: Mapping[str, Suite]) -> dict[str, Pool]:
-    """A pool for each of GitHub's runners that a combination names."""
-    named = {one.pool for suite in suites.values() for one in suite.variants.values() if one.pool}
-    config = {name: PoolConfig(runs_on=name) for name in sorted(named)}
-    return pools_of(Config(pool=config), ()) if config else {}
+def with_hosted_pools(pools: Mapping[str, Pool], suites: Mapping[str, Suite]) -> dict[str, Pool]:
+    """The pools, and one for each of GitHub's runners that a combination names besides."""
+    named = {one.pool for suite in suites.values() for one in suite.variants.values()}
+    hosted = {name: PoolConfig(runs_on=name) for name in sorted(named - pools.keys() - {""})}
+    return {**pools, **(pools_of(Config(pool=hosted), ()) if hosted else {})}
 
 
 def prices_of(config: Config) -> dict[str, float]:

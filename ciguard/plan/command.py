@@ -52,9 +52,9 @@ from ciguard.suites_and_pools import (
     in_each_combination,
     pool_of_suites,
     pools_of,
-    pools_of_combinations,
     suites_of,
     with_combinations,
+    with_hosted_pools,
     with_inventory_suites,
 )
 from ciguard.text import annotation, count_of, step_outputs
@@ -322,9 +322,9 @@ def _scope(
     if matrix_file is None:
         return scope
     combinations = _read_combinations(invocation.folder, matrix_file)
-    suites = with_combinations(scope.suites, combinations)
+    suites = with_combinations(scope.suites, scope.pools, combinations)
     all_units = in_each_combination(scope.listed, combinations) if scope.listed else scope.listed
-    chosen = {**scope.pools, **pools_of_combinations(suites)}
+    chosen = with_hosted_pools(scope.pools, suites)
     return replace(scope, suites=suites, pools=chosen, listed=all_units, per_combination=True)
 
 

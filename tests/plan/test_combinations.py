@@ -76,12 +76,15 @@ def test_job_without_a_matrix_gets_one_of_its_shards(tmp_path: Path, ciguard: Ci
 def test_runner_of_github_that_a_combination_names_gives_its_memory(
     tmp_path: Path, ciguard: Ciguard
 ) -> None:
-    text = "os: [ubuntu-latest, macos-latest, my-own]"
+    text = "os: [ubuntu-latest, macos-latest, big, another]"
+    pool = '[pool.default]\n[pool.large]\nruns_on = "big"\nmemory = "64GB"\n'
+    (tmp_path / "ciguard.toml").write_text(pool, "utf-8")
     plan, _ = planned(ciguard, tmp_path, text, "--shards", "1")
     assert {shard["units"][0]["variant"]: shard["pool"] for shard in plan["shards"]} == {
+        "another": "default",
+        "big": "large",
         "macos-latest": "macos-latest",
-        "my-own": "default",
-        "ubuntu-latest": "ubuntu-latest",
+        "ubuntu-latest": "default",
     }
     assert plan["pools"]["macos-latest"]["memory_bytes"] == 7 << 30
 
