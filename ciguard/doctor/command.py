@@ -36,7 +36,7 @@ from ciguard.init.generated_files import (
 )
 from ciguard.init.repository import git, repository_problem
 from ciguard.plan.collection import FIX, collect_units
-from ciguard.plan.outputs import BEGIN, END
+from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
@@ -186,23 +186,21 @@ def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
     for item in generate(invocation.folder, config, static=is_static):
         if item.path in FILES:
             continue
-        if item.verb == "keep" or _without_matrix(item.current) == _without_matrix(item.content):
+        option = " --static" if is_static else ""
+        fix = f"ciguard init{option} shows how it differs"
+        if item.is_up_to_date:
             yield ok("workflow", f"{item.path} is what the configuration says")
         elif item.verb == "create":
             what = f"there is no {item.path}"
             yield warning("workflow", what, "ciguard init writes it, unless yours is another")
+        elif item.is_edited:
+            what = f"{item.path} was edited or written by hand, so ciguard init refuses to write"
+            yield warning("workflow", what, fix)
         else:
             what = f"{item.path} is not what the configuration and this version say"
-            option = " --static" if is_static else ""
-            yield warning("workflow", what, f"ciguard init{option} shows how it differs")
+            yield warning("workflow", what, fix)
     if there.is_symlink():
         yield error("workflow", f"{WORKFLOW_FILE} is a link", "GitHub follows none: make it a file")
-
-
-def _without_matrix(text: str | None) -> str:
-    """Without what `ciguard plan --static` fills in."""
-    before, begin, rest = (text or "").partition(BEGIN)
-    return before + begin + rest.partition(END)[2]
 
 
 def _history(invocation: Invocation, config: Config) -> Iterator[Check]:

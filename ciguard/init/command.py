@@ -12,12 +12,13 @@ from pydantic import ValidationError
 
 from ciguard import console
 from ciguard.config import FILE, WorkflowConfig, configured_by, describe_mistake
-from ciguard.errors import ExitCode, UsageError
+from ciguard.errors import ExitCode, InputError, UsageError, combine
+from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
 from ciguard.sources import local
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ciguard.config import Config
     from ciguard.init.generated_files import GeneratedFile
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--yes", is_flag=True, help="Write without asking, and overwrite an existing workflow."
+    "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
 )
+@click.option("--force", is_flag=True, help="Write without asking, also over edited files.")
 @click.option(
     "--static",
     is_flag=True,
@@ -50,6 +52,7 @@ def command(
     /,
     *,
     yes: bool,
+    force: bool,
     static: bool,
     checkpoint: str | None,
     forks: bool,
@@ -59,7 +62,8 @@ def command(
 
     The command shows each change and asks first. It never changes an existing ciguard.toml. If the
     file exists, the options of this command are not stored: set the keys of [workflow] instead, and
-    pass --static each time.
+    pass --static each time. If a workflow was edited, the command shows the difference, writes
+    nothing and ends with 3.
     """
     folder, config = invocation.folder, invocation.config()
     options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
@@ -74,7 +78,9 @@ def command(
     ]
     if not changed_files:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
-    written = [item for item in changed_files if yes or confirm_change(item)]
+    if not force:
+        refuse_edited(changed_files)
+    written = [item for item in changed_files if yes or force or confirm_change(item)]
     for item in written:
         local.write(folder / item.path, item.content.encode())
         console.out(f"{item.path}: {'created' if item.current is None else 'changed'}")
@@ -97,10 +103,35 @@ def with_workflow(config: Config, given: Mapping[str, object]) -> Config:
     return config.model_copy(update={"workflow": workflow})
 
 
+def refuse_edited(changed_files: Sequence[GeneratedFile]) -> None:
+    """Show how edited files differ.
+
+    Raises:
+        InputError: there are such files.
+    """
+    edited = [item for item in changed_files if item.is_edited]
+    mistakes = []
+    for item in edited:
+        show_change(item)
+        was = is_generated(item.current or "")
+        what = "edited after ciguard init wrote it" if was else "not written by ciguard init"
+        fix = f"--force overwrites it; or move your changes into {FILE}"
+        mistakes.append(InputError(what, where=item.path, fix=fix))
+    if mistakes:
+        raise combine(mistakes)
+
+
 def confirm_change(item: GeneratedFile) -> bool:
     """Show the change, and ask where somebody can answer."""
-    console.out(f"would {item.verb} {item.path}:\n")
-    before = (item.current or "").splitlines(keepends=True)
-    difference = difflib.unified_diff(before, item.content.splitlines(keepends=True), n=2)
-    console.out("".join(difference) if item.current is not None else item.content)
+    show_change(item)
     return sys.stdin.isatty() and click.confirm(f"{item.verb} {item.path}?", err=True)
+
+
+def show_change(item: GeneratedFile) -> None:
+    console.out(f"would {item.verb} {item.path}:\n")
+    if item.current is None:
+        console.out(item.content)
+        return
+    before = item.current.replace("\r\n", "\n").splitlines(keepends=True)
+    difference = difflib.unified_diff(before, item.content.splitlines(keepends=True), n=2)
+    console.out("".join(difference))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.config import FILE, configured_by
 from ciguard.errors import UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
+from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
 from ciguard.init.project import (
     DEPENDENCY_FILES,
     detect_framework,
@@ -69,7 +70,19 @@ class GeneratedFile:
     def verb(self) -> str:
         if self.current is None:
             return "create"
-        return "keep" if self.current == self.content else "change"
+        # Another version of ciguard that writes the same is no change.
+        is_same = rest_of(self.current) == rest_of(self.content) and is_unedited(self.current)
+        return "keep" if is_same else "change"
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """The file is what it would be, apart from its first line and a matrix filled in."""
+        return self.current is not None and has_same_rest(self.current, self.content)
+
+    @property
+    def is_edited(self) -> bool:
+        """Writing the file would lose what somebody else wrote."""
+        return self.current is not None and not is_unedited(self.current) and not self.is_up_to_date
 
 
 def generate(

@@ -1,4 +1,4 @@
-"""The two files that `ciguard init` writes: their values, and how they become text.
+"""The files that `ciguard init` writes: their values, and how they become text.
 
 Pure: values in, text out. What a step may hold is GitHub's, not ours: set-up steps stay verbatim.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from ciguard.errors import UsageError
+from ciguard.init.checksum import with_checksum
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -101,13 +102,14 @@ def render_workflow(
     environment.filters["quoted"] = quoted
     pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
     name = "forks" if forks else "static" if static else "workflow"
-    return environment.get_template(f"{name}.yml.j2").render(
+    text = environment.get_template(f"{name}.yml.j2").render(
         asdict(workflow),
         setup=textwrap.dedent(workflow.setup).strip("\n"),
         static=static,
         scipy=SCIPY,
         pins=pins,
     )
+    return with_checksum(text)
 
 
 def local_actions(workflow: Workflow, templates: Environment) -> dict[str, str]:
@@ -115,7 +117,10 @@ def local_actions(workflow: Workflow, templates: Environment) -> dict[str, str]:
     if workflow.artifacts != OLD_ARTIFACT_VERSION:
         return {}
     environment = _for_actions(templates)
-    return {path: environment.get_template(name).render() for path, name in LOCAL_FILES.items()}
+    return {
+        path: with_checksum(environment.get_template(name).render())
+        for path, name in LOCAL_FILES.items()
+    }
 
 
 def _for_actions(templates: Environment) -> Environment:

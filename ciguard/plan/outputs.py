@@ -104,18 +104,34 @@ def fill_matrix(text: str, matrix: Mapping[str, Any], where: str) -> str:
         InputError: the marks are not there, or more than once.
     """
     lines = text.splitlines(keepends=True)
-    begins = [number for number, line in enumerate(lines) if line.strip() == BEGIN]
-    ends = [number for number, line in enumerate(lines) if line.strip() == END]
-    if len(begins) != 1 or len(ends) != 1 or begins > ends:
+    marks = _find_marks(lines)
+    if marks is None:
         fix = f"put the lines {BEGIN!r} and {END!r} below `strategy:`, or `ciguard init --static`"
         raise InputError("has no place for a matrix", where=where, fix=fix)
-    first = lines[begins[0]]
+    begin, end_mark = marks
+    first = lines[begin]
     indent = first[: len(first) - len(first.lstrip())]
     end = "\r\n" if first.endswith("\r\n") else "\n"
     entries = [json.dumps(entry) for entry in matrix["include"]]  # JSON is YAML
     written = [f"{indent}matrix:{end}", f"{indent}  include:{end}"]
     written += [f"{indent}    - {entry}{end}" for entry in entries]
-    return "".join([*lines[: begins[0] + 1], *written, *lines[ends[0] :]])
+    return "".join([*lines[: begin + 1], *written, *lines[end_mark:]])
+
+
+def without_matrix(text: str) -> str:
+    """The text without the lines between its marks; the whole text if it has no marks."""
+    lines = text.splitlines(keepends=True)
+    marks = _find_marks(lines)
+    return text if marks is None else "".join([*lines[: marks[0] + 1], *lines[marks[1] :]])
+
+
+def _find_marks(lines: list[str]) -> tuple[int, int] | None:
+    """Line numbers of the two marks, from 0; None unless each is there once and in this order."""
+    begins = [number for number, line in enumerate(lines) if line.strip() == BEGIN]
+    ends = [number for number, line in enumerate(lines) if line.strip() == END]
+    if len(begins) != 1 or len(ends) != 1 or begins > ends:
+        return None
+    return begins[0], ends[0]
 
 
 def artifact_name(plan_id: str, run_attempt: int) -> str:

@@ -179,7 +179,14 @@ def test_changed_workflow_is_a_warning(folder: Path, ciguard: Ciguard, static: b
     path.write_text(text.replace("if: always()", "if: success()"), "utf-8")
     found = checks(ciguard(*words, cwd=folder).stdout)["workflow"]
     assert found["level"] == "warning"
+    assert "was edited or written by hand" in found["what"]
     assert found["fix"] == f"ciguard init{' --static' * static} shows how it differs"
+    path.write_text(text, "utf-8")
+    config = folder / "ciguard.toml"
+    config.write_text(f"{INSTALL}[workflow]\npython = '3.13'\n", "utf-8")
+    found = checks(ciguard(*words, cwd=folder).stdout)["workflow"]
+    assert found["level"] == "warning"
+    assert "is not what the configuration and this version say" in found["what"]
 
 
 def test_enterprise_server_with_a_restricted_token(folder: Path, ciguard: Ciguard) -> None:

@@ -13,7 +13,7 @@ from run.leg_runner import plan_of, start
 
 from ciguard.codec.plan_file import decode
 from ciguard.errors import InputError
-from ciguard.plan.outputs import BEGIN, END, fill_matrix
+from ciguard.plan.outputs import BEGIN, END, fill_matrix, without_matrix
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,13 @@ def test_matrix_is_filled_between_its_marks_repeatedly() -> None:
 def test_workflow_without_the_marks_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match="has no place for a matrix"):
         fill_matrix(text, MATRIX, "w.yml")
+    assert without_matrix(text) == text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_text_without_its_matrix_keeps_both_marks(end: str) -> None:
+    empty = end.join(["a:", f"  {BEGIN}", f"  {END}", "b: 1"])
+    assert without_matrix(fill_matrix(empty, MATRIX, "w.yml")) == empty
 
 
 def test_line_endings_match_the_workflow() -> None:

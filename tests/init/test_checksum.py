@@ -1,0 +1,258 @@
+"""A generated file that somebody edited: `ciguard init` recognises it and leaves it alone."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from init.test_workflow_files import CASES, FILLED_IN
+
+from ciguard.init.checksum import (
+    has_same_rest,
+    is_generated,
+    is_unedited,
+    rest_of,
+    with_checksum,
+)
+from ciguard.init.workflow_files import LOCAL_FILES
+from ciguard.plan.outputs import BEGIN, END, fill_matrix
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+    from init.conftest import Init
+
+WORKFLOW = ".github/workflows/ciguard.yml"
+FORKS = ".github/workflows/ciguard-forks.yml"
+ENTERPRISE = "git@git.example:o/shop.git"
+TEXT = "name: tests\non: push\n"
+STATIC = f"jobs:\n  legs:\n    strategy:\n      {BEGIN}\n      matrix: []\n      {END}\n    x: 1\n"
+generated = [name for name in CASES if name != "our own"]
+
+
+def test_first_line_holds_the_sha256_of_the_rest() -> None:
+    first, rest = with_checksum(TEXT).split("\n", 1)
+    assert rest == TEXT
+    digest = hashlib.sha256(TEXT.encode()).hexdigest()
+    pattern = rf"# ciguard init \S+, sha256 {digest}: change ciguard\.toml and run init again"
+    assert re.fullmatch(pattern, first)
+
+
+@pytest.mark.parametrize("name", generated)
+def test_every_generated_workflow_is_recognised(name: str) -> None:
+    assert is_unedited(CASES[name])
+    assert CASES[name].count("ciguard init") == 1, "the first line alone names the command"
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        with_checksum(TEXT).replace("\n", "\r\n"),
+        with_checksum(TEXT).rstrip("\n"),
+        with_checksum(TEXT) + "\n",
+        re.sub(r"init \S+,", "init 99.1rc2,", with_checksum(TEXT)),
+    ],
+    ids=["CRLF", "no final newline", "one newline more", "another version"],
+)
+def test_line_ends_and_version_are_no_edit(same: str) -> None:
+    assert is_unedited(same)
+    assert has_same_rest(same, with_checksum(TEXT))
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        with_checksum(TEXT).replace("push", "pull_request"),
+        with_checksum(TEXT).replace("push", "push # mine").replace("\n", "\r\n"),
+        with_checksum(TEXT) + "# mine\n",
+        with_checksum(TEXT).replace("\n", "\n# mine\n", 1),
+    ],
+)
+def test_changed_text_is_an_edit(edited: str) -> None:
+    assert is_generated(edited)
+    assert not is_unedited(edited)
+
+
+@pytest.mark.parametrize("text", ["", "\n", TEXT, f"\n{with_checksum(TEXT)}", "# ciguard init\n"])
+def test_text_without_the_line_is_not_generated(text: str) -> None:
+    assert not is_generated(text)
+    assert not is_unedited(text)
+
+
+def test_filled_matrix_is_no_edit() -> None:
+    written = with_checksum(STATIC)
+    filled = fill_matrix(written, FILLED_IN, "w.yml")
+    assert filled != written
+    assert is_unedited(filled)
+    assert has_same_rest(filled, written)
+    assert rest_of(filled) != rest_of(written), "so that init still empties the matrix"
+    assert not is_unedited(filled.replace("x: 1", "x: 2"))
+
+
+@pytest.mark.parametrize("mark", [BEGIN, END])
+def test_damaged_marks_are_an_edit(mark: str) -> None:
+    assert not is_unedited(with_checksum(STATIC).replace(f"      {mark}\n", ""))
+    assert not is_unedited(with_checksum(STATIC) + f"{mark}\n")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_is_recognised_after_a_checkout(text: str) -> None:
+    written = with_checksum(text)
+    assert is_unedited(written)
+    assert is_unedited(written.replace("\r\n", "\n").replace("\n", "\r\n"))
+    assert has_same_rest(written, text) or is_generated(text)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", "-b", "trunk", str(folder)], check=True)
+    (folder / "test_one.py").write_text("def test_one(): pass\n", "utf-8")
+    return folder
+
+
+def configure(repository: Path, text: str) -> None:
+    (repository / "ciguard.toml").write_text(text, "utf-8")
+
+
+def replace(path: Path, old: str, new: str) -> str:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+    return text.replace(old, new)
+
+
+def files(repository: Path) -> dict[str, bytes]:
+    found = [path for path in repository.rglob("*") if path.is_file()]
+    return {path.relative_to(repository).as_posix(): path.read_bytes() for path in found}
+
+
+def test_running_init_twice_gives_the_same_files(repository: Path, call: Init) -> None:
+    configure(repository, "[workflow]\nforks = true\nartifacts = 3\n")
+    call(repository, "--yes")
+    before = files(repository)
+    assert {WORKFLOW, FORKS, *LOCAL_FILES} <= set(before)
+    for options in (("--yes",), ("--force",)):
+        assert "are up to date" in call(repository, *options).stdout
+        assert files(repository) == before
+
+
+def test_unedited_file_is_replaced(repository: Path, call: Init) -> None:
+    call(repository, "--yes")
+    configure(repository, "[workflow]\nsetup = '- run: make x'\n")
+    assert f"would change {WORKFLOW}" in call(repository).stdout
+    assert call(repository, "--yes").stdout == f"{WORKFLOW}: changed\n"
+    assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
+
+
+@pytest.mark.parametrize("options", [(), ("--yes",)])
+def test_edited_workflow_is_not_overwritten(
+    repository: Path, call: Init, options: tuple[str, ...]
+) -> None:
+    call(repository, "--yes")
+    edited = replace(repository / WORKFLOW, "permissions: {}\n", "permissions: {} # mine\n")
+    configure(repository, "[workflow]\nforks = true\n")
+    answer = call(repository, *options, expect=3)
+    assert f"would change {WORKFLOW}:" in answer.stdout
+    assert "-permissions: {} # mine\n+permissions: {}\n" in answer.stdout
+    assert f"ciguard init: {WORKFLOW}: edited after ciguard init wrote it\n" in answer.stderr
+    fix = "fix: --force overwrites it; or move your changes into ciguard.toml"
+    assert fix in answer.stderr
+    assert (repository / WORKFLOW).read_text("utf-8") == edited
+    assert not (repository / FORKS).exists(), "nothing is written, not even another file"
+    answer = call(repository, "--force")
+    assert answer.stdout == f"{WORKFLOW}: changed\n{FORKS}: created\n"
+    assert "# mine" not in (repository / WORKFLOW).read_text("utf-8")
+
+
+def test_foreign_workflow_is_not_overwritten(repository: Path, call: Init) -> None:
+    path = repository / WORKFLOW
+    path.parent.mkdir(parents=True)
+    path.write_text(TEXT, "utf-8")
+    answer = call(repository, "--yes", expect=3)
+    assert f"{WORKFLOW}: not written by ciguard init\n" in answer.stderr
+    assert not (repository / "ciguard.toml").exists()
+    assert path.read_text("utf-8") == TEXT
+    call(repository, "--force")
+    assert is_unedited(path.read_text("utf-8"))
+    assert (repository / "ciguard.toml").exists()
+
+
+def test_edited_forks_workflow_and_local_action_are_named_together(
+    repository: Path, call: Init
+) -> None:
+    subprocess.run(["git", "-C", repository, "remote", "add", "origin", ENTERPRISE], check=True)
+    call(repository, "--yes", "--forks")
+    download = next(iter(LOCAL_FILES))
+    replace(repository / download, "artifact@v3", "artifact@0123abc")
+    replace(repository / FORKS, "permissions: {}\n", "permissions: read-all\n")
+    before = files(repository)
+    answer = call(repository, "--yes", expect=3)
+    assert "2 problems" in answer.stderr
+    for path in (FORKS, download):
+        assert f"- {path}: edited after ciguard init wrote it" in answer.stderr
+        assert f"would change {path}:" in answer.stdout
+    assert WORKFLOW not in answer.stderr
+    assert files(repository) == before
+    assert call(repository, "--force").stdout == f"{FORKS}: changed\n{download}: changed\n"
+
+
+@pytest.mark.parametrize("final", [b"\r\n", b""])
+def test_checkout_with_autocrlf_is_up_to_date(repository: Path, call: Init, final: bytes) -> None:
+    call(repository, "--yes")
+    path = repository / WORKFLOW
+    path.write_bytes(path.read_bytes().rstrip(b"\n").replace(b"\n", b"\r\n") + final)
+    assert "are up to date" in call(repository, "--yes").stdout
+    configure(repository, "[workflow]\nsetup = '- run: make x'\n")
+    shown = call(repository).stdout
+    assert "+      - run: make x" in shown
+    assert "-name: tests" not in shown, "line ends are no difference"
+    assert call(repository, "--yes").stdout == f"{WORKFLOW}: changed\n"
+
+
+def test_first_line_of_another_version_is_up_to_date(
+    repository: Path, ciguard: Ciguard, call: Init
+) -> None:
+    call(repository, "--yes")
+    path = repository / WORKFLOW
+    path.write_text(re.sub(r"init \S+,", "init 0.0.9,", path.read_text("utf-8"), count=1), "utf-8")
+    assert "are up to date" in call(repository).stdout
+    found = ciguard("doctor", "--offline", cwd=repository).stdout
+    assert f"ok       workflow       {WORKFLOW} is what the configuration" in found
+
+
+def test_edit_that_init_would_make_too_is_none(repository: Path, call: Init) -> None:
+    """As after a merge of two branches that both ran init: nothing of anybody is lost."""
+    call(repository, "--yes")
+    path = repository / WORKFLOW
+    written = path.read_text("utf-8")
+    path.write_text(re.sub("sha256 [0-9a-f]+", "sha256 " + "0" * 64, written), "utf-8")
+    assert call(repository, "--yes").stdout == f"{WORKFLOW}: changed\n"
+    path.write_text(written.split("\n", 1)[1], "utf-8")
+    assert call(repository, "--yes").stdout == f"{WORKFLOW}: changed\n"
+    assert path.read_text("utf-8") == written
+
+
+def test_filled_static_workflow_is_replaced_until_edited(
+    repository: Path, ciguard: Ciguard, call: Init
+) -> None:
+    call(repository, "--yes", "--static")
+    path = repository / WORKFLOW
+    empty = path.read_text("utf-8")
+    fill = ("plan", "--static", path, "--shards", "1", "--history", "none")
+    ciguard(*fill, cwd=repository)
+    assert path.read_text("utf-8") != empty
+    assert call(repository, "--yes", "--static").stdout == f"{WORKFLOW}: changed\n"
+    assert path.read_text("utf-8") == empty
+    ciguard(*fill, cwd=repository)
+    edited = replace(path, "fail-fast: false", "fail-fast: true")
+    call(repository, "--yes", "--static", expect=3)
+    call(repository, "--yes", expect=3)
+    assert path.read_text("utf-8") == edited
+    assert call(repository, "--force", "--static").stdout == f"{WORKFLOW}: changed\n"
