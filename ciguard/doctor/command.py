@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -20,6 +21,7 @@ from ciguard.doctor.checks import (
     error,
     has_errors,
     ok,
+    warn_of_undetected_skip,
     warning,
 )
 from ciguard.errors import CiguardError, ExitCode, UsageError
@@ -40,11 +42,15 @@ from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
+from ciguard.sources import local
 from ciguard.suites_and_pools import suites_of
 from ciguard.text import count_of, size
+from ciguard.workflow.aggregation import find_undetected_skips
+from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ciguard.config import Config
     from ciguard.github.client import GitHub
@@ -102,6 +108,8 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     worst = error if origin else warning
     yield _install(config, worst)
     yield from _checked("workflow", lambda: _workflow(invocation, config))
+    for path in _workflow_files(invocation.folder):
+        yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_branch = config.history.store.startswith("branch:")
     yield from _checked(
         "history", lambda: _history(invocation, config), worst if is_branch else error
@@ -201,6 +209,26 @@ def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
             yield warning("workflow", what, fix)
     if there.is_symlink():
         yield error("workflow", f"{WORKFLOW_FILE} is a link", "GitHub follows none: make it a file")
+
+
+def _workflow_files(folder: Path) -> list[Path]:
+    """The files that GitHub reads as workflows, by name."""
+    files = (folder / WORKFLOW_FILE).parent.glob("*")
+    return sorted(path for path in files if path.suffix in (".yml", ".yaml") and path.is_file())
+
+
+def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
+    """Warn of jobs of a workflow that would hide a failure of the job that plans."""
+    file = path.relative_to(folder).as_posix()
+    text = local.read(path).decode("utf-8", "replace")
+    for found in find_undetected_skips(load_yaml(text, file), file):
+        yield warn_of_undetected_skip(
+            found.file,
+            found.job,
+            found.planning_job,
+            is_needed=found.is_needed,
+            reads_single_results=found.reads_single_results,
+        )
 
 
 def _history(invocation: Invocation, config: Config) -> Iterator[Check]:

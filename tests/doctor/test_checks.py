@@ -12,6 +12,7 @@ from ciguard.doctor.checks import (
     error,
     has_errors,
     ok,
+    warn_of_undetected_skip,
     warning,
 )
 from ciguard.render.plaintext import as_text
@@ -63,3 +64,19 @@ def test_artifact_version_must_match_the_server(is_own: bool, artifacts: int, le
     assert found.level == level
     assert ("3.17.4" in found.what) is is_own
     assert bool(found.fix) is (level != "ok")
+
+
+@pytest.mark.parametrize(
+    ("is_needed", "reads_single_results", "fix"),
+    [
+        (False, False, "add `plan` to its needs"),
+        (False, True, "add `plan` to its needs, and test needs.plan.result as well"),
+        (True, True, "test needs.plan.result as well"),
+    ],
+)
+def test_fix_of_an_undetected_skip(is_needed: bool, reads_single_results: bool, fix: str) -> None:
+    found = warn_of_undetected_skip(
+        "ci.yml", "gate", "plan", is_needed=is_needed, reads_single_results=reads_single_results
+    )
+    what = "ci.yml: job gate is green if job plan fails: tests are skipped"
+    assert (found.level, found.what, found.fix) == ("warning", what, fix)

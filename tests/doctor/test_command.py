@@ -189,6 +189,45 @@ def test_changed_workflow_is_a_warning(folder: Path, ciguard: Ciguard, static: b
     assert "is not what the configuration and this version say" in found["what"]
 
 
+AGGREGATION = """
+on: push
+jobs:
+  ciguard:
+    steps: [{uses: octo-org/ciguard/plan@0123abc}]
+  test:
+    needs: ciguard
+    steps: [{uses: octo-org/ciguard/run@0123abc}]
+  all-green:
+    needs: test
+    if: always()
+    steps: [{run: exit 1, if: "contains(needs.*.result, 'failure')"}]
+  gate:
+    needs: test
+    if: always()
+    steps: [{run: exit 1, if: needs.test.result == 'failure'}]
+"""
+
+
+def test_aggregation_job_without_the_planning_job_is_a_warning(
+    folder: Path, ciguard: Ciguard
+) -> None:
+    ciguard("init", "--yes", cwd=folder)
+    workflows = folder / ".github/workflows"
+    (workflows / "tests.yaml").write_text(AGGREGATION, "utf-8")
+    (workflows / "broken.yml").write_text("jobs: [", "utf-8")
+    (workflows / "large.yml").write_text("#" * (1 << 20) + "\n", "utf-8")
+    (workflows / "notes.txt").write_text("jobs: [", "utf-8")
+    done = ciguard("doctor", "--offline", "--format", "json", cwd=folder)
+    found = [one for one in json.loads(done.stdout)["checks"] if one["name"] == "aggregation"]
+    assert {one["level"] for one in found} == {"warning"}
+    broken, large, all_green, gate = found
+    assert broken["what"].startswith(".github/workflows/broken.yml: not YAML: ")
+    assert large["what"].startswith(".github/workflows/large.yml: 1,048,577 characters")
+    assert all_green["what"].startswith(".github/workflows/tests.yaml: job all-green is green if")
+    assert all_green["fix"] == "add `ciguard` to its needs"
+    assert gate["fix"] == "add `ciguard` to its needs, and test needs.ciguard.result as well"
+
+
 def test_enterprise_server_with_a_restricted_token(folder: Path, ciguard: Ciguard) -> None:
     ciguard("init", "--yes", cwd=folder)
     with serving(prefix="/api/v3") as server:
