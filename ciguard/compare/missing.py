@@ -38,11 +38,12 @@ class IncompleteReason:
 
 @dataclass(frozen=True, slots=True)
 class LostUnits:
-    """Units without a result whose leg left no record, or did not end by itself.
+    """Units without a result, in legs that left no record or did not end by themselves.
 
     Attributes:
-        shards: one where it is known which; else all that gave less than they should.
-        certain: False where no plan says that the units were in these shards.
+        shards: the shard of the units; if it is not known, all shards with incomplete results.
+        certain: whether the shard of the units is known. If not, the units are those of the base
+            without a result, and may also have been removed.
     """
 
     shards: tuple[str, ...]

@@ -209,7 +209,13 @@ class JobChange:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Billed minutes of legs, or of all jobs; the price where that of every pool is known."""
+    """Billed time of a run.
+
+    Attributes:
+        minutes: sum over the jobs, each rounded up to whole minutes.
+        price_usd: price of the legs; None if the price of a pool is not known.
+        includes_all_jobs: whether `minutes` counts all jobs of the run; if not, only its legs.
+    """
 
     minutes: int
     price_usd: float | None

@@ -128,9 +128,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """Which run it was; None is not known. `values`: of how many cases it is baseline.
+    """Facts about a run; None if a fact is not known.
 
-    The history does not know how many `cases` a run had.
+    Attributes:
+        cases: number of cases of the run; None if only the history contains the run.
+        values: number of cases for which the run provides a baseline value; None if it is not part
+            of the baseline.
     """
 
     name: str

@@ -53,13 +53,19 @@ NAME_WIDTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """A number of one case. `before` is the baseline's median, `ratio` the change, 0.25 is +25 %.
+    """How one measure of one case changed.
 
-    Wall times are at the baseline's speed (the runner's own speed divided out). `low` and `high`
-    are the 95 % interval of the ratio, None where there is no scale to judge by. `n` counts the
-    baseline values. `is_large`: a wall time of 3 times as much and 1 s more, which is named even
-    when it is not confirmed; where only the wall time as measured is so large, `after` is that.
-    `measured`: of a duration, the seconds that this run took; `after` is corrected for its speed.
+    Attributes:
+        before: median of the baseline values.
+        after: value of this run. Wall times are corrected for the speed of the runner; if only the
+            uncorrected time is large (see `is_large`), `after` is the uncorrected time.
+        ratio: relative change; 0.25 is +25 %. Infinite if `before` is not above 0 (null in JSON).
+        n: number of baseline values.
+        z: change divided by its standard error; None if the change was not judged.
+        low, high: 95 % interval of `ratio`; None if the change was not judged, or has no `ratio`.
+        is_large: the wall time is at least 3 times as long and 1 s longer. Such a change is
+            reported even if it is not confirmed.
+        measured: uncorrected wall time in seconds; None for memory.
     """
 
     key: CaseKey

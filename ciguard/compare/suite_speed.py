@@ -45,10 +45,13 @@ SuiteSpeedState = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SuiteSpeed:
-    """The suite's own speed, that of the runners taken out by their probes: 0.1 is 10 % slower.
+    """Change of all durations of a suite, corrected for the speed of the runners by their probes.
 
-    `low` and `high` are its 95 % interval, `n` the baseline runs with a probe.
-    `measured_ratio`: the same with the runners in it, where that contradicts `ratio`; else None.
+    Attributes:
+        ratio: relative change of the durations; 0.1 is 10 % slower.
+        low, high: 95 % interval of `ratio`.
+        n: number of baseline runs with a probe.
+        measured_ratio: uncorrected change, if it contradicts `ratio`; otherwise None.
     """
 
     verdict: SuiteSpeedState

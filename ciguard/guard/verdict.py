@@ -111,11 +111,11 @@ class Finding:
 class Leg:
     """A planned shard and what its record says.
 
-    `recorded` is False where there is no record; then at most its ending is known. `ended` counts
-    planned units with a final result, `counts` final cases by outcome. `bad` are those that went
-    wrong: what was stopped with its leg died, and is none of them. `endings` are those that went
-    wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was cut; a
-    prediction is None where the plan knew no unit of the shard.
+    `recorded` is False where there is no record; then at most its ending is known. `with_result`
+    counts planned units with a final result, `counts` final cases by outcome. `bad` are those that
+    went wrong: what was stopped with its leg died, and is none of them. `endings` are those that
+    went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
+    cut; a prediction is None where the plan knew no unit of the shard.
     """
 
     shard: str

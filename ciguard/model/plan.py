@@ -124,7 +124,7 @@ class Shard:
 
 @dataclass(frozen=True, **SLOTS)
 class Exclusion:
-    """A unit that exists and is not planned, and the rule that says so."""
+    """A unit that exists but is not planned; `rule` is the configured rule that excludes it."""
 
     unit: str
     rule: str
@@ -153,7 +153,11 @@ class InventorySummary:
 
 @dataclass(frozen=True, **SLOTS)
 class ShardCountOption:
-    """A number of shards: the run's wall time with set-up and waves, and its billed minutes."""
+    """What a run would take with this number of shards.
+
+    `wall_s`: wall time of the run with the set-up of its jobs, and with the time that jobs wait if
+    `concurrency` allows fewer jobs than shards. `minutes`: billed minutes.
+    """
 
     shards: int
     wall_s: float
@@ -175,7 +179,11 @@ class MovedUnit:
 
 @dataclass(frozen=True, **SLOTS)
 class CulpritCandidate:
-    """A unit that was in `losses` shards of which one of their units killed the runner."""
+    """A unit that may have killed a runner.
+
+    `losses`: number of lost shards that contained the unit. `isolated`: the unit has a shard of
+    its own, or shares it only with other candidates; if false, the candidates are spread.
+    """
 
     unit: str
     losses: int

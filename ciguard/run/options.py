@@ -12,8 +12,8 @@ from ciguard.run.script import Script, read_script
 from ciguard.run.selection import Selection
 
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
-                   [--until TEST | --resume-from DIR... | --continue DIR...] [--github]
-                   [--script FILE [--shell SHELL]] [--working-directory DIR]
+                   [--until TEST | --resume-from DIR... [--unless-ended] | --continue DIR...]
+                   [--github] [--script FILE [--shell SHELL]] [--working-directory DIR]
        %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
 
 
