@@ -84,10 +84,11 @@ def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitC
     A step that ends with anything but 0 is red for ever, so one that did all it was asked to ends
     with 0, but only where the workflow has learned from the output that there is more to do.
     """
+    stopped = sum(not result.is_failure for result in verdict.bad)  # with their step
     outputs = {
         "state": "checkpoint" if verdict.checkpoint else "ended",
-        "executed": sum(verdict.counts.values()),
-        "failed": len({result.key for result in verdict.bad}),
+        "executed": sum(verdict.counts.values()) - stopped,
+        "failed": len(verdict.bad) - stopped,
         "flaky": len(verdict.flaky),
     }
     try:
