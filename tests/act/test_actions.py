@@ -31,9 +31,18 @@ SHOWN = {
     "history": ("added",),
 }
 
+# Of the test job's own `env`; steps of our actions once had variables of these names.
+JOB_ENVIRONMENT = """
+      SHARD: a shard of the job's
+      COMMAND: a command of the job's
+      python: a lower-case variable of the job's
+"""
+
 TESTS = """
 import os
 import pytest
+
+assert not [name for name in os.environ if name.startswith("_CIGUARD_")]  # in the plan job, too
 
 @pytest.mark.parametrize("n", range(6))
 def test_version(n):
@@ -41,6 +50,9 @@ def test_version(n):
 
 def test_environment_of_the_job():
     assert os.environ["COVERAGE"] == {"3.12": "", "3.13": "true"}[os.environ["VERSION"]]
+    assert os.environ["SHARD"] == "a shard of the job's"
+    assert os.environ["COMMAND"] == "a command of the job's"
+    assert os.environ["python"] == "a lower-case variable of the job's"
 """
 BROKEN = """
 import os
@@ -52,10 +64,13 @@ PAGE = ROOT / "docs" / "how-to" / "into-your-workflow.md"
 
 
 def workflow() -> str:
-    """The workflow of the page, with steps behind ours that print what they got."""
+    """The workflow of the page, with variables in `env`; each step of ours shows its outputs."""
     text: str
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
     text = text.replace("OWNER/ciguard/", f"{OURS}/").replace("@COMMIT", f"@{COMMIT}")
+    coverage = "      COVERAGE: ${{ matrix.coverage }}"
+    assert text.count(coverage) == 1
+    text = text.replace(coverage, coverage + JOB_ENVIRONMENT.rstrip())
     for name, outputs in SHOWN.items():
         begin = f"      - uses: {OURS}/{name}@{COMMIT}\n"
         assert text.count(begin) == 1
