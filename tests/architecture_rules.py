@@ -100,7 +100,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (*SHARED, "template_loader", "plan.outputs"),
-    "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs"),
+    "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     "export": (*SHARED, "guard"),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
 }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ciguard.document import Content
+    from ciguard.workflow.aggregation import UndetectedSkip
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1
@@ -81,19 +82,13 @@ def check_rate_limit(remaining: int, limit: int) -> Check:
     return warning("API calls", what, "wait for the next hour, or use a token of your own")
 
 
-def warn_of_undetected_skip(
-    file: str, job: str, planning_job: str, *, is_needed: bool, reads_single_results: bool
-) -> Check:
-    """An aggregation job that stays green when the job that plans fails.
-
-    Args:
-        is_needed: the planning job is in the needs of the job already.
-        reads_single_results: the job reads results of named jobs, not those of all its needs.
-    """
-    what = f"{file}: job {job} is green if job {planning_job} fails: tests are skipped"
-    fixes = [] if is_needed else [f"add `{planning_job}` to its needs"]
-    if reads_single_results:
-        fixes.append(f"test needs.{planning_job}.result as well")
+def warn_of_undetected_skip(found: UndetectedSkip) -> Check:
+    """An aggregation job that stays green when the job that plans fails."""
+    planning = found.planning_job
+    what = f"{found.file}: job {found.job} is green if job {planning} fails: tests are skipped"
+    fixes = [] if found.is_needed else [f"add `{planning}` to its needs"]
+    if found.reads_single_results:
+        fixes.append(f"test needs.{planning}.result as well")
     return warning("aggregation", what, ", and ".join(fixes))
 
 

@@ -221,14 +221,7 @@ def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
     """Warn of jobs of a workflow that would hide a failure of the job that plans."""
     file = path.relative_to(folder).as_posix()
     text = local.read(path).decode("utf-8", "replace")
-    for found in find_undetected_skips(load_yaml(text, file), file):
-        yield warn_of_undetected_skip(
-            found.file,
-            found.job,
-            found.planning_job,
-            is_needed=found.is_needed,
-            reads_single_results=found.reads_single_results,
-        )
+    yield from map(warn_of_undetected_skip, find_undetected_skips(load_yaml(text, file), file))
 
 
 def _history(invocation: Invocation, config: Config) -> Iterator[Check]:

@@ -16,6 +16,7 @@ from ciguard.doctor.checks import (
     warning,
 )
 from ciguard.render.plaintext import as_text
+from ciguard.workflow.aggregation import UndetectedSkip
 
 CHECKS = [
     ok("git", "origin is git@github.com:octo-org/shop.git"),
@@ -76,7 +77,7 @@ def test_artifact_version_must_match_the_server(is_own: bool, artifacts: int, le
 )
 def test_fix_of_an_undetected_skip(is_needed: bool, reads_single_results: bool, fix: str) -> None:
     found = warn_of_undetected_skip(
-        "ci.yml", "gate", "plan", is_needed=is_needed, reads_single_results=reads_single_results
+        UndetectedSkip("ci.yml", "gate", "plan", is_needed, reads_single_results)
     )
     what = "ci.yml: job gate is green if job plan fails: tests are skipped"
     assert (found.level, found.what, found.fix) == ("warning", what, fix)

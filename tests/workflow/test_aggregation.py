@@ -9,7 +9,7 @@ import pytest
 
 from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.template_loader import environment
-from ciguard.workflow.aggregation import UndetectedSkip, find_undetected_skips
+from ciguard.workflow.aggregation import find_undetected_skips
 from ciguard.workflow.yaml_values import load
 
 FILE = ".github/workflows/tests.yml"
@@ -36,383 +36,173 @@ jobs:
     runs-on: ubuntu-latest
     steps:
       - uses: octo-org/ciguard/report@0123abc
-"""
-
-GREEN = {
-    "failure or cancelled, of a list": """
-  all-green:
-    needs: [lint, test]
-    if: always()
-    steps:
-      - if: contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')
-        run: exit 1
-""",
-    "needs as text, expression in braces": """
-  all-green:
+  skipped-report:
     needs: test
-    if: ${{ always() }}
-    steps:
-      - if: ${{ contains(needs.*.result, 'failure') }}
-        run: exit 1
-""",
-    "not cancelled, quoted": """
-  all-green:
-    "needs":
-      - "test"
-      - 'lint'
-    if: '!cancelled()'
-    steps:
-      - run: |
-          results="${{ join(needs.*.result, ' ') }}"
-          [[ $results != *failure* ]] || exit 1
-""",
-    "condition of several lines": """
-  all-green:
-    needs: [test]
-    if: >-
-      github.repository == 'octo-org/shop'
-      && ( always( ) || github.event_name == 'push' )
-    steps:
-      - run: exit 1
-        if: |
-          contains(needs.*.result, 'failure')
-          || contains(needs.*.result, 'cancelled')
-""",
-    "success or failure": """
-  all-green:
-    needs: [test]
-    if: success() || failure()
-    steps:
-      - run: test "${{ contains(needs.*.result, 'failure') }}" = false
-""",
-    "condition of the job": """
-  all-green:
-    needs: [test]
-    if: always() && contains(needs.*.result, 'failure')
-    steps:
-      - run: exit 1
-""",
-    "deployment that a failure stops": """
-  deploy:
-    needs: [test]
-    if: ${{ !cancelled() && !contains(needs.*.result, 'failure') }}
-    steps:
-      - run: ./deploy
-""",
-    "skipped as well, unless a needed job failed": """
-  all-green:
-    needs: [test]
-    if: ${{ cancelled() || contains(needs.*.result, 'failure') }}
-    steps:
-      - run: exit 1
-""",
-    "needs a job that runs unless one failed": """
-  matrix:
-    needs: test
-    if: '!failure()'
-    uses: ./.github/workflows/matrix.yml
-  all-green:
-    needs: [lint, matrix]
-    if: always()
-    steps:
-      - run: ${{ (contains(needs.*.result, 'failure')) && 'false' || 'true' }}
-""",
-    "result by an output of a step": """
-  all-green:
-    needs: [test]
-    if: always()
-    steps:
-      - id: status
-        run: |
-          status="success"
-          if [ "${{ contains(needs.*.result, 'failure') }}" = true ]; then status=failure; fi
-          echo "status=success" >> "$GITHUB_OUTPUT"
-          echo "status=$status" >> "$GITHUB_OUTPUT"
-      - if: steps.status.outputs.status == 'failure'
-        run: exit 1
-""",
-    "success in words that decide nothing": """
-  all-green:
-    needs: [test]
-    if: always()
-    steps:
-      # success
-      - run: |
-          # success
-          echo "success"
-          if [ "${{ contains(needs.*.result, 'failure') }}" = true ]; then exit 1; fi
-      - if: ${{ !contains(needs.*.result, 'failure') && needs.test.result == 'success' }}
-        run: echo "All green"
-      - if: success()
-        run: ./celebrate
-""",
-    "skipped is accepted": """
-  all-green:
-    needs: [test]
-    if: always()
-    env:
-      RESULTS: ${{ join(needs.*.result, ' ') }}
-    steps:
-      - run: |
-          for result in $RESULTS; do
-            if [ "$result" != success ] && [ "$result" != skipped ]; then exit 1; fi
-          done
-""",
-    "alls-green that allows the skip": """
-  all-green:
-    needs: [lint, test]
-    if: always()
-    steps:
-      - uses: re-actors/alls-green@release/v1
-        with:
-          allowed-skips: lint, test
-          jobs: ${{ toJSON(needs) }}
-""",
-    "another job's skip": """
-  all-green:
-    needs: [lint, test]
-    if: always()
-    steps:
-      - if: needs.lint.result != 'success'
-        run: exit 1
-      - if: contains(needs.*.result, 'failure')
-        run: exit 1
-""",
-    "needs in a message": """
-  all-green:
-    needs: [test]
-    if: always()
-    steps:
-      - uses: slackapi/slack-github-action@v2
-        with:
-          payload: '{"text": ${{ toJSON(needs) }}}'
-      - if: contains(needs.*.result, 'failure')
-        run: exit 1
-""",
-    "needs a job that needs the tests": """
+    steps: [{uses: octo-org/ciguard/report@0123abc}]
   coverage:
     needs: test
     steps: [{run: coverage combine}]
-  all-green:
-    needs: coverage
-    if: always()
-    steps:
-      - if: contains(needs.*.result, 'failure')
-        run: exit 1
-""",
-    "ids in another case": """
-  all-green:
-    needs: [Test]
-    if: Always() || failure()
-    steps:
-      - if: contains(Needs.*.result, 'Failure')
-        run: exit 1
-""",
-}
-
-# The results are read by name: needs alone would change nothing.
-GREEN_BY_NAME = {
-    "not needed": """
-  all-green:
-    needs: [test]
-    if: always()
-    steps:
-      - if: needs.test.result == 'failure' || needs['test'].result == 'cancelled'
-        run: exit 1
-""",
-    "needed, and its result not read": """
-  all-green:
-    needs: [ciguard, test]
-    if: always()
-    steps:
-      - if: needs.test.result == 'failure'
-        run: exit 1
-""",
-}
-
-SAFE = {
-    "needs the planning job": """
-  all-green:
-    needs: [ciguard, test]
-    if: always()
-    steps:
-      - if: contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')
-        run: exit 1
-""",
-    "needs the report": """
-  all-green:
-    needs: [test, report]
-    if: always()
-    steps:
-      - if: contains(needs.*.result, 'failure')
-        run: exit 1
-""",
-    "reads the planning job by name": """
-  all-green:
-    needs: [ciguard, test]
-    if: always()
-    steps:
-      - if: needs.ciguard.result == 'failure' || needs.test.result == 'failure'
-        run: exit 1
-""",
-    "skipped": """
-  all-green:
-    needs: [test]
-    if: always()
-    steps:
-      - if: contains(needs.*.result, 'failure') || contains(needs.*.result, 'skipped')
-        run: exit 1
-""",
-    "another than success": """
-  all-green:
+  unless-failure:
     needs: test
-    if: ${{ !cancelled() }}
-    steps:
-      - if: needs.test.result != 'success' || needs.test.result == 'failure'
-        run: exit 1
-""",
-    "alls-green": """
-  all-green:
-    needs: [lint, test]
-    if: always()
-    steps:
-      - uses: re-actors/alls-green@release/v1
-        with:
-          allowed-skips: lint
-          jobs: ${{ toJSON(needs) }}
-""",
-    "jq": """
-  all-green:
-    needs: [lint, test]
-    if: always()
-    steps:
-      - env:
-          NEEDS: ${{ toJson(needs) }}
-          TITLE: failure or cancelled?
-        run: |
-          echo "$NEEDS" | jq -e 'all(.[]; .result == "success")'
-""",
-    "script of an action": """
-  all-green:
-    needs: [test]
-    if: always()
-    steps:
-      - uses: actions/github-script@v7
-        env:
-          NEEDS: ${{ toJSON(needs) }}
-        with:
-          script: |
-            const needs = Object.values(JSON.parse(process.env.NEEDS))
-            if (needs.some(need => need.result !== 'success')) core.setFailed('failure')
-""",
-    "result in the environment of the job": """
-  all-green:
-    needs: [test]
-    if: always()
-    env:
-      RESULT: ${{ needs.test.result }}
-    steps:
-      - run: test "$RESULT" = success || { echo "failure"; exit 1; }
-""",
-    "without always it is skipped": """
-  publish:
-    needs: [test]
-    steps:
-      - if: contains(needs.*.result, 'failure')
-        run: exit 1
-""",
-    "runs after a failure only": """
-  notify:
-    needs: [test]
-    if: failure()
-    steps:
-      - run: ./notify "${{ contains(needs.*.result, 'failure') }}"
-""",
-    "deployment unless a job failed": """
-  deploy:
-    needs: [test]
-    if: "!cancelled() && !failure() && !contains(needs.*.result, 'failure')"
-    steps:
-      - run: ./deploy
-""",
-    "deployment after success": """
-  deploy:
-    needs: [test]
-    if: always() && needs.test.result == 'success' && !contains(needs.*.result, 'failure')
-    steps:
-      - run: ./deploy
-""",
-    "no test job needed": """
-  all-green:
-    needs: [lint]
-    if: always()
-    steps:
-      - if: contains(needs.*.result, 'failure')
-        run: exit 1
-""",
-    "decides by no result": """
-  coverage:
-    needs: [test]
-    if: always()
-    steps:
-      - uses: codecov/codecov-action@v5
-      - run: echo "${{ needs.test.result }}"
-""",
+    if: '!failure()'
+    uses: ./.github/workflows/matrix.yml
+"""
+
+FAILED = "contains(needs.*.result, 'failure')"
+CANCELLED = "contains(needs.*.result, 'cancelled')"
+EXIT = {"if": f"{FAILED} || {CANCELLED}", "run": "exit 1"}
+
+# Needs, condition and steps of a job, and whether it is green when the job that plans fails.
+SHAPES: dict[str, tuple[list[str] | str, str, list[Any], bool]] = {
+    "a step that fails, as in moby": (
+        ["lint", "test"],
+        "${{ always() }}",
+        [EXIT, {"name": "success", "run": 'echo "completed successfully"'}],
+        True,
+    ),
+    "two opposite steps, as in prometheus": (
+        "test",
+        "always() && github.event_name == 'pull_request'",
+        [{"if": "${{ !(" + FAILED + ") && !(" + CANCELLED + ") }}", "run": "exit 0"}, EXIT],
+        True,
+    ),
+    "false or true, after a job that a failure stops, as in poetry": (
+        ["lint", "unless-failure"],
+        "always()",
+        [{"run": "${{ (" + f"{FAILED} || {CANCELLED}" + ") && 'false' || 'true' }}"}],
+        True,
+    ),
+    "condition of the job, as in pennylane": (
+        ["test"],
+        "${{\n  always() &&\n  !" + FAILED + " &&\n  !" + CANCELLED + "\n}}\n",
+        [{"uses": "codecov/codecov-action@v5"}],
+        True,
+    ),
+    "success or failure, as in qiskit": (
+        ["test"],
+        "success() || failure()",
+        [{"if": "${{ !" + FAILED + " }}", "run": 'echo "Successful run."'}, EXIT],
+        True,
+    ),
+    "not cancelled, a script": (
+        "test",
+        "!cancelled()",
+        [{"run": '[[ "${{ join(needs.*.result) }}" != *failure* ]] || exit 1'}],
+        True,
+    ),
+    "needs a job that needs the tests": ("coverage", "always()", [EXIT], True),
+    "needs in a message": (
+        ["test"],
+        "always()",
+        [{"uses": "slack/send@v2", "with": {"payload": "${{ toJSON(needs) }}"}}, EXIT],
+        True,
+    ),
+    "needs a report that is skipped, too": (["test", "skipped-report"], "always()", [EXIT], True),
+    "needs the planning job": (["ciguard", "test"], "always()", [EXIT], False),
+    "needs the report": (["test", "report"], "always()", [EXIT], False),
+    "looks for skipped": (
+        ["test"],
+        "always()",
+        [{"if": f"{FAILED} || contains(needs.*.result, 'skipped')", "run": "exit 1"}],
+        False,
+    ),
+    "demands success": (
+        "test",
+        "${{ !cancelled() }}",
+        [
+            {
+                "if": "needs.test.result != 'success' || needs.test.result == 'failure'",
+                "run": "false",
+            }
+        ],
+        False,
+    ),
+    "demands success of the environment": (
+        "test",
+        "always()",
+        [{"env": {"R": "${{ needs.test.result }}"}, "run": "test $R = success || echo failure"}],
+        False,
+    ),
+    "alls-green": (
+        ["lint", "test"],
+        "always()",
+        [{"uses": "re-actors/alls-green@v1", "with": {"jobs": "${{ toJSON(needs) }}"}}],
+        False,
+    ),
+    "is skipped after a failure": ("test", "", [EXIT], False),
+    "runs after a failure only": (
+        "test",
+        "failure()",
+        [{"run": f"notify ${{{{ {FAILED} }}}}"}],
+        False,
+    ),
+    "runs unless a job failed": ("test", "!cancelled() && !failure()", [EXIT], False),
+    "runs after success": ("test", "always() && needs.test.result == 'success'", [EXIT], False),
+    "needs no test job": (["lint"], "always()", [EXIT], False),
+    "decides by no result": ("test", "always()", [{"run": "echo ${{ needs.test.result }}"}], False),
+    # Green, and in doubt: the search for words does not tell it from one that demands success.
+    "accepts a skip": (
+        ["test"],
+        "always()",
+        [EXIT, {"run": 'jq \'all(.result == "success" or .result == "skipped")\' needs.json'}],
+        False,
+    ),
 }
 
 
-def found_in(text: str) -> list[tuple[str, str, bool, bool]]:
+def found_in(workflow: Any) -> list[tuple[str, str, bool, bool]]:
     """Job, planning job, whether that is needed already, and whether results are read by name."""
-    found = find_undetected_skips(load(text, FILE), FILE)
+    found = find_undetected_skips(workflow, FILE)
     assert {one.file for one in found} <= {FILE}
     return [(one.job, one.planning_job, one.is_needed, one.reads_single_results) for one in found]
 
 
-@pytest.mark.parametrize("name", GREEN)
-def test_job_that_is_green_after_a_failed_plan_is_found(name: str) -> None:
-    job = "deploy" if name.startswith("deployment") else "all-green"
-    assert found_in(JOBS + GREEN[name]) == [(job, "ciguard", False, False)]
+def with_gate(needs: list[str] | str, condition: str, steps: list[Any], jobs: str = JOBS) -> Any:
+    """The jobs, and one more."""
+    workflow: Any = load(jobs, FILE)
+    workflow["jobs"]["gate"] = {"needs": needs, "if": condition, "steps": steps}
+    return workflow
 
 
-@pytest.mark.parametrize("name", GREEN_BY_NAME)
-def test_results_read_by_name_are_told_apart(name: str) -> None:
-    is_needed = name.startswith("needed")
-    assert found_in(JOBS + GREEN_BY_NAME[name]) == [("all-green", "ciguard", is_needed, True)]
-
-
-@pytest.mark.parametrize("name", SAFE)
-def test_other_jobs_are_not_found(name: str) -> None:
-    assert found_in(JOBS + SAFE[name]) == []
+@pytest.mark.parametrize("shape", SHAPES)
+def test_job_that_is_green_after_a_failed_plan_is_found(shape: str) -> None:
+    needs, condition, steps, is_found = SHAPES[shape]
+    expected = [("gate", "ciguard", False, False)] if is_found else []
+    assert found_in(with_gate(needs, condition, steps)) == expected
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("needs", "result", "expected"),
     [
-        ("octo-org/ciguard/run@0123abc", "octo-org/other/run@0123abc"),  # not ciguard's `plan`
-        ("octo-org/ciguard/plan@0123abc", "octo-org/ciguard@0123abc"),
+        (["test"], "needs.test.result", [("gate", "ciguard", False, True)]),
+        (["ciguard", "test"], "needs['test'].result", [("gate", "ciguard", True, True)]),
+        (["ciguard", "test"], "needs.test.result == needs.ciguard.result || needs.test.result", []),
     ],
 )
-def test_workflow_without_the_actions_has_no_findings(before: str, after: str) -> None:
+def test_results_read_by_name_are_told_apart(needs: list[str], result: str, expected: Any) -> None:
+    steps = [{"if": f"{result} == 'failure'", "run": "exit 1"}]
+    assert found_in(with_gate(needs, "always()", steps)) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"),
+    [
+        ("octo-org/ciguard/", "./", 1),
+        ("octo-org/ciguard/run", "octo-org/other/run", 0),  # not ciguard's `plan`
+        ("octo-org/ciguard/plan", "octo-org/ciguard", 0),
+        # It runs, and fails without a plan; with a look at the plan job's result it is skipped.
+        ("needs: ciguard", "needs: ciguard\n    if: ${{ !cancelled() }}", 0),
+        (
+            "needs: ciguard",
+            "needs: ciguard\n    if: always() && needs.ciguard.result == 'success'",
+            1,
+        ),
+    ],
+)
+def test_jobs_that_plan_and_that_are_skipped(before: str, after: str, count: int) -> None:
     assert before in JOBS
-    assert found_in(JOBS.replace(before, after) + GREEN["condition of the job"]) == []
-
-
-def test_actions_of_the_checkout_are_found() -> None:
-    jobs = JOBS.replace("octo-org/ciguard/", "./").replace("@0123abc", "")
-    assert len(found_in(jobs + GREEN["condition of the job"])) == 1
-
-
-def test_report_that_is_skipped_too_does_not_help() -> None:
-    jobs = JOBS.replace("    if: always()\n", "")
-    assert len(found_in(jobs + SAFE["needs the report"])) == 1
-
-
-def test_test_job_that_runs_only_after_a_planned_matrix_is_skipped() -> None:
-    condition = "needs: ciguard\n    if: ${{ !cancelled() && needs.ciguard.result == 'success' }}"
-    jobs = JOBS.replace("needs: ciguard", condition)
-    assert len(found_in(jobs + GREEN["condition of the job"])) == 1
-    jobs = jobs.replace(" && needs.ciguard.result == 'success'", "")  # it runs, and is red
-    assert found_in(jobs + GREEN["condition of the job"]) == []
+    jobs = JOBS.replace(before, after)
+    assert len(found_in(with_gate(["test"], "always()", [EXIT], jobs))) == count
 
 
 def test_each_planning_job_is_a_finding() -> None:
@@ -422,12 +212,9 @@ def test_each_planning_job_is_a_finding() -> None:
   slow:
     needs: plan-slow
     steps: [{uses: octo-org/ciguard/run@0123abc}]
-  all-green:
-    needs: [ciguard, test, slow]
-    if: always()
-    steps: [{if: "contains(needs.*.result, 'failure')", run: exit 1}]
 """
-    assert found_in(JOBS + more) == [("all-green", "plan-slow", False, False)]
+    gate = with_gate(["ciguard", "test", "slow"], "always()", [EXIT], JOBS + more)
+    assert found_in(gate) == [("gate", "plan-slow", False, False)]
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -441,23 +228,18 @@ def test_workflow_of_init(static: bool) -> None:
         confirm_suspects=True,
     )
     text = render_workflow(workflow, environment(), static=static)
-    assert found_in(text) == []
-    gate = """
-  gate:
-    needs: [legs]
-    if: always()
-    steps: [{if: "contains(needs.*.result, 'failure')", run: exit 1}]
-"""
-    assert found_in(text + gate) == ([] if static else [("gate", "plan", False, False)])
-    assert found_in(text + gate.replace("[legs]", "[legs, report]")) == []
+    assert found_in(load(text, FILE)) == []
+    expected = [] if static else [("gate", "plan", False, False)]
+    assert found_in(with_gate(["legs"], "always()", [EXIT], text)) == expected
+    assert found_in(with_gate(["legs", "report"], "always()", [EXIT], text)) == []
 
 
 def test_workflow_of_the_guide() -> None:
     text = GUIDE.read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
-    assert found_in(text) == []
+    assert found_in(load(text, FILE)) == []
     changed = text.replace("needs: [ciguard, test, report]", "needs: test")
     assert changed != text
-    assert found_in(changed) == [("all-green", "ciguard", False, False)]
+    assert found_in(load(changed, FILE)) == [("all-green", "ciguard", False, False)]
 
 
 @pytest.mark.parametrize(
@@ -470,12 +252,3 @@ def test_workflow_of_the_guide() -> None:
 )
 def test_value_that_is_no_workflow_has_no_findings(value: Any) -> None:
     assert find_undetected_skips(value, FILE) == ()
-
-
-def test_finding_names_ids_as_the_file_spells_them() -> None:
-    text = (JOBS + GREEN["needs as text, expression in braces"]).replace("ciguard:", "Plan:")
-    text = text.replace("needs: ciguard", "needs: plan")
-    (found,) = find_undetected_skips(load(text, FILE), FILE)
-    assert found == UndetectedSkip(
-        FILE, "all-green", "Plan", is_needed=False, reads_single_results=False
-    )
