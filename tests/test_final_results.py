@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.errors import ExitCode
+from ciguard.export.cases import combinations
 from ciguard.guard.prove import prove
 from ciguard.history.file import CODE_NAMES as WORDS_OF_CODES
 from ciguard.history.ingest import history_of
@@ -111,6 +112,30 @@ def test_guard_resolves_a_retried_crash() -> None:
     verdict = prove(PLAN, [crash_and_retry()])
     assert (verdict.failures, verdict.counts) == ((), {"passed": 3})
     assert [one.key.unit for one in verdict.flaky] == ["a"]
+
+
+@given(records())
+def test_export_agrees_with_resolved_attempts(record: Record) -> None:
+    verdict, units = prove(PLAN, [record]), units_of(record)
+    cases = [case for one in combinations(PLAN, [record], None, verdict) for case in one.cases]
+    results = [case.result for case in cases if case.result is not None]
+    assert in_order(results) == in_order(finals(record))
+    assert {case.key for case in cases if case.is_flaky} == {
+        case.key
+        for unit in units.values()
+        if unit.status != "unfinished"
+        for case in unit.cases
+        if classify_result(case) == "good" and case.key in unit.count_failed_attempts()
+    }
+
+
+def test_export_gives_every_case_the_crash_of_its_unit() -> None:
+    record = crash_and_retry()
+    (made,) = combinations(PLAN, [record], None, prove(PLAN, [record]))
+    found = {
+        case.key.case: ([one.ending for one in case.failures], case.is_flaky) for case in made.cases
+    }
+    assert found == {"b": ([], False), "c1": (["crash"], True), "c2": (["crash"], True)}
 
 
 def rows_of(run: Run) -> list[tuple[CaseKey, str, str, float]]:

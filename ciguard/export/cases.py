@@ -7,17 +7,17 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ciguard.guard.github_facts import RunFacts
-from ciguard.guard.record_selection import select
+from ciguard.guard.github_facts import select_of_run
 from ciguard.guard.wording import reason_text
 from ciguard.model import CaseKey
-from ciguard.model.attempts import last_starts, resolve_units, severity
+from ciguard.model.attempts import classify_result, last_starts, resolve_units, severity
 from ciguard.model.plan import repository_path
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ciguard.guard.github_facts import RunFacts
     from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan, Record, Result
 
@@ -30,6 +30,7 @@ class ExportedCase:
         classname, name: as the framework's own JUnit file spells it.
         file: from the repository's root; "" where it is not known.
         failures: superseded ones, in the order of their attempts.
+        failed_attempts: how many attempts failed before the final result, memory aside.
     """
 
     key: CaseKey
@@ -39,13 +40,14 @@ class ExportedCase:
     file: str = ""
     result: Result | None = None
     failures: tuple[Result, ...] = ()
+    failed_attempts: int = 0
     reason: str = ""
 
     @property
     def is_flaky(self) -> bool:
         """Whether it is good after a failure for which not only memory is to blame."""
-        good = self.result is not None and not self.reason and not self.result.is_failure
-        return good and any(not one.ran_out_of_memory for one in self.failures)
+        good = self.result is not None and classify_result(self.result) == "good"
+        return good and not self.reason and self.failed_attempts > 0
 
 
 class Combination(NamedTuple):
@@ -69,17 +71,23 @@ def combinations(
     Args:
         records, platform: what the verdict was made of.
     """
-    facts = platform if platform is not None else RunFacts()
-    attempts = facts.attempts if facts.unknown is None else None
-    chosen = select(plan, records, attempts, facts.run_id, facts.head_shas)
     missing = {one.key: one for one in verdict.missing}
     found: dict[CaseKey, ExportedCase] = {}
-    for shard, record in chosen.newest.items():
+    for shard, record in select_of_run(plan, records, platform).newest.items():
         for key, unit in resolve_units(record.results, last_starts(record.starts)).items():
             reason = reason_text(missing[key].reason) if key in missing else ""
+            final, failed_attempts = {one.key for one in unit.cases}, unit.count_failed_attempts()
             for result in unit.cases:
-                failures = tuple(one for one in unit.failures if one.key in (result.key, key))
-                case = _case(plan, shard, result, failures, reason)
+                case = replace(
+                    _case(plan, shard, result, reason),
+                    # A failure of the unit as a whole is one of every case.
+                    failures=tuple(
+                        one
+                        for one in unit.failures
+                        if one.key == result.key or one.key not in final
+                    ),
+                    failed_attempts=failed_attempts.get(result.key, 0),
+                )
                 before = found.get(case.key)
                 if before is None or _rank(before) < _rank(case):
                     found[case.key] = case
@@ -95,10 +103,8 @@ def combinations(
     )
 
 
-def _case(
-    plan: Plan, shard: str, result: Result, failures: tuple[Result, ...], reason: str
-) -> ExportedCase:
-    found = replace(_lost(plan, result.key, shard, reason), result=result, failures=failures)
+def _case(plan: Plan, shard: str, result: Result, reason: str) -> ExportedCase:
+    found = replace(_lost(plan, result.key, shard, reason), result=result)
     if result.classname is not None or result.name is not None:
         found = replace(found, classname=result.classname or "", name=result.name or "")
     file = repository_path(plan.suites, result.suite, result.file)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.legs import LegResult
+    from ciguard.guard.record_selection import Selection
     from ciguard.guard.verdict import Kind, Level
     from ciguard.model import Plan, Record
     from ciguard.model.jobs import Job
@@ -109,6 +110,13 @@ class RunFacts:
         return {shard: facts.job.url for shard, facts in self.legs.items() if facts.job is not None}
 
 
+def select_of_run(plan: Plan, records: Iterable[Record], platform: RunFacts | None) -> Selection:
+    """Sort out the records, by what GitHub says of the run; None where it was not asked."""
+    # Which run is judged is known also where GitHub says nothing of its jobs.
+    known = platform if platform is not None else RunFacts()
+    return select(plan, records, known.attempts, known.run_id, known.head_shas)
+
+
 def query_jobs(
     plan: Plan, records: Sequence[Record], evaluated_run: EvaluatedRun | None
 ) -> RunFacts | None:
@@ -156,7 +164,7 @@ def query_jobs(
 
 def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str, Record | None]:
     """Shards about which more must be known, with what they left."""
-    newest = select(plan, records, platform.attempts, platform.run_id, platform.head_shas).newest
+    newest = select_of_run(plan, records, platform).newest
     found: dict[str, Record | None] = {}
     for shard in plan.shards:
         facts, record = platform.legs.get(shard.key), newest.get(shard.key)

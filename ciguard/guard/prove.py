@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ciguard.codec.quarantine import entry_of
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
-from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs
+from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
 from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, read_leg
-from ciguard.guard.record_selection import Selection, select
 from ciguard.guard.verdict import (
     Excused,
     Failure,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.quarantine import Entry
     from ciguard.guard.github_facts import NeededJob
+    from ciguard.guard.record_selection import Selection
     from ciguard.model import Outcome, Plan, Record, Suite
     from ciguard.model.attempts import UnitResult
 
@@ -77,9 +77,7 @@ def prove(
         The same verdict for any order of the records. O(results).
     """
     facts = platform if platform is not None and platform.unknown is None else RunFacts()
-    # Which run is judged is known also where GitHub says nothing of its jobs.
-    known = platform if platform is not None else facts
-    selection = select(plan, records, facts.attempts, known.run_id, known.head_shas)
+    selection = select_of_run(plan, records, platform)
     legs = _legs(plan, selection, facts)
     planned = frozenset[UnitKey]().union(*(leg.planned for leg in legs))
     final, doubled = _final_results(legs)
