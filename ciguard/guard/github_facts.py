@@ -144,9 +144,7 @@ def query_jobs(
     )
     matched = match_jobs(plan, records, jobs)
     if not any(matched.values()):
-        name = plan.job_name(plan.shards[0]) if plan.shards else ""
-        unknown = Reason("jobs_unmatched", {"name": name, "jobs": len(jobs)})
-        return replace(empty, unknown=unknown)
+        return replace(empty, unknown=_unmatched(plan, len(jobs)))
     legs = {
         shard.key: JobEvidence(
             next(iter(matched[shard.key]), None),
@@ -160,6 +158,15 @@ def query_jobs(
     known = replace(empty, legs=legs, ambiguous=twins, replanned=replanned(plan, matched, jobs))
     dead = _dead(plan, records, known)
     return replace(known, legs={**legs, **_query_dead_legs(legs, dead, evaluated_run.source)})
+
+
+def _unmatched(plan: Plan, jobs: int) -> Reason:
+    """Why no job is the one of a shard: by what the matrix of the plan calls them."""
+    first = next(iter(plan.shards), None)
+    if first is not None and plan.combination(first) is not None:
+        return Reason("jobs_without_shard", {"shard": first.key, "jobs": jobs})
+    name = plan.job_name(first) if first is not None else ""
+    return Reason("jobs_unmatched", {"name": name, "jobs": jobs})
 
 
 def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str, Record | None]:

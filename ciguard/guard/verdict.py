@@ -40,7 +40,7 @@ Kind = Literal[
     "no_job", "not_executed", "cancelled_by_fail_fast", "step_timeout", "step_failed",
     "conclusion_unknown", "job_open", "job_succeeded", "tests_exited", "record_without_job",
     "job_contradicts", "job_ambiguous", "jobs_unknown", "no_token", "jobs_refused",
-    "jobs_unmatched", "attempt_unknown", "not_planned_again",
+    "jobs_unmatched", "jobs_without_shard", "attempt_unknown", "not_planned_again",
     # `needs`
     "needs_empty", "job_excused", "job_failed", "job_unexplained", "job_not_successful",
     # evidence

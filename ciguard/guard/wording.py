@@ -122,6 +122,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
         'none of {jobs:job} has the name "{name}"',
         "give the matrix job `name: ${{{{ matrix.name }}}}`",
     ),
+    "jobs_without_shard": Words(
+        'none of {jobs:job} has a name that ends with its shard, such as "{shard}"',
+        "end the name of the matrix job with `${{{{ matrix.ciguard }}}}`",
+    ),
     "attempt_unknown": Words(
         "whether it ran again is unknown[: its record is of attempt {theirs}, this is {ours}]",
         _GITHUB,

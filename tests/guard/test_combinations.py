@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from guard.fake_jobs import job
+from guard.fake_jobs import FakeRunApi, job, verdict_of
 from guard.fixtures import World, make_plan
 
 from ciguard.codec import plan_file
 from ciguard.guard.github_facts import match_jobs
-from ciguard.guard.wording import finding_message
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import Plan, Suite, Variant
+from ciguard.plan.outputs import MATRIX_KEY
 
 
 def plan_of_combination() -> Plan:
@@ -45,6 +46,17 @@ def test_job_of_a_shard_ends_with_it(template: str, *, matches: bool) -> None:
 def test_job_of_another_plan_is_not_matched_by_the_end_of_its_name() -> None:
     jobs = [job(key, name=f"mine {key}") for key in ("01", "02", "03")]
     assert not any(match_jobs(make_plan(), (), jobs).values())
+
+
+def test_jobs_without_their_shard_are_to_be_named_after_it() -> None:
+    world = World(plan=plan_of_combination())
+    mine = tuple(job(key, name=f"test {key} (linux)") for key in world.legs)
+    (finding,) = verdict_of(world, FakeRunApi(mine, without=tuple(world.legs))).findings
+    message = 'none of 5 jobs has a name that ends with its shard, such as "01"'
+    assert finding_message(finding).endswith(message)
+    assert finding_fix(finding) == (
+        f"end the name of the matrix job with `${{{{ matrix.{MATRIX_KEY} }}}}`"
+    )
 
 
 def test_shards_of_one_combination_run_the_same_script() -> None:
