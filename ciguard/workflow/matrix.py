@@ -165,10 +165,10 @@ def _holds(value: Any, wanted: Any) -> bool:
             _holds(there[place] if place < len(there) else None, item)
             for place, item in enumerate(wanted)
         )
-    return expressions_equal(value, wanted)
+    return _equal(value, wanted)
 
 
-def expressions_equal(left: Any, right: Any) -> bool:
+def _equal(left: Any, right: Any) -> bool:
     """`left == right` of GitHub's expressions: text without case, unlike kinds as numbers."""
     if isinstance(left, str) and isinstance(right, str):
         return left.upper() == right.upper()

@@ -137,6 +137,8 @@ def test_push_runs_each_combination_in_its_shards(story: Story) -> None:
     assert shown(report, "verdict") == ["passed"]
     assert shown(report, "executed") == shown(report, "planned") == ["14"]
     assert shown(story.pushed.job("history"), "added") == ["14"]
+    (plan,) = (story.github.artifacts / "301").glob("ciguard-plan-*")
+    assert {path.name for path in plan.iterdir()} == {"plan.json", "ciguard-run.pyz"}
 
 
 def test_test_that_fails_in_one_combination_is_named_with_it(story: Story) -> None:
