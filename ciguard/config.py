@@ -264,6 +264,19 @@ class ExperimentConfig(_Section):
     )
 
 
+class InitConfig(_Section):
+    """[init]: what `ciguard init --into` needs to know."""
+
+    actions: str = Field(
+        "",
+        pattern=r"^([\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?)?$",
+        description=(
+            "repository of ciguard's actions, as `OWNER/ciguard@COMMIT`; a comment such as "
+            "` # v0.2.0` may follow (default: where the running ciguard was installed from)"
+        ),
+    )
+
+
 class WorkflowConfig(_Section):
     """[workflow]: what `ciguard init` writes."""
 
@@ -306,6 +319,7 @@ class Config(_Section):
     history: HistoryConfig = HistoryConfig()
     report: ReportConfig = ReportConfig()
     experiment: ExperimentConfig = ExperimentConfig()
+    init: InitConfig = InitConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
     pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})

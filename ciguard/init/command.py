@@ -15,6 +15,7 @@ from ciguard.config import FILE, WorkflowConfig, configured_by, describe_mistake
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
+from ciguard.init.move_in import moved_files
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--into", metavar="FILE", help="Workflow whose test job gets ciguard's actions.")
+@click.option("--job", metavar="ID", default="", help="Test job (default: the only one).")
+@click.option(
+    "--step", metavar="N", default="", help="Test step: number from 1, id or name, with --into."
+)
 @click.option(
     "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
 )
@@ -51,6 +57,9 @@ def command(
     invocation: Invocation,
     /,
     *,
+    into: str | None,
+    job: str,
+    step: str,
     yes: bool,
     force: bool,
     static: bool,
@@ -58,7 +67,7 @@ def command(
     forks: bool,
     confirm_suspects: bool,
 ) -> int:
-    """Write ciguard.toml and the workflow.
+    """Write ciguard.toml and the workflow, or move into a workflow of your own (--into).
 
     The command shows each change and asks first. It never changes an existing ciguard.toml. If the
     file exists, the options of this command are not stored: set the keys of [workflow] instead, and
@@ -73,13 +82,17 @@ def command(
             setting = f"workflow.{name} = {json.dumps(options[name])}"
             console.err(f"set {setting} in {FILE} as well: the next ciguard init asks only there")
     config = changed
-    changed_files = [
-        item for item in generate(folder, config, console.err, static=static) if item.verb != "keep"
-    ]
-    if not changed_files:
-        console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
-    if not force:
-        refuse_edited(changed_files)
+    if (job or step) and into is None:
+        raise UsageError("no workflow is named", where="--job, --step", fix="pass --into FILE")
+    if into is not None:
+        changed_files = moved_files(folder, config, into, job, step)
+    else:
+        generated = generate(folder, config, console.err, static=static)
+        changed_files = [item for item in generated if item.verb != "keep"]
+        if not changed_files:
+            console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
+        if not force:
+            refuse_edited(changed_files)
     written = [item for item in changed_files if yes or force or confirm_change(item)]
     for item in written:
         local.write(folder / item.path, item.content.encode())
@@ -132,6 +145,7 @@ def show_change(item: GeneratedFile) -> None:
     if item.current is None:
         console.out(item.content)
         return
-    before = item.current.replace("\r\n", "\n").splitlines(keepends=True)
-    difference = difflib.unified_diff(before, item.content.splitlines(keepends=True), n=2)
-    console.out("".join(difference))
+    before, after = (
+        text.replace("\r\n", "\n").split("\n") for text in (item.current, item.content)
+    )
+    console.out("\n".join(difflib.unified_diff(before, after, n=2, lineterm="")))

@@ -91,11 +91,13 @@ def generate(
     notify: Callable[[str], None] = lambda _: None,
     *,
     static: bool = False,
+    suite: str = "",
 ) -> list[GeneratedFile]:
     """What would be written, the configuration first: the workflow is made from it.
 
     Args:
         notify: gets what was found out on the way.
+        suite: name of the suite in a new configuration.
 
     Raises:
         UsageError: this is not the top folder of a git repository, or what is configured cannot be.
@@ -120,6 +122,7 @@ def generate(
             checkpoint=checkpoint,
             artifacts=artifacts,
             forks=config.workflow.forks,
+            suite=suite,
             confirm=suggested_checkout(texts, framework)
             if config.workflow.confirm_suspects
             else None,
@@ -173,11 +176,15 @@ def text_of(path: Path) -> str | None:
 
 def running_requirement() -> str:
     """The direct reference of the running ciguard; "" where a runner could not follow it."""
+    return direct_requirement(running_direct_url())
+
+
+def running_direct_url() -> str | None:
+    """The text of direct_url.json (PEP 610) of the running ciguard; None where there is none."""
     try:
-        installed = metadata.distribution(DISTRIBUTION)
+        return metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
-        return ""
-    return direct_requirement(installed.read_text("direct_url.json"))
+        return None
 
 
 def direct_requirement(direct_url: str | None) -> str:

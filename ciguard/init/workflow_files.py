@@ -15,6 +15,7 @@ import yaml
 
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
+from ciguard.workflow.rewrite import NewJobs, action_path
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -152,11 +153,13 @@ def render_configuration(
     checkpoint: str = "",
     artifacts: int = 4,
     forks: bool = False,
+    suite: str = "",
     confirm: str | None = None,
 ) -> str:
     """Render the starting ciguard.toml; with `framework` "" it asks for a suite.
 
     Args:
+        suite: its name.
         confirm: what makes a fresh checkout ready, where suspects are to be run again.
     """
     environment = templates.overlay()
@@ -168,7 +171,32 @@ def render_configuration(
         checkpoint=checkpoint,
         artifacts=artifacts,
         forks=forks,
+        suite=suite,
         confirm=confirm,
+    )
+
+
+def render_new_jobs(
+    actions: str, job: str, suite: str, matrix: str, templates: Environment, *, is_conditional: bool
+) -> NewJobs:
+    """Render the jobs that are added around a test job.
+
+    Args:
+        actions: as `OWNER/ciguard@COMMIT`.
+        matrix: text of its matrix at column 0; "" for none.
+        is_conditional: the test job may be skipped although nothing failed.
+    """
+    environment = _for_actions(templates)
+    environment.filters["quoted"] = quoted
+    template = environment.get_template("into.yml.j2")
+    values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
+    return NewJobs(
+        *(
+            template.render(
+                values, part=part, pins=ACTIONS, use=lambda name: action_path(actions, name)
+            )
+            for part in ("plan", "report", "history")
+        )
     )
 
 

@@ -1,0 +1,254 @@
+"""A test job that ciguard's actions can shard: its step, its matrix, what rules it out. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from ciguard.errors import InputError
+from ciguard.workflow.matrix import read_matrix
+from ciguard.workflow.positions import Entry, SourceText, find_entry, is_block, is_flow
+from ciguard.workflow.test_commands import find_test_steps
+from ciguard.workflow.yaml_values import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.workflow.test_commands import FoundCommand
+
+PLAN_JOB: Final = "ciguard"
+REPORT_JOB: Final = "ciguard-report"
+HISTORY_JOB: Final = "ciguard-history"
+BY_HAND: Final = "write the lines shown above by hand"
+_OWN_SHARDS: Final = frozenset({"--splits", "--num-shards", "--test-group-count"})
+_SHELLS: Final = frozenset({"bash", "sh", "python"})
+
+
+class NotMovable(InputError):
+    """The test job cannot be moved into ciguard by edits of its lines; somebody can by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovableJob:
+    """A test job, and what the jobs around it are made from.
+
+    Attributes:
+        step: number of its test step, from 1.
+        matrix: text of its matrix with the comments, at column 0; "" for none.
+        commands: the test commands of the step; none where only `--step` names it.
+    """
+
+    source: SourceText
+    workflow: Any
+    where: str
+    name: str
+    step: int
+    matrix: str
+    commands: tuple[FoundCommand, ...]
+
+    @property
+    def value(self) -> dict[str, Any]:
+        job: dict[str, Any] = self.workflow["jobs"][self.name]
+        return job
+
+    @property
+    def is_conditional(self) -> bool:
+        """It may be skipped although nothing failed."""
+        return "if" in self.value
+
+
+def is_moved(workflow: Any) -> bool:
+    """Say whether a job of the workflow runs its tests by ciguard's action."""
+    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
+    job = jobs.get(PLAN_JOB) if isinstance(jobs, dict) else None
+    steps = job.get("steps") if isinstance(job, dict) else None
+    used = [str(step.get("uses", "")) for step in steps or () if isinstance(step, dict)]
+    return any(name.partition("@")[0].endswith("/plan") for name in used)
+
+
+def choose_step(workflow: Any, where: str, job: str = "", step: str = "") -> tuple[str, int]:
+    """The job and the number of the step that runs the tests.
+
+    Args:
+        job: its id; "" for the only one that runs tests.
+        step: number from 1, id or name; "" for the only one that runs tests.
+
+    Raises:
+        NotMovable: no step, or several, could be meant.
+    """
+    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
+    if not isinstance(jobs, dict) or not jobs:
+        raise InputError("no workflow: it has no jobs", where=where)
+    if job and job not in jobs:
+        fix = f"its jobs are {', '.join(map(str, jobs))}"
+        raise InputError(f"no job {job!r}", where=where, fix=fix)
+    if job and step:
+        return job, _step_number(jobs[job], f"{where}: jobs.{job}", step)
+    found = [one for one in find_test_steps(workflow) if job in ("", one.job)]
+    if len(found) == 1:
+        return found[0].job, found[0].number
+    if found:
+        each = "; ".join(
+            f"--job {one.job} --step {one.number} ({one.commands[0].words:.40})" for one in found
+        )
+        what = f"{len(found)} steps run tests"
+        raise NotMovable(what, where=where, fix=f"choose one: {each}")
+    called = [name for name, value in jobs.items() if isinstance(value, dict) and "uses" in value]
+    what = "no step with a test command was found"
+    fix = "choose one with --job JOB --step NUMBER"
+    if called:
+        what += f"; jobs that call a workflow: {', '.join(called)}"
+        fix += ", or move the job in the workflow that is called"
+    raise NotMovable(what, where=where, fix=fix)
+
+
+def _step_number(job: Any, where: str, step: str) -> int:
+    steps = job.get("steps") if isinstance(job, dict) else None
+    if not isinstance(steps, list):
+        fix = "move the job in the workflow that is called"
+        raise NotMovable("the job has no steps", where=where, fix=fix)
+    named = [
+        number
+        for number, one in enumerate(steps, 1)
+        if isinstance(one, dict) and step in (str(number), one.get("id"), one.get("name"))
+    ]
+    if len(named) != 1:
+        what = f"{len(named) or 'no'} steps are {step!r}"
+        raise InputError(what, where=where, fix=f"pass a number from 1 to {len(steps)}")
+    return named[0]
+
+
+def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob:
+    """The test job of a workflow, checked for what cannot be moved.
+
+    Args:
+        job, step: as `choose_step` takes them.
+
+    Raises:
+        InputError: no workflow; NotMovable: a workflow, and the job stays as it is.
+    """
+    workflow = load(text, where)
+    name, number = choose_step(workflow, where, job, step)
+    source = SourceText(text)
+    jobs = find_entry(source.root, "jobs")
+    entry = find_entry(jobs.value, name) if jobs else None
+    if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
+        raise NotMovable("its jobs are in flow style", where=where, fix=BY_HAND)
+    where = f"{where}:{entry.key.start_mark.line + 1}: jobs.{name}"
+    if not is_block(entry.value, yaml.MappingNode) or entry.is_alias:
+        raise NotMovable("the job is in flow style, or an alias", where=where, fix=BY_HAND)
+    commands = next(
+        (
+            one.commands
+            for one in find_test_steps(workflow)
+            if (one.job, one.number) == (name, number)
+        ),
+        (),
+    )
+    _reject_job(workflow["jobs"], name, where)
+    _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")
+    matrix = _moved_matrix(source, entry, where)
+    read_matrix(matrix, where)
+    return MovableJob(source, workflow, where, name, number, matrix, commands)
+
+
+def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
+    """Refuse what the job as a whole cannot have."""
+    for taken in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
+        if taken in jobs:
+            raise NotMovable(f"another job is called {taken}", where=where, fix="rename it")
+    concurrency = jobs[name].get("concurrency")
+    if concurrency is not None and "matrix.ciguard" not in str(concurrency):
+        what = "its shards would cancel each other: they have one concurrency group"
+        fix = "add ${{ matrix.ciguard }} to the group"
+        raise NotMovable(what, where=f"{where}.concurrency", fix=fix)
+
+
+def _reject_step(
+    job: dict[str, Any], number: int, commands: Sequence[FoundCommand], where: str
+) -> None:
+    """Refuse what the step cannot have."""
+    step = job["steps"][number - 1]
+    if not isinstance(step.get("run"), str):
+        fix = "move the commands of the action into a step"
+        raise NotMovable("the step runs an action, no commands", where=where, fix=fix)
+    if len(commands) > 1:
+        what = f"{len(commands)} commands run tests: {'; '.join(one.words for one in commands)}"
+        fix = "a step may run the tests once: make a job of each, and choose one"
+        raise NotMovable(f"{what:.200}", where=where, fix=fix)
+    if commands and commands[0].drops_variables:
+        what = f"variables do not reach the tests: {commands[0].words:.60}"
+        fix = "run the tests in the job itself, as with `container:`"
+        raise NotMovable(what, where=where, fix=fix)
+    if commands and _OWN_SHARDS.intersection(commands[0].words.split()):
+        what = f"the job divides its tests by itself: {commands[0].words:.60}"
+        fix = "take out these options and the axis of the matrix that they use, then run init again"
+        raise NotMovable(what, where=where, fix=fix)
+    shell = str(step.get("shell", ""))
+    if shell and shell not in _SHELLS and "{" not in shell:
+        fix = "use bash, sh, python or a command with {0}"
+        raise NotMovable(f"ciguard runs no {shell} script", where=where, fix=fix)
+    used = f"steps.{step['id']}.outputs" if "id" in step else ""
+    if used and used in str(job):
+        what = f"{used} is used, which the action does not have"
+        raise NotMovable(what, where=where, fix="write the output in a step of its own")
+
+
+def _moved_matrix(source: SourceText, job: Entry, where: str) -> str:
+    """The text of the matrix at column 0; "" for none."""
+    strategy = find_entry(job.value, "strategy")
+    if strategy is None:
+        return ""
+    if strategy.is_alias or not isinstance(strategy.value, yaml.MappingNode):
+        raise NotMovable("strategy is computed, or an alias", where=where, fix=BY_HAND)
+    entry = find_entry(strategy.value, "matrix")
+    if entry is None:
+        return ""
+    start, end = matrix_range(source, entry, where)
+    column = entry.column if is_flow(entry.value) else _child_column(entry.value)
+    lines = source.text[start:end].splitlines()
+    text = "\n".join(line[min(column, len(line) - len(line.lstrip(" "))) :] for line in lines)
+    if "${{" in text:
+        fix = "ciguard plans combinations that stand in the file: write them out"
+        raise NotMovable("the matrix is computed", where=f"{where}.strategy.matrix", fix=fix)
+    _reject_shared_anchors(source, start, end, where)
+    return text
+
+
+def _child_column(node: yaml.Node) -> int:
+    return int(node.value[0][0].start_mark.column)
+
+
+def matrix_range(source: SourceText, entry: Entry, where: str) -> tuple[int, int]:
+    """The characters of the matrix that move: a flow mapping, or whole lines.
+
+    Raises:
+        NotMovable: it is no mapping that stands there.
+    """
+    value = entry.value
+    if entry.is_alias or not isinstance(value, yaml.MappingNode):
+        what = "the matrix is computed, or an alias"
+        fix = "ciguard plans combinations that stand in the file: write them out"
+        raise NotMovable(what, where=f"{where}.strategy.matrix", fix=fix)
+    if is_flow(value):
+        return value.start_mark.index, value.end_mark.index
+    after_key = source.colon_end(entry)
+    end = source.comments_after(source.content_end(entry), _child_column(value))
+    return source.next_line(after_key), end
+
+
+def _reject_shared_anchors(source: SourceText, start: int, end: int, where: str) -> None:
+    """Refuse an anchor that the moved text and the rest share."""
+    places: dict[str, int] = {}
+    for event in yaml.parse(source.text):
+        anchor = getattr(event, "anchor", None)
+        if anchor is None or event.start_mark is None:
+            continue
+        place = event.start_mark.index
+        if not isinstance(event, yaml.AliasEvent):
+            places[anchor] = place
+        elif (start <= place < end) != (start <= places[anchor] < end):
+            what = f"the anchor {anchor!r} is used in the matrix and outside"
+            raise NotMovable(what, where=f"{where}.strategy.matrix", fix="write the values out")

@@ -1,0 +1,278 @@
+"""A workflow whose test job is sharded by ciguard's actions: edits of its lines. Pure.
+
+The matrix moves into a new job `ciguard`, the test step becomes the action `run`, and two jobs come
+last. The values of the edited text are compared with those that are wanted: a workflow that the
+edits would change anywhere else, as by an anchor, is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from ciguard.errors import InputError
+from ciguard.workflow.aggregation import UndetectedSkip, find_undetected_skips
+from ciguard.workflow.movable_job import (
+    BY_HAND,
+    PLAN_JOB,
+    REPORT_JOB,
+    MovableJob,
+    NotMovable,
+    matrix_range,
+)
+from ciguard.workflow.positions import (
+    Edit,
+    Entry,
+    SourceText,
+    entries,
+    find_entry,
+    is_block,
+    is_flow,
+)
+from ciguard.workflow.yaml_values import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
+_NAME_END: Final = " (${{ matrix.ciguard }})"
+_INPUTS: Final = {
+    "plan": "${{ needs.ciguard.outputs.plan }}",
+    "plan-id": "${{ needs.ciguard.outputs.plan-id }}",
+    "shard": "${{ matrix.ciguard }}",
+}
+# Keys of the step that become inputs of the action, by the input's name.
+_STEP_KEYS: Final = {"shell": "shell", "working-directory": "working-directory", "run": "command"}
+_DEFAULTS: Final = ("shell", "working-directory")
+
+
+@dataclass(frozen=True, slots=True)
+class NewJobs:
+    """Texts of the added jobs, each a mapping with one key at column 0."""
+
+    plan: str
+    report: str
+    history: str
+
+
+@dataclass(frozen=True, slots=True)
+class MovedWorkflow:
+    """The workflow with its test job moved.
+
+    Attributes:
+        aggregations: aggregation jobs that need ciguard's jobs now, and were green without them.
+    """
+
+    text: str
+    aggregations: tuple[UndetectedSkip, ...]
+
+
+def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
+    """The workflow with the job moved, and with aggregation jobs that see a failed plan.
+
+    Args:
+        actions: address of the actions, as `OWNER/ciguard@SHA # version`.
+
+    Raises:
+        NotMovable: the edits would change something else.
+    """
+    text = _edited(job, new, actions, ())
+    found = find_undetected_skips(load(text, job.where), job.where)
+    skips = tuple(skip for skip in found if skip.planning_job == PLAN_JOB)
+    if skips:
+        text = _edited(job, new, actions, [skip.job for skip in skips])
+    return MovedWorkflow(text, skips)
+
+
+def action_path(actions: str, name: str) -> str:
+    """`OWNER/ciguard/NAME@SHA`."""
+    repository, _, commit = actions.partition("@")
+    return f"{repository}/{name}@{commit}"
+
+
+def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> str:
+    source = job.source
+    jobs = find_entry(source.root, "jobs")
+    assert jobs is not None
+    entry = next(one for one in entries(jobs.value) if one.name == job.name)
+    try:
+        edits = [
+            *_new_job_edits(source, jobs, entry, new),
+            *_needs_edits(source, entry, [PLAN_JOB], job.where),
+            *_matrix_edits(source, entry, job.where),
+            *_name_edits(entry, job.where),
+            *_step_edits(job, entry, action_path(actions, "run")),
+        ]
+        for one in entries(jobs.value):
+            if one.name in aggregations:
+                added = _missing_needs(job.workflow["jobs"][one.name])
+                edits += _needs_edits(source, one, added, job.where)
+        text = source.edited(edits)
+        is_same = load(text, job.where) == _wanted(job, new, actions, aggregations)
+    except InputError as error:
+        raise NotMovable(error.what, where=job.where, fix=error.fix or BY_HAND) from error
+    if not is_same:
+        what = "edits of its lines would change more than the job, as where an anchor is used twice"
+        raise NotMovable(what, where=job.where, fix=BY_HAND)
+    return text
+
+
+def _missing_needs(job: dict[str, Any]) -> list[str]:
+    needs = job.get("needs") or []
+    present = needs if isinstance(needs, list) else [needs]
+    return [name for name in (PLAN_JOB, REPORT_JOB) if name not in present]
+
+
+def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) -> list[Edit]:
+    """The planning job above the test job, the others after the last job."""
+    line_break, column = source.line_break, entry.column
+    start = source.comments_before(entry.start, column)
+    plan = _indented(new.plan, column, line_break)
+    end = source.comments_after(source.content_end(jobs), 1)
+    last = [
+        f"{line_break * 2}{_indented(text, column, line_break)}"
+        for text in (new.report, new.history)
+    ]
+    return [Edit(start, start, plan + line_break * 2), Edit(end, end, "".join(last))]
+
+
+def _indented(text: str, column: int, line_break: str) -> str:
+    lines = text.strip("\n").split("\n")
+    return line_break.join(" " * column + line if line else line for line in lines)
+
+
+def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int, str]:
+    """Where a key can be put before the others of a block mapping, and its indent."""
+    first = next(entries(mapping))
+    indent = source.text[source.line_start(first.start) : first.start]
+    if indent.strip(" "):
+        raise NotMovable("a key shares its line with another", where=where, fix=BY_HAND)
+    return source.comments_before(first.start, first.column), indent
+
+
+def _needs_edits(source: SourceText, job: Entry, names: Sequence[str], where: str) -> list[Edit]:
+    if not names:
+        return []
+    needs, text = find_entry(job.value, "needs"), ", ".join(names)
+    if needs is None:
+        start, indent = _first_line(source, job.value, where)
+        value = text if len(names) == 1 else f"[{text}]"
+        return [Edit(start, start, f"{indent}needs: {value}{source.line_break}")]
+    start, end = needs.value.start_mark.index, needs.value.end_mark.index
+    if isinstance(needs.value, yaml.ScalarNode):
+        return [Edit(start, end, f"[{text}, {source.text[start:end]}]")]
+    if is_flow(needs.value):
+        after = ", " if needs.value.value else ""
+        return [Edit(start + 1, start + 1, f"{text}{after}")]
+    line = source.line_start(start)
+    lines = [f"{source.text[line:start]}- {name}{source.line_break}" for name in names]
+    return [Edit(line, line, "".join(lines))]
+
+
+def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
+    strategy = find_entry(job.value, "strategy")
+    if strategy is None:
+        start, indent = _first_line(source, job.value, where)
+        deeper = indent + " " * (len(indent) - job.column)
+        lines = ["strategy:", f"{deeper}fail-fast: false", f"{deeper}matrix: {_MATRIX}"]
+        text = f"{source.line_break}".join([indent + lines[0], *lines[1:], ""])
+        return [Edit(start, start, text)]
+    entry = find_entry(strategy.value, "matrix")
+    value = f'"{_MATRIX}"' if is_flow(strategy.value) else _MATRIX
+    if entry is None:
+        if is_flow(strategy.value):
+            start = strategy.value.start_mark.index + 1
+            return [Edit(start, start, f"matrix: {value}, ")]
+        start, indent = _first_line(source, strategy.value, where)
+        return [Edit(start, start, f"{indent}matrix: {value}{source.line_break}")]
+    start, end = matrix_range(source, entry, where)
+    if is_flow(entry.value):
+        return [Edit(start, end, value)]
+    after_key = source.colon_end(entry)
+    return [Edit(after_key, after_key, f" {value}"), Edit(source.line_end(after_key), end, "")]
+
+
+def _name_edits(job: Entry, where: str) -> list[Edit]:
+    name = find_entry(job.value, "name")
+    if name is None:
+        return []
+    style, end = getattr(name.value, "style", None), name.value.end_mark.index
+    if style not in (None, "'", '"'):
+        raise NotMovable("its name is a block", where=where, fix="write the name on one line")
+    end -= 0 if style is None else 1
+    return [Edit(end, end, _NAME_END)]
+
+
+def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
+    """The step's commands become inputs of the action; its other keys stay where they are."""
+    source = job.source
+    steps = find_entry(entry.value, "steps")
+    step = steps.value.value[job.step - 1] if steps else None
+    if step is None or not is_block(step, yaml.MappingNode):
+        raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
+    replaced = [one for one in entries(step) if one.name in _STEP_KEYS]
+    deeper = " " * (next(entries(entry.value)).column - entry.column)
+    indent = source.line_break + " " * replaced[0].column
+    lines = [f"uses: {action}", f"{indent}with:"]
+    lines += [f"{indent}{deeper}{name}: {value}" for name, value in _INPUTS.items()]
+    defaults = _default_entries(job, entry)
+    for key, name in _STEP_KEYS.items():
+        one = find_entry(step, key) or defaults.get(key)
+        if one is None:
+            continue
+        text = source.text[source.colon_end(one) : source.content_end(one)]
+        shifted = re.sub(r"\n(?=[^\r\n])", f"\n{deeper}", text)
+        lines.append(f"{indent}{deeper}{name}:{shifted}")
+    first, *others = replaced
+    edits = [Edit(first.start, source.content_end(first), "".join(lines))]
+    for one in others:
+        start = source.line_start(one.start)
+        edits.append(Edit(start, source.next_line(source.content_end(one)), ""))
+    return edits
+
+
+def _default_entries(job: MovableJob, entry: Entry) -> dict[str, Entry]:
+    """`defaults.run` of the job, else of the workflow: they hold for commands, not for actions."""
+    found: dict[str, Entry] = {}
+    for owner in (job.source.root, entry.value):
+        defaults = find_entry(owner, "defaults")
+        run = find_entry(defaults.value, "run") if defaults else None
+        for one in entries(run.value if run else None):
+            found |= {one.name: one} if one.name in _DEFAULTS else {}
+    return found
+
+
+def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> Any:
+    """The value that the edited text must have."""
+    workflow = copy.deepcopy(job.workflow)
+    jobs = workflow["jobs"]
+    moved = jobs[job.name]
+    for name, added in ((job.name, [PLAN_JOB]), *((one, None) for one in aggregations)):
+        needs = jobs[name].get("needs", [])
+        names = _missing_needs(jobs[name]) if added is None else added
+        listed = needs if isinstance(needs, list) else [needs]
+        is_alone = "needs" not in jobs[name] and len(names) == 1
+        jobs[name]["needs"] = names[0] if is_alone else [*names, *listed]
+    moved["strategy"] = {**moved.get("strategy", {"fail-fast": False}), "matrix": _MATRIX}
+    if "name" in moved:
+        moved["name"] = f"{moved['name']}{_NAME_END}"
+    step = moved["steps"][job.step - 1]
+    inputs = dict(_INPUTS)
+    for key in _DEFAULTS:
+        for owner in (workflow, moved):
+            value = ((owner.get("defaults") or {}).get("run") or {}).get(key)
+            inputs |= {} if value is None else {key: value}
+    inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
+    step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
+    for text in (new.plan, new.report, new.history):
+        jobs |= load(text, job.where)
+    (plan,) = (one for one in jobs[PLAN_JOB]["steps"] if one.get("id") == "plan")
+    if load(plan["with"].get("matrix", ""), job.where) != job.value.get("strategy", {}).get(
+        "matrix"
+    ):
+        raise NotMovable("its matrix would be another one", where=job.where, fix=BY_HAND)
+    return workflow

@@ -1,0 +1,253 @@
+"""`ciguard init --into` as a user calls it, in a real repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ciguard.config import load
+from ciguard.init.move_in import address_of_installation
+
+if TYPE_CHECKING:
+    from conftest import Golden
+    from init.conftest import Init
+
+SAMPLES = Path(__file__).parent.parent / "samples/move_in"
+CASES = sorted(path.name for path in SAMPLES.iterdir())
+CI = ".github/workflows/ci.yml"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ACTIONS = f'[init]\nactions = "octo-org/ciguard@{COMMIT} # v0.2.0"\n'
+WORKFLOW = (SAMPLES / "plain/ci.yml").read_bytes()
+
+
+def commit(folder: Path, message: str = "change") -> None:
+    git = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run([*git, "add", "--all"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", message], check=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a test file, `plain/ci.yml` and the address of the actions."""
+    folder = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
+    (folder / "tests").mkdir()
+    (folder / "tests/test_shop.py").write_text("def test_shop(): pass\n", "utf-8")
+    (folder / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    (folder / CI).parent.mkdir(parents=True)
+    write(folder, WORKFLOW)
+    return folder
+
+
+def write(folder: Path, workflow: bytes) -> None:
+    (folder / CI).write_bytes(workflow)
+    commit(folder)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_workflow_is_moved_or_refused_as_its_golden_file_has_it(
+    case: str, repository: Path, call: Init, golden: Golden
+) -> None:
+    before = (SAMPLES / case / "ci.yml").read_bytes()
+    write(repository, before)
+    is_refused = (SAMPLES / case / "refusal.txt").exists()
+    answer = call(repository, "--into", CI, "--yes", expect=3 if is_refused else 0)
+    after = (repository / CI).read_bytes()
+    if is_refused:
+        assert after == before
+        golden(answer.stderr, SAMPLES / case / "refusal.txt")
+        assert "ciguard-report:" in answer.stdout, "what to write by hand is shown"
+        return
+    golden(after.decode(), SAMPLES / case / "expected.yml")
+    golden(answer.stderr, SAMPLES / case / "messages.txt")
+    rerun = call(repository, "--into", CI, "--yes")
+    assert rerun.stdout == f"{CI} uses ciguard's actions already\n"
+    assert (repository / CI).read_bytes() == after
+
+
+def test_difference_is_shown_and_nothing_written_without_yes(repository: Path, call: Init) -> None:
+    answer = call(repository, "--into", CI)
+    assert "+      - uses: octo-org/ciguard/run@" in answer.stdout
+    assert "-      - run: make test" in answer.stdout
+    assert "ciguard init --yes writes it" in answer.stderr
+    assert (repository / CI).read_bytes() == WORKFLOW
+
+
+def test_configuration_is_written_with_the_suite_of_the_job(
+    repository: Path, call: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "ciguard.toml").unlink()
+    commit(repository)
+    answer = call(repository, "--into", CI, "--yes", expect=2)
+    assert answer.stderr.startswith("ciguard init: init.actions: the repository of ciguard's")
+    assert 'set actions = "OWNER/ciguard@COMMIT" in [init] of ciguard.toml' in answer.stderr
+    assert answer.stdout == ""
+    installed = tmp_path / "ciguard_shards-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: ciguard-shards\n", "utf-8")
+    commit_info = {"vcs": "git", "commit_id": COMMIT}
+    origin = {"url": "https://github.com/octo-org/ciguard", "vcs_info": commit_info}
+    (installed / "direct_url.json").write_text(json.dumps(origin), "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = call(repository, "--into", CI, "--yes")
+    assert answer.stdout.splitlines() == [f"{CI}: changed", "ciguard.toml: created"]
+    assert list(load(repository, {}).suite) == ["test"]
+    assert 'suite: "test"' in (repository / CI).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("suites", "name"),
+    [("[suite.shop]\n", "shop"), ("[suite.shop]\n[suite.test]\n", "test"), ("", "test")],
+)
+def test_plan_uses_the_suite_that_is_configured(
+    suites: str, name: str, repository: Path, call: Init
+) -> None:
+    (repository / "ciguard.toml").write_text(f"{ACTIONS}{suites}", "utf-8")
+    call(repository, "--into", CI, "--yes")
+    assert f'suite: "{name}"' in (repository / CI).read_text("utf-8")
+
+
+def test_several_suites_without_the_job_are_an_error(repository: Path, call: Init) -> None:
+    (repository / "ciguard.toml").write_text(f"{ACTIONS}[suite.a]\n[suite.b]\n", "utf-8")
+    answer = call(repository, "--into", CI, "--yes", expect=2)
+    assert "suite: no suite 'test' among 'a', 'b'" in answer.stderr
+
+
+REFUSED = {
+    "two steps": (b"      - run: pytest\n      - run: tox\n", "2 steps run tests", 3),
+    "none": (b"      - run: pip install pytest\n", "no step with a test command was found", 3),
+    "two in one": (
+        b"      - run: |\n          pytest a\n          pytest b\n",
+        "2 commands run",
+        3,
+    ),
+    "docker": (b"      - run: docker run image pytest\n", "variables do not reach the tests", 3),
+    "jest": (b"      - run: npx jest\n", "ciguard has no adapter for jest: npx jest", 3),
+    "flow step": (b"      - {run: pytest}\n", "the step is in flow style", 3),
+    "output": (
+        b"      - id: t\n        run: pytest\n      - run: echo ${{ steps.t.outputs.x }}\n",
+        "steps.t.outputs is used",
+        3,
+    ),
+    "pwsh": (b"      - shell: pwsh\n        run: pytest\n", "ciguard runs no pwsh script", 3),
+}
+JOB = b"on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n"
+PYTEST = b"      - run: pytest\n"
+
+
+def job_with(*lines: bytes) -> bytes:
+    """The job with lines of its own above its steps, and one that runs pytest."""
+    text = b"".join(b"    " + line + b"\n" for line in lines)
+    return JOB.replace(b"    steps", text + b"    steps") + PYTEST
+
+
+REFUSED_FILES = {
+    **{name: (JOB + steps, what, code) for name, (steps, what, code) in REFUSED.items()},
+    "called workflow": (
+        b"on: push\njobs:\n  test:\n    uses: ./.github/workflows/test.yml\n",
+        "jobs that call a workflow: test",
+        3,
+    ),
+    "computed matrix": (
+        job_with(b"strategy:", b"  matrix: ${{ fromJSON(needs.x.outputs.y) }}"),
+        "the matrix is computed",
+        3,
+    ),
+    "computed axis": (
+        job_with(b"strategy:", b"  matrix:", b"    os: ${{ fromJSON(inputs.os) }}"),
+        "the matrix is computed",
+        3,
+    ),
+    "shared anchor": (
+        job_with(b"strategy:", b"  matrix:", b"    os: &os [a, b]", b"env:", b"  X: *os"),
+        "the anchor 'os' is used in the matrix and outside",
+        3,
+    ),
+    "concurrency": (job_with(b"concurrency: all"), "its shards would cancel each other", 3),
+    "flow job": (b"on: push\njobs:\n  test: {steps: [{run: pytest}]}\n", "in flow style", 3),
+    "taken name": (
+        b"on: push\njobs:\n  ciguard:\n    steps: []\n"
+        + JOB.partition(b"jobs:\n")[2]
+        + b"      - run: pytest\n",
+        "another job is called ciguard",
+        3,
+    ),
+    "shared step": (
+        JOB.replace(b"    steps:\n", b"    steps: &steps\n")
+        + b"      - run: pytest\n  other:\n    runs-on: a\n    steps: *steps\n",
+        "2 steps run tests",
+        3,
+    ),
+    "two documents": (WORKFLOW + b"---\n" + WORKFLOW, "not YAML: but found another document", 3),
+    "no workflow": (b"- a\n", "no workflow: it has no jobs", 3),
+    "empty": (b"", "no workflow: it has no jobs", 3),
+    "broken": (b"on: [\n", "not YAML", 3),
+    "not UTF-8": (b"on: push # \xff\n", "not UTF-8", 3),
+    "10 MB": (b"# " + b"x" * 10_000_000 + b"\n" + WORKFLOW, "10,000,138 bytes, more than", 3),
+}
+
+
+@pytest.mark.parametrize(("workflow", "what", "code"), REFUSED_FILES.values(), ids=REFUSED_FILES)
+def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
+    workflow: bytes, what: str, code: int, repository: Path, call: Init
+) -> None:
+    write(repository, workflow)
+    answer = call(repository, "--into", CI, "--yes", expect=code)
+    first, *rest = answer.stderr.splitlines()
+    assert first.startswith(f"ciguard init: {CI}")
+    assert what in first
+    assert len(rest) <= 1
+    assert all(line.startswith("  fix: ") for line in rest)
+    assert (repository / CI).read_bytes() == workflow
+
+
+def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> None:
+    write(repository, JOB + b"      - run: pytest\n      - id: own\n        run: ./all\n")
+    for step in ("2", "own"):
+        answer = call(repository, "--into", CI, "--job", "test", "--step", step)
+        assert "-        run: ./all" in answer.stdout
+    answer = call(repository, "--into", CI, "--job", "test", "--step", "3", expect=3)
+    assert "no steps are '3'" in answer.stderr
+    answer = call(repository, "--job", "test", expect=2)
+    assert "--job, --step: no workflow is named\n  fix: pass --into FILE" in answer.stderr
+    answer = call(repository, "--into", CI, "--job", "lint", expect=3)
+    assert "no job 'lint'\n  fix: its jobs are test" in answer.stderr
+
+
+def test_symbolic_link_is_refused(repository: Path, call: Init) -> None:
+    (repository / CI).rename(repository / "real.yml")
+    (repository / CI).symlink_to("../../real.yml")
+    commit(repository)
+    answer = call(repository, "--into", CI, "--yes", expect=3)
+    assert f"{CI}: is a symbolic link" in answer.stderr
+    assert (repository / "real.yml").read_bytes() == WORKFLOW
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_file_that_is_not_committed_is_refused(
+    is_tracked: bool, repository: Path, call: Init
+) -> None:
+    path = CI if is_tracked else ".github/workflows/new.yml"
+    (repository / path).write_bytes(WORKFLOW + b"# changed\n")
+    answer = call(repository, "--into", path, "--yes", expect=3)
+    assert f"{path}: has changes that are not committed" in answer.stderr
+    assert (repository / path).read_bytes() == WORKFLOW + b"# changed\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://github.com/octo-org/ciguard.git", f"octo-org/ciguard@{COMMIT}"),
+        ("ssh://git@github.com/octo-org/ciguard", f"octo-org/ciguard@{COMMIT}"),
+        ("https://git.example/octo-org/ciguard", ""),
+    ],
+)
+def test_address_comes_from_an_installation_from_github(url: str, address: str) -> None:
+    direct = f'{{"url": "{url}", "vcs_info": {{"vcs": "git", "commit_id": "{COMMIT}"}}}}'
+    assert address_of_installation(direct) == address
+    assert address_of_installation(f'{{"url": "{url}", "archive_info": {{}}}}') == ""
+    assert address_of_installation(None) == ""

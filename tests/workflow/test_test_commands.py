@@ -1,0 +1,145 @@
+"""Which commands of a script run tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.workflow.test_commands import find_test_commands, find_test_steps, split_commands
+
+RUN_TESTS = {
+    "pytest": """
+        pytest -q # all of them
+        python -m pytest tests
+        python3.12 -X dev -W error -m pytest
+        python -I -m pytest
+        CI=1 NAME="a b" pytest
+        pip install tox && pytest
+        if true; then pytest; fi
+        timeout 30m pytest
+        xvfb-run -a -s "-screen 0 1024x768x24" pytest
+        env DEBUG=1 pytest
+        coverage run -p -m pytest
+        uv run pytest
+        uv run --group test --extra dev python -m pytest
+        uv run --frozen --no-sync coverage run -m pytest
+        poetry run python -m pytest
+        pdm run pytest
+        conda run -n test pytest
+        hatch test --cover
+        sh -c "pytest -x"
+        ${{ matrix.x && 'a|b' }} ; pytest
+    """,
+    "": """
+        tox
+        tox -e py312
+        python -m tox run -e py,lint
+        uvx --with tox-uv tox
+        pipx run nox
+        nox -s tests-3.12
+        make test
+        make -C sub -j4 check
+        make test-unit
+        pdm run test
+        hatch run +py=3.12 test:run
+        pixi run -e py312 test
+        poe test
+        ./run-tests.sh
+        bash ci/run_tests.sh -v
+        cd sub && ../run_tests
+        python runtests.py
+    """,
+    "npm": "npm test\nnpm run test:unit\nnpm run-script test",
+    "pnpm": "pnpm test\npnpm run test",
+    "jest": "npx jest --ci",
+    "vitest": "npx vitest run",
+    "go test": "go test ./...",
+    "dotnet test": "dotnet test shop.sln",
+    "ctest": "ctest --test-dir build",
+    "cargo test": "cargo +nightly test",
+    "cargo nextest": "cargo nextest run",
+    "rspec": "bundle exec rspec",
+    "maven": "mvn -B test",
+    "gradle": "./gradlew check",
+    "unittest": "python -m unittest discover",
+}
+OTHERS = """
+    pip install pytest
+    python -m pip install tox
+    pipx install nox
+    uv tool install nox
+    uv sync --group test
+    poetry install --with test
+    conda install -y pytest
+    apt-get install -y pytest
+    make test-deps
+    make -C tests build
+    ./install-test-deps.sh
+    tox -e lint
+    tox -e docs,mypy
+    tox --notest
+    nox -s lint
+    npm run lint
+    echo pytest
+    pytest --version
+    # pytest
+    docker build -t test .
+    docker compose -f docker/test.yml up
+    uv run mypy tests
+    poetry run ruff tests
+    python tests/download_data.py
+    git clone https://example.org/test.sh
+    cat tests/test_shop.py
+    codecov -F test
+"""
+TEST_LINES = [
+    (framework, line.strip())
+    for framework, text in RUN_TESTS.items()
+    for line in text.strip().splitlines()
+]
+
+
+@pytest.mark.parametrize(("framework", "line"), TEST_LINES)
+def test_command_that_runs_tests_is_found(framework: str, line: str) -> None:
+    assert [one.framework for one in find_test_commands(line)] == [framework]
+
+
+@pytest.mark.parametrize("line", [line.strip() for line in OTHERS.strip().splitlines()])
+def test_other_command_is_not_found(line: str) -> None:
+    assert find_test_commands(line) == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "docker run --rm -v a:b image pytest",
+        "docker compose run web make test",
+        "sudo pytest",
+        "env -i pytest",
+    ],
+)
+def test_command_without_the_variables_of_the_job_is_marked(line: str) -> None:
+    (found,) = find_test_commands(line)
+    assert found.drops_variables
+
+
+def test_script_is_split_into_commands_and_words() -> None:
+    script = "a 'b c' \"d\\\"e\" \\\r\n  f # g\n(h) && i|j; ${{ k || 'l m' }}n"
+    assert list(split_commands(script)) == [
+        *(["a", "b c", 'd\\"e', "f"], ["h"], ["i"], ["j"], ["${{ k || 'l m' }}n"]),
+    ]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("script", ["'" * 100_000, "${{" * 50_000, "uv run -a b " * 20_000, "\\"])
+def test_scanner_ends_soon_on_any_script(script: str) -> None:
+    find_test_commands(script)
+
+
+def test_steps_with_test_commands_are_found() -> None:
+    jobs = {
+        "called": {"uses": "./.github/workflows/test.yml"},
+        "unit": {"steps": [{"uses": "a/b@v1"}, {"run": "make"}, {"run": "make\npytest"}]},
+        "broken": {"steps": "none"},
+    }
+    (found,) = find_test_steps({"jobs": jobs})
+    assert (found.job, found.number, found.commands[0].words) == ("unit", 3, "pytest")
