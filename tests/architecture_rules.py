@@ -60,7 +60,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "template_loader",
         ),
         *("run.frameworks", "init.checksum", "init.project", "init.repository"),
-        "init.workflow_files",
+        *("init.workflow_files", "init.other_tools"),
     ),
     "template_loader": ("text",),
     "mermaid": (),

@@ -216,7 +216,8 @@ def test_command_line_page_matches_the_help(
     history = ("add", "pull", "push", "show", "export")
     for words in (*((verb,) for verb in cli.VERBS), *(("history", name) for name in history)):
         text = options.format_help() if words == ("run",) else _help(*words)
-        lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text.rstrip(), "```"]
+        text = text.rstrip().replace("\n\n", "\n", 1).replace("\n\nOptions:", "\nOptions:")
+        lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text, "```"]
     golden("\n".join(lines) + "\n", REFERENCE / "command-line.md")
 
 

@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from ciguard.config import FILE, configured_by
+from ciguard.config import FILE, SuiteConfig, configured_by
 from ciguard.errors import UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
-from ciguard.init.project import (
-    DEPENDENCY_FILES,
-    detect_framework,
-    suggested_checkout,
-    suggested_setup,
-)
+from ciguard.init.other_tools import no_suite, other_projects
+from ciguard.init.project import Suggestion, detect_framework, is_dependency_file, matches, suggest
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.workflow_files import (
+    StarterSuite,
     Workflow,
     count_checkpoint_steps,
     local_actions,
@@ -34,7 +31,7 @@ from ciguard.sources import local
 from ciguard.template_loader import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ciguard.config import Config
@@ -97,7 +94,7 @@ def generate(
 
     Args:
         notify: gets what was found out on the way.
-        suite: name of the suite in a new configuration.
+        suite: the only one of a new configuration, set up and run by a job of the user's own.
 
     Raises:
         UsageError: this is not the top folder of a git repository, or what is configured cannot be.
@@ -109,23 +106,21 @@ def generate(
     checkpoint = "" if every_s is None else time_text(every_s)
     artifacts = config.workflow.artifacts or artifact_version(folder, notify)
     if not configured_by(folder):
-        patterns = {name: framework.FILE_PATTERNS for name, framework in FRAMEWORKS.items()}
-        framework, count = detect_framework(tracked, patterns)
-        notify(f"{framework}: {count} test files" if count else "no test framework found")
-        texts = {name: text for name in DEPENDENCY_FILES if (text := text_of(folder / name))}
-        setup = suggested_setup(texts, framework, config.workflow.python)
+        suggestion = (
+            Suggestion("", "", (StarterSuite(suite),), {})
+            if suite
+            else suggest_suites(folder, config, tracked, notify)
+        )
+        setup = suggestion.setup
         starter = render_configuration(
             config.install,
             setup,
-            framework,
+            suggestion.suites,
             environment(),
             checkpoint=checkpoint,
             artifacts=artifacts,
             forks=config.workflow.forks,
-            suite=suite,
-            confirm=suggested_checkout(texts, framework)
-            if config.workflow.confirm_suspects
-            else None,
+            confirm=suggestion.checkout if config.workflow.confirm_suspects else None,
         )
         changed_files.append(GeneratedFile(FILE, None, starter))
     elif config.workflow.confirm_suspects and not config.experiment.setup:
@@ -156,6 +151,31 @@ def generate(
     for path, action in local_actions(workflow, environment()).items():
         changed_files.append(GeneratedFile(path, text_of(folder / path), action))
     return changed_files
+
+
+def suggest_suites(
+    folder: Path, config: Config, tracked: Sequence[str], notify: Callable[[str], None]
+) -> Suggestion:
+    """Suites and set-up where nothing is configured.
+
+    Raises:
+        InputError: there are none, so that a workflow could only fail.
+    """
+    patterns = {name: one.FILE_PATTERNS for name, one in FRAMEWORKS.items()}
+    name, count = detect_framework(tracked, patterns)
+    notify(f"{name}: {count} test files" if count else "no test framework found")
+    framework = FRAMEWORKS[name or SuiteConfig().framework]
+    wanted = framework.FILE_PATTERNS
+    tests = [path for path in tracked if any(matches(path, one) for one in wanted)]
+    read = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
+    texts = {path: text for path, text in read.items() if text is not None}
+    suggestion = suggest(tests, texts, framework, config.workflow.python, notify)
+    if not suggestion.suites:
+        raise no_suite(framework, suggestion.unknown, texts, tracked)
+    left_out = {**suggestion.unknown, **other_projects(tracked, texts)}
+    for place, tool in left_out.items():
+        notify(f"{place} ({tool}): not in the workflow; see docs/how-to/other-frameworks.md")
+    return suggestion
 
 
 def artifact_version(folder: Path, notify: Callable[[str], None]) -> int:

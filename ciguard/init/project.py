@@ -1,29 +1,66 @@
-"""A first guess at a project: its test framework, and the steps that prepare a machine for it."""
+"""A first guess at a repository: its projects, their suites, and the steps that prepare a machine.
+
+Pure: names and texts of files in. A monorepo has a suite and an environment for each project.
+"""
 
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.init.workflow_files import ACTIONS
+from ciguard.init.other_tools import python_tool, python_tool_files
+from ciguard.init.python_version import lowest_allowed, pinned
+from ciguard.init.toolchains import (
+    PROJECT_FILE,
+    TOOLCHAINS,
+    VERSION_FILE,
+    Environment,
+    Place,
+    checkout_command,
+    is_requirement_file,
+    steps_of,
+)
+from ciguard.init.workflow_files import StarterSuite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-PROJECT_FILE: Final = "pyproject.toml"
-REQUIREMENT_FILES: Final = (
-    "requirements.txt",
-    "requirements-dev.txt",
-    "requirements-test.txt",
-    "dev-requirements.txt",
-    "test-requirements.txt",
-    "requirements/dev.txt",
-    "requirements/test.txt",
-)
+    from ciguard.run.frameworks.base import Framework
+
+TOP: Final = "."
 # The files whose text is looked at; of all others only the name counts.
-DEPENDENCY_FILES: Final = (PROJECT_FILE, "setup.py", "setup.cfg", *REQUIREMENT_FILES)
-TEST_GROUPS: Final = ("test", "tests", "testing", "dev")
+DEPENDENCY_FILES: Final = (
+    *(PROJECT_FILE, "setup.py", "setup.cfg", "uv.lock", "poetry.lock", VERSION_FILE),
+    *python_tool_files(),
+    "package.json",
+)
+# A folder of this name, or below one, is part of the project around it.
+INNER_FOLDERS: Final = frozenset(
+    {
+        *("test", "tests", "testing", "requirements", "docs", "doc", "examples", "samples"),
+        *("fixtures", "templates", "vendor", "third_party"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What a repository is configured with.
+
+    Attributes:
+        setup: YAML steps; "" where nothing is known to prepare.
+        checkout: shell command that makes a fresh checkout ready.
+        suites: by the path of their folders; empty where no project's tests can be run.
+        unknown: folders whose tests need a tool without a set-up here, with the tool's name.
+    """
+
+    setup: str
+    checkout: str
+    suites: tuple[StarterSuite, ...]
+    unknown: Mapping[str, str]
 
 
 def detect_framework(
@@ -48,51 +85,146 @@ def matches(path: str, pattern: str) -> bool:
     return fnmatchcase(path if "/" in pattern else path.rsplit("/", 1)[-1], pattern)
 
 
-def suggested_setup(texts: Mapping[str, str], framework: str, python: str) -> str:
-    """YAML steps: a Python, and one pip line from what the project declares.
+def is_dependency_file(path: str) -> bool:
+    """Say whether the text of a file is needed."""
+    folder, name = _split(path)
+    return name in DEPENDENCY_FILES or any(is_requirement_file(end) for end in _ends(folder, name))
+
+
+def _ends(folder: str, name: str) -> tuple[str, ...]:
+    return (name, f"{folder.rsplit('/', 1)[-1]}/{name}")
+
+
+def _split(path: str) -> tuple[str, str]:
+    folder, _, name = path.rpartition("/")
+    return folder or TOP, name
+
+
+def suggest(
+    test_files: Iterable[str],
+    texts: Mapping[str, str],
+    framework: Framework,
+    python: str,
+    notify: Callable[[str], None] = lambda _: None,
+) -> Suggestion:
+    """Suites and set-up for the projects that have tests.
 
     Args:
-        texts: content of those DEPENDENCY_FILES that exist, by name.
-        framework: installed by its name where nothing that is installed names it; "" for none.
-        python: version for the tests, like "3.12".
+        texts: content of dependency files by their path in the repository.
+        framework: of the test files.
+        python: version where a project names none.
+        notify: gets why a version was chosen.
+
+    Raises:
+        InputError: a lock file lacks the framework.
     """
-    steps = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "{python}"'
-    wanted = required_packages(texts, framework)
-    return f"{steps}\n- run: python -m pip install {' '.join(wanted)}" if wanted else steps
+    projects = _texts_by_project(texts)
+    tested = {_project_of(path, projects) for path in test_files}
+    unknown: dict[str, str] = {}
+    homes: dict[str, str] = {}  # by folder with tests, the one of its environment
+    for folder in sorted(tested):
+        home = _workspace_of(folder, projects)
+        if tool := python_tool(projects.get(home, {}), framework.NAME):
+            unknown[folder] = tool
+        else:
+            homes[folder] = home
+    environments: dict[str, Environment] = {}
+    for home in sorted(set(homes.values())):
+        of_home = projects.get(home, {})
+        version = _choose_python(of_home, home, python, notify)
+        is_alone = len(set(homes.values())) == 1
+        place = Place(home, of_home, framework, version, is_alone)
+        make = next(make for fits, make in TOOLCHAINS.values() if fits(of_home))
+        environments[home] = make(place)
+    names = _suite_names(homes)
+    suites = tuple(
+        StarterSuite(
+            name=names[folder],
+            cwd="" if folder == TOP else folder,
+            command=environments[home].command,
+            args=tuple(map(framework.IGNORE_FOLDER.format, _projects_below(folder, projects))),
+        )
+        for folder, home in homes.items()
+    )
+    return Suggestion(steps_of(environments), checkout_command(environments), suites, unknown)
 
 
-def suggested_checkout(texts: Mapping[str, str], framework: str) -> str:
-    """A shell command that makes a fresh checkout ready, and touches nothing outside of it."""
-    wanted = required_packages(texts, framework)
-    install = f" && .venv/bin/python -m pip install -q {' '.join(wanted)}" if wanted else ""
-    return f"python3 -m venv .venv{install}"
+def _texts_by_project(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Dependency files of each project by their path in its folder; the top is always one."""
+    folders: dict[str, dict[str, str]] = {TOP: {}}
+    for path, text in sorted(texts.items()):
+        folder, name = _split(path)
+        parent, last = _split(folder)
+        if last == "requirements":
+            folder, name = parent, f"{last}/{name}"
+        if not INNER_FOLDERS & set(folder.split("/")):
+            folders.setdefault(folder, {})[name] = text
+    return {name: found for name, found in folders.items() if name == TOP or _is_project(found)}
 
 
-def required_packages(texts: Mapping[str, str], framework: str) -> list[str]:
-    """Arguments for pip: what is declared, and the framework where no requirement file names it.
-
-    To name it beside an extra that has it does no harm; beside files with hashes, pip refuses it.
-    """
-    wanted = declared_requirements(texts)
-    if framework and not any(framework in texts.get(name, "") for name in REQUIREMENT_FILES):
-        wanted.append(framework)
-    return wanted
-
-
-def declared_requirements(texts: Mapping[str, str]) -> list[str]:
-    """Arguments for pip, in the order of the files; at most one extra and one group."""
-    project = tomllib.loads(texts.get(PROJECT_FILE, ""))
-    extra = _first_group(project.get("project", {}).get("optional-dependencies", {}))
-    group = _first_group(project.get("dependency-groups", {}))
-    wanted: list[str] = []
-    if "project" in project or "setup.py" in texts:
-        wanted += ["-e", f"'.[{extra}]'" if extra else "."]
-    if group:
-        wanted += ["--group", group]
-    for name in REQUIREMENT_FILES:
-        wanted += ["-r", name] if name in texts else []
-    return wanted
+def _is_project(texts: Mapping[str, str]) -> bool:
+    """Other files than a project's own configure tools, such as a pyproject.toml for a linter."""
+    try:
+        content = tomllib.loads(texts.get(PROJECT_FILE, ""))
+    except tomllib.TOMLDecodeError:
+        return False  # a sample; that of the top was read as the configuration before
+    return (
+        "project" in content
+        or "poetry" in content.get("tool", {})
+        or any(name in texts for name in ("setup.py", "uv.lock", "poetry.lock"))
+        or any(is_requirement_file(name) for name in texts)
+    )
 
 
-def _first_group(declared: Mapping[str, Any]) -> str:
-    return next((name for name in TEST_GROUPS if name in declared), "")
+def _project_of(path: str, projects: Collection[str]) -> str:
+    folder = _split(path)[0]
+    while folder not in projects and folder != TOP:
+        folder = _split(folder)[0]
+    return folder
+
+
+def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str:
+    """The folder whose uv.lock locks a folder: its own, or that of a workspace around it."""
+    above = folder
+    while "uv.lock" not in projects.get(above, {}):
+        if above == TOP:
+            return folder
+        above = _split(above)[0]
+    settings: dict[str, Any] = tomllib.loads(projects[above].get(PROJECT_FILE, ""))
+    is_workspace = "workspace" in settings.get("tool", {}).get("uv", {})
+    return above if is_workspace or above == folder else folder
+
+
+def _projects_below(folder: str, projects: Iterable[str]) -> list[str]:
+    """Folders of other projects, relative to a folder."""
+    start = "" if folder == TOP else f"{folder}/"
+    below = (name for name in projects if name not in (folder, TOP) and name.startswith(start))
+    return [name.removeprefix(start) for name in sorted(below)]
+
+
+def _suite_names(folders: Iterable[str]) -> dict[str, str]:
+    """The last part of each path where that is unique, else the path; "" for the top."""
+    listed = tuple(folders)
+    last = Counter(_split(folder)[1] for folder in listed)
+    return {
+        folder: name if last[name := _split(folder)[1]] == 1 else folder.replace("/", "-")
+        for folder in listed
+        if folder != TOP
+    } | {TOP: ""}
+
+
+def _choose_python(
+    texts: Mapping[str, str], folder: str, default: str, notify: Callable[[str], None]
+) -> str:
+    if version := pinned(texts.get(VERSION_FILE, "")):
+        return version
+    content = tomllib.loads(texts.get(PROJECT_FILE, ""))
+    poetry = content.get("tool", {}).get("poetry", {}).get("dependencies", {})
+    wanted = str(content.get("project", {}).get("requires-python") or poetry.get("python", ""))
+    version = lowest_allowed(wanted)
+    where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
+    if version:
+        notify(f"Python {version}: the lowest supported version that {where} allows ({wanted})")
+    elif wanted:
+        notify(f"Python {default}: no supported version fits {wanted!r} of {where}")
+    return version or default

@@ -18,6 +18,8 @@ from ciguard.init.checksum import with_checksum
 from ciguard.workflow.rewrite import NewJobs, action_path
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jinja2 import Environment
 
 # The actions that a generated workflow uses, pinned by commit: a tag can move, a commit cannot.
@@ -27,7 +29,10 @@ ACTIONS: Final = {
     "download_artifact": (
         "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
     ),
+    "setup_go": "actions/setup-go@b7ad1dad31e06c5925ef5d2fc7ad053ef454303e # v7.0.0",
+    "setup_node": "actions/setup-node@820762786026740c76f36085b0efc47a31fe5020 # v7.0.0",
     "setup_python": "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0",
+    "setup_uv": "astral-sh/setup-uv@20cfd1bf945f4377ade1205e4dbc17946fc9a30d # v10.0.1",
     "upload_artifact": "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0",
 }
 # On a GitHub Enterprise Server, which has artifacts of generation 3 only: actions in the repository
@@ -71,6 +76,16 @@ class Workflow:
     artifacts: int = 4
     confirm_suspects: bool = False
     branch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StarterSuite:
+    """A suite of a new configuration; empty values are left out."""
+
+    name: str
+    cwd: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
 
 
 def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
@@ -147,19 +162,17 @@ def time_text(time_s: float) -> str:
 def render_configuration(
     install: str,
     setup: str,
-    framework: str,
+    suites: Sequence[StarterSuite],
     templates: Environment,
     *,
     checkpoint: str = "",
     artifacts: int = 4,
     forks: bool = False,
-    suite: str = "",
     confirm: str | None = None,
 ) -> str:
-    """Render the starting ciguard.toml; with `framework` "" it asks for a suite.
+    """Render the starting ciguard.toml.
 
     Args:
-        suite: its name.
         confirm: what makes a fresh checkout ready, where suspects are to be run again.
     """
     environment = templates.overlay()
@@ -167,11 +180,15 @@ def render_configuration(
     return environment.get_template("ciguard.toml.j2").render(
         install=install,
         setup=setup,
-        framework=framework,
+        suites={
+            quoted(one.name): {
+                key: quoted(value) for key, value in asdict(one).items() if key != "name" and value
+            }
+            for one in suites
+        },
         checkpoint=checkpoint,
         artifacts=artifacts,
         forks=forks,
-        suite=suite,
         confirm=confirm,
     )
 
@@ -200,9 +217,9 @@ def render_new_jobs(
     )
 
 
-def quoted(text: str) -> str:
+def quoted(value: str | Sequence[str]) -> str:
     """Quote for YAML and TOML: every JSON string without surrogate escapes is one of theirs."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def check_steps(setup: str) -> None:

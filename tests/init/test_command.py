@@ -96,26 +96,60 @@ def test_framework_is_detected_and_its_installation_suggested(repository: Path, 
     assert setup[-1] == {"run": "python -m pip install pytest"}
 
 
-def test_folder_without_tests_gets_a_suite_template(repository: Path, call: Init) -> None:
-    (repository / "tests/test_one.py").unlink()
-    answer = call(repository, "--yes")
-    assert "no test framework found" in answer.stderr
-    assert 'framework = "command"' in (repository / "ciguard.toml").read_text("utf-8")
-
-
 def test_every_commented_option_is_a_valid_key(repository: Path, call: Init) -> None:
-    (repository / "tests/test_one.py").unlink()
     call(repository, "--yes")
     path = repository / "ciguard.toml"
     offered = re.sub(r"(?m)^# (?=[a-z_]+ = |\[)", "", path.read_text("utf-8"))
     path.write_text(offered, "utf-8")
-    content = tomllib.loads(offered)
-    assert {"install", "plan", "suite"} <= set(content)
+    assert {"install", "plan", "suite"} <= set(tomllib.loads(offered))
     config = load(repository, {})
     assert config.plan.shards == 4
     assert config.plan.target_wall == Config().plan.target_wall
     assert config.plan.limit == Config().plan.limit
-    assert (config.policy.retries, config.suite["main"].timeout) == (1, 600.0)
+    assert config.policy.retries == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "found", "snippet"),
+    [
+        ({}, "found no project at all", 'framework = "command"'),
+        ({"tox.ini": "[tox]", "test_a.py": ""}, "found tox (in .)", 'command = ["tox", "-e", "py"'),
+        (
+            {"package.json": '{"devDependencies": {"jest": "1"}, "engines": {}}', "yarn.lock": ""},
+            "found package.json (Node.js with jest)",
+            "node-version-file: package.json\n- run: npm install --global corepack",
+        ),
+        ({"go.mod": "go 1.26"}, "found go.mod (Go)", "    go-version-file: go.mod\n"),
+        (
+            {"web/package.json": "{}", "web/.nvmrc": "24", "api/x.csproj": ""},
+            "found api/x.csproj (.NET), web/package.json (Node.js)",
+            '[suite.main]\nframework = "command"\ncwd = "api"\n',
+        ),
+    ],
+)
+def test_repository_that_cannot_be_set_up_gets_a_snippet_and_no_file(
+    repository: Path, call: Init, files: dict[str, str], found: str, snippet: str
+) -> None:
+    (repository / "tests/test_one.py").unlink()
+    for name, text in files.items():
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text(text, "utf-8")
+    before = sorted(repository.rglob("*"))
+    answer = call(repository, "--yes", expect=3)
+    assert found in answer.stderr
+    assert snippet in answer.stderr
+    assert sorted(repository.rglob("*")) == before
+    shown = answer.stderr.partition("init again:\n")[2]
+    (repository / "ciguard.toml").write_text(shown, "utf-8")
+    load(repository, {})
+    assert call(repository, "--yes").stdout == f"{WORKFLOW}: created\n"
+
+
+def test_frontend_beside_tests_of_python_is_named(repository: Path, call: Init) -> None:
+    (repository / "web").mkdir()
+    (repository / "web/package.json").write_text('{"devDependencies": {"vitest": "4"}}', "utf-8")
+    answer = call(repository, "--yes")
+    assert "web/package.json (Node.js with vitest): not in the workflow" in answer.stderr
 
 
 def test_default_configuration_has_a_test_timeout(repository: Path, call: Init) -> None:
@@ -191,7 +225,8 @@ def test_default_branch_of_the_remote_overrides_the_current_branch(
     origin = tmp_path / "origin"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "stable", str(origin)], check=True)
     git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=n@example.org"]
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
     subprocess.run([*git, "push", "-q", str(origin), "trunk:stable"], check=True)
     subprocess.run(["git", "clone", "-q", str(origin), str(tmp_path / "clone")], check=True)
     subprocess.run(["git", "-C", str(tmp_path / "clone"), "switch", "-qc", "mine"], check=True)

@@ -1,12 +1,13 @@
-"""The first guess: which framework, and what to install before the tests."""
+"""The first guess: the framework, the projects with their environments, the version of Python."""
 
 from __future__ import annotations
 
 import pytest
-import yaml
 
-from ciguard.init.project import detect_framework, matches, suggested_setup
+from ciguard.init.project import Suggestion, detect_framework, matches, suggest
+from ciguard.run.frameworks.registry import FRAMEWORKS
 
+FRAMEWORK = FRAMEWORKS["pytest"]
 PATTERNS = {"unitary": ("check_*.py",), "spinner": ("*.spin", "specs/*.txt"), "command": ()}
 
 
@@ -40,38 +41,95 @@ def test_pattern_without_a_folder_matches_anywhere(path: str, pattern: str, expe
     assert matches(path, pattern) is expected
 
 
-PYPROJECT = """
-[project]
-name = "x"
-optional-dependencies = {docs = ["sphinx"], test = ["unitary"]}
-[dependency-groups]
-dev = ["ruff"]
-"""
+UV_LOCK = '[[package]]\nname = "pytest"\n'
+PACKAGE = '[project]\nname = "x"\n'
+UV, POETRY = "uv run --no-sync python -m pytest", "poetry run python -m pytest"
+VENV = ".venv/bin/python -m pytest"
+
+
+def suites(suggestion: Suggestion) -> list[tuple[str, str, str]]:
+    """Name, folder and command of each."""
+    return [(one.name, one.cwd or ".", " ".join(one.command)) for one in suggestion.suites]
 
 
 @pytest.mark.parametrize(
-    ("texts", "installed"),
+    ("texts", "tests", "expected"),
     [
-        ({}, "unitary"),
-        ({"requirements.txt": "unitary==1\n"}, "-r requirements.txt"),
-        ({"requirements-dev.txt": "x"}, "-r requirements-dev.txt unitary"),
-        ({"pyproject.toml": PYPROJECT}, "-e '.[test]' --group dev unitary"),
-        ({"pyproject.toml": "[tool.x]"}, "unitary"),
-        ({"setup.py": "setup()"}, "-e . unitary"),
-        # What configures the framework does not install it.
-        ({"setup.py": "setup(tests_require=['unitary'])"}, "-e . unitary"),
-        ({"pyproject.toml": "[project]\n[tool.unitary.options]\nx = 1"}, "-e . unitary"),
-        ({"setup.py": "setup()", "setup.cfg": "[tool:unitary]\nx = 1"}, "-e . unitary"),
-        ({"pyproject.toml": PYPROJECT.replace("test =", "qa =")}, "-e . --group dev unitary"),
+        ({}, ["test_a.py"], [("", ".", "")]),
+        ({"uv.lock": UV_LOCK}, ["tests/test_a.py"], [("", ".", UV)]),
+        ({"back/requirements.txt": "x"}, ["back/tests/test_a.py"], [("back", "back", "")]),
+        (
+            {"a/uv.lock": UV_LOCK, "b/poetry.lock": UV_LOCK},
+            ["a/test_a.py", "b/c/test_b.py"],
+            [("a", "a", UV), ("b", "b", POETRY)],
+        ),
+        # Two that pip installs: neither is installed where the other is.
+        (
+            {"a/setup.py": "", "b/requirements/test.txt": "pytest"},
+            ["a/test_a.py", "b/test_b.py"],
+            [("a", "a", VENV), ("b", "b", VENV)],
+        ),
+        # A workspace has one lock file, so one environment, and a suite for each member.
+        (
+            {
+                "uv.lock": UV_LOCK,
+                "pyproject.toml": "[tool.uv.workspace]\nmembers = ['libs/*']",
+                "libs/a/pyproject.toml": PACKAGE,
+                "libs/b/pyproject.toml": PACKAGE,
+            },
+            ["libs/a/test_a.py", "libs/b/test_b.py", "test_c.py"],
+            [("", ".", UV), ("a", "libs/a", UV), ("b", "libs/b", UV)],
+        ),
+        (
+            {"x/core/setup.py": "", "y/core/setup.py": "", "z/setup.py": ""},
+            ["x/core/test_a.py", "y/core/test_b.py"],
+            [("x-core", "x/core", VENV), ("y-core", "y/core", VENV)],
+        ),
+        # Samples, and what only configures a linter, are no projects.
+        (
+            {"tests/samples/s/setup.py": "", "src/pyproject.toml": "[tool.ruff]"},
+            ["tests/samples/s/test_s.py", "src/test_a.py"],
+            [("", ".", "")],
+        ),
+        ({"tox.ini": ""}, ["test_a.py"], []),
+        ({"tox.ini": "", "requirements-test.txt": "pytest"}, ["test_a.py"], [("", ".", "")]),
+        ({"pdm.lock": "", "requirements-test.txt": "pytest"}, ["test_a.py"], []),
     ],
 )
-def test_suggested_setup_installs_the_declared_dependencies(
-    texts: dict[str, str], installed: str
+def test_suite_and_environment_for_each_project(
+    texts: dict[str, str], tests: list[str], expected: list[tuple[str, str, str]]
 ) -> None:
-    python, install = yaml.safe_load(suggested_setup(texts, "unitary", "3.11"))
-    assert python["with"] == {"python-version": "3.11"}
-    assert install == {"run": f"python -m pip install {installed}"}
+    assert suites(suggest(tests, texts, FRAMEWORK, "3.12")) == expected
 
 
-def test_no_install_step_without_dependencies() -> None:
-    assert len(yaml.safe_load(suggested_setup({}, "", "3.11"))) == 1
+def test_suite_ignores_projects_below_its_folder() -> None:
+    found = suggest(["test_a.py", "api/test_b.py"], {"api/setup.py": ""}, FRAMEWORK, "3.12")
+    assert [one.args for one in found.suites] == [("--ignore=api",), ()]
+
+
+@pytest.mark.parametrize(
+    ("texts", "step", "reason"),
+    [
+        ({}, 'python-version: "3.12"', ""),
+        ({".python-version": "3.13\n"}, 'python-version-file: ".python-version"', ""),
+        (
+            {"pyproject.toml": '[project]\nrequires-python = ">=3.13"'},
+            'python-version: "3.13"',
+            "Python 3.13: the lowest supported version that pyproject.toml allows (>=3.13)",
+        ),
+        (
+            {"pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.14"'},
+            'python-version: "3.14"',
+            "Python 3.14: the lowest supported version that pyproject.toml allows (^3.14)",
+        ),
+        (
+            {"pyproject.toml": '[project]\nrequires-python = ">=4"'},
+            'python-version: "3.12"',
+            "Python 3.12: no supported version fits '>=4' of pyproject.toml",
+        ),
+    ],
+)
+def test_version_comes_from_the_project(texts: dict[str, str], step: str, reason: str) -> None:
+    told: list[str] = []
+    assert step in suggest(["test_a.py"], texts, FRAMEWORK, "3.12", told.append).setup
+    assert told == ([reason] if reason else [])

@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         IS_DEFAULT: bool
         FILE_PATTERNS: tuple[str, ...]
         DEFAULT_COMMAND: tuple[str, ...]
+        IGNORE_FOLDER: str  # argument that keeps the tests of folder {} out; "" for none
         IDS_ONE_PER_LINE: bool  # reads `ProcessFiles.lines_file`: no id of its may hold a line feed
 
         def listing(

@@ -22,6 +22,7 @@ NAME: Final = "command"
 IS_DEFAULT: Final = False
 FILE_PATTERNS: Final[tuple[str, ...]] = ()
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ()
+IGNORE_FOLDER: Final = ""
 IDS_ONE_PER_LINE: Final = True
 REPORTS_STARTS: Final = False  # the project's own program may or may not
 

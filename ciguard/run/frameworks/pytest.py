@@ -23,6 +23,7 @@ NAME: Final = "pytest"
 IS_DEFAULT: Final = True
 FILE_PATTERNS: Final[tuple[str, ...]] = ("test_*.py", "*_test.py")
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
+IGNORE_FOLDER: Final = "--ignore={}"
 IDS_ONE_PER_LINE: Final = False
 REPORTS_STARTS: Final = True
 

@@ -1,0 +1,192 @@
+"""Tools for which `ciguard init` writes no workflow, because it could not work: what it prints.
+
+Pure: names and texts of files in, text out. Python's tools of this table can install a framework
+that ciguard runs, but no workflow that sets them up was ever executed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import InputError
+from ciguard.init.toolchains import PROJECT_FILE, declares_tests, uses_poetry, uses_uv
+from ciguard.init.workflow_files import ACTIONS, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from ciguard.run.frameworks.base import Framework
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTool:
+    """A tool that makes the environment of a test framework.
+
+    Attributes:
+        files: any of them names the tool; so does [tool.`table`] of pyproject.toml.
+        install: command of a step.
+        prefix: of the framework's command; the whole command where that ends with "--".
+        has_lock: pip would install other versions than the locked ones.
+    """
+
+    files: tuple[str, ...]
+    table: str
+    install: str
+    prefix: tuple[str, ...]
+    has_lock: bool = False
+    env: tuple[tuple[str, str], ...] = ()
+
+
+CONDA: Final = ("conda", "run", "--no-capture-output", "--name", "test")
+TOX_PASSES: Final = "testenv.pass_env+=PYTHONPATH,CIGUARD_*"
+PYTHON_TOOLS: Final = {
+    "pdm": PythonTool(
+        ("pdm.lock",), "", "pipx install pdm && pdm sync -G :all", ("pdm", "run"), has_lock=True
+    ),
+    "pixi": PythonTool(("pixi.lock",), "", "pixi install --locked", ("pixi", "run"), has_lock=True),
+    "pipenv": PythonTool(
+        ("Pipfile.lock",),
+        "",
+        "pipx install pipenv && pipenv sync --dev",
+        ("pipenv", "run"),
+        has_lock=True,
+    ),
+    "conda": PythonTool(
+        ("environment.yml", "environment.yaml"),
+        "",
+        "conda env create --name test --file environment.yml",
+        CONDA,
+    ),
+    "hatch": PythonTool(("hatch.toml",), "hatch", "pipx install hatch", ("hatch", "test", "--")),
+    "nox": PythonTool(("noxfile.py",), "", "pipx install nox", ("nox", "-s", "test", "--")),
+    "tox": PythonTool(
+        ("tox.ini",),
+        "tox",
+        "pipx install tox",
+        ("tox", "-e", "py", "--"),
+        env=(("TOX_OVERRIDE", TOX_PASSES),),
+    ),
+}
+# Project files of other languages, by the end of their names.
+LANGUAGES: Final = {
+    "package.json": "Node.js",
+    "go.mod": "Go",
+    "pom.xml": "Maven",
+    "build.gradle": "Gradle",
+    "build.gradle.kts": "Gradle",
+    ".sln": ".NET",
+    ".csproj": ".NET",
+    "Cargo.toml": "Cargo",
+    "CMakeLists.txt": "CMake",
+    "Gemfile": "Ruby",
+}
+NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", "cypress")
+# By the lock file beside package.json; Corepack takes the version that packageManager names.
+_COREPACK: Final = "npm install --global corepack && corepack enable"
+NODE_INSTALLS: Final = {
+    "pnpm-lock.yaml": f"{_COREPACK} && pnpm install --frozen-lockfile",
+    "yarn.lock": f"{_COREPACK} && yarn install --immutable",
+    "package-lock.json": "npm ci",
+    "npm-shrinkwrap.json": "npm ci",
+}
+
+
+def python_tool_files() -> tuple[str, ...]:
+    return tuple(name for tool in PYTHON_TOOLS.values() for name in tool.files)
+
+
+def python_tool(texts: Mapping[str, str], framework: str) -> str:
+    """The tool that pip cannot replace in a project; "" where uv, Poetry or pip sets it up."""
+    if uses_uv(texts) or uses_poetry(texts):
+        return ""
+    tables = tomllib.loads(texts.get(PROJECT_FILE, "")).get("tool", {})
+    for name, tool in PYTHON_TOOLS.items():
+        is_named = tool.table in tables or any(file in texts for file in tool.files)
+        if is_named and (tool.has_lock or not declares_tests(texts, framework)):
+            return name
+    return ""
+
+
+def no_suite(
+    framework: Framework, unknown: Mapping[str, str], texts: Mapping[str, str], files: Iterable[str]
+) -> InputError:
+    """What was looked for and found, and what ciguard.toml needs.
+
+    Args:
+        framework: what was looked for.
+        unknown: tool of Python, by the folder of its tests.
+        texts: content of package.json by path, where there is one.
+        files: all of the repository.
+    """
+    names = set(files)
+    found = [f"{tool} (in {folder})" for folder, tool in unknown.items()]
+    projects = other_projects(names, texts)
+    found += [f"{path} ({described})" for path, described in projects.items()]
+    patterns = " and ".join(framework.FILE_PATTERNS)
+    what = (
+        f"no tests that ciguard init can set up; looked for {patterns} with uv.lock, poetry.lock "
+        f"or what pip installs; found {', '.join(found) or 'no project at all'}"
+    )
+    if unknown:
+        snippet = _python_snippet(next(iter(unknown.values())), framework)
+        hint = "this may work (nobody has tried it)"
+    else:
+        path = next(iter(projects), "")
+        snippet = _command_snippet(path, names, texts.get(path, ""))
+        hint = "say how the tests are listed and run"
+    fix = f"{hint}; put it into ciguard.toml and run ciguard init again:\n\n{snippet}"
+    return InputError(what, fix=fix)
+
+
+def other_projects(files: Iterable[str], texts: Mapping[str, str]) -> dict[str, str]:
+    """Project files that are of none of Python's tools, the top first, with what tests there."""
+    found = {}
+    for path in sorted(files, key=lambda path: (path.count("/"), path)):
+        name = path.rpartition("/")[2]
+        for end, language in LANGUAGES.items():
+            if name == end or (end.startswith(".") and name.endswith(end)):
+                frameworks = [one for one in NODE_FRAMEWORKS if f'"{one}"' in texts.get(path, "")]
+                found[path] = " with ".join([language, *frameworks[:1]])
+    return found
+
+
+def _python_snippet(name: str, framework: Framework) -> str:
+    tool = PYTHON_TOOLS[name]
+    command = (*tool.prefix, *(() if tool.prefix[-1] == "--" else framework.DEFAULT_COMMAND))
+    step = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "3.12"'
+    env = "".join(f"\nenv = {{ {key} = {quoted(text)} }}" for key, text in tool.env)
+    suite = f'[suite.""]\ncommand = {quoted(command)}{env}\ntimeout = "10m"\n'
+    return f"[workflow]\nsetup = '''\n{step}\n- run: {tool.install}\n'''\n\n{suite}"
+
+
+def _command_snippet(path: str, files: Collection[str], package_json: str) -> str:
+    """A suite of another language: its set-up is known, two commands are missing."""
+    folder = path.rpartition("/")[0]
+    setup = _setup(path, folder, files, package_json)
+    shown = f"[workflow]\nsetup = '''\n{setup}\n'''\n\n" if setup else ""
+    return f"""{shown}[suite.main]
+framework = "command"
+cwd = {quoted(folder or ".")}
+list = ["./list-tests"]                    # missing: prints one test per line
+command = ["./run-tests", "{{units_file}}"]  # missing: runs the tests that the file lists
+results = ["reports/**/*.xml"]             # JUnit XML or TRX files that it writes
+timeout = "10m"
+"""
+
+
+def _setup(path: str, folder: str, files: Collection[str], package_json: str) -> str:
+    """Steps for Node.js and Go, with the version that the project names; "" for others."""
+    start = f"{folder}/" if folder else ""
+    if path == f"{start}go.mod":
+        return f"- uses: {ACTIONS['setup_go']}\n  with:\n    go-version-file: {path}"
+    if path != f"{start}package.json":
+        return ""
+    named = [name for name in (".nvmrc", ".node-version") if f"{start}{name}" in files]
+    named += ["package.json"] if '"engines"' in package_json else []
+    version = f"node-version-file: {start}{named[0]}" if named else "node-version: lts/*"
+    locks = (command for name, command in NODE_INSTALLS.items() if f"{start}{name}" in files)
+    install = next(locks, "npm install")
+    place = f"\n  working-directory: {quoted(folder)}" if folder else ""
+    return f"- uses: {ACTIONS['setup_node']}\n  with:\n    {version}\n- run: {install}{place}"
