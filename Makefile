@@ -14,7 +14,7 @@ PARSER_VERSION := 0.3.61
 PARSER := .tools/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := test
-.PHONY: test check coverage demo pictures soak bench tools format clean
+.PHONY: test check coverage demo pictures soak bench tools dist format clean
 
 SUITE := $(BIN)/pytest -q -m "not soak" -n auto --dist worksteal --durations=15
 
@@ -55,6 +55,15 @@ $(PARSER): Makefile
 	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \
 		@actions/workflow-parser@$(PARSER_VERSION) @actions/expressions@$(PARSER_VERSION)
 	@touch $@
+
+# What a release publishes. ciguard-run.pyz is the program that `ciguard plan` writes beside each plan.
+dist: $(INSTALLED)
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist . > dist.log || { cat dist.log >&2; exit 1; }
+	@rm dist.log
+	@$(BIN)/python -c "from importlib.resources import files; from pathlib import Path; \
+		from ciguard.plan.outputs import PROGRAM, members, zipped; \
+		Path('dist', PROGRAM).write_bytes(zipped(members(files('ciguard'))))"
 
 format: $(INSTALLED)
 	@$(BIN)/ruff check --quiet --fix .

@@ -1,3 +1,3 @@
 """Plans, supervises, proves and compares large test suites on GitHub Actions."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

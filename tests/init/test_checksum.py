@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from init.test_workflow_files import CASES, FILLED_IN
+from init.test_workflow_files import CASES, FILLED_IN, OWN
 
 from ciguard.init.checksum import (
     has_same_rest,
@@ -33,7 +33,7 @@ FORKS = ".github/workflows/ciguard-forks.yml"
 ENTERPRISE = "git@git.example:o/shop.git"
 TEXT = "name: tests\non: push\n"
 STATIC = f"jobs:\n  legs:\n    strategy:\n      {BEGIN}\n      matrix: []\n      {END}\n    x: 1\n"
-generated = [name for name in CASES if name != "our own"]
+generated = [name for name in CASES if name not in OWN]
 
 
 def test_first_line_holds_the_sha256_of_the_rest() -> None:

@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any
 
 import pytest
-from init.test_workflow_files import CASES, RESULTS, jobs, run_github_parser
+from init.test_workflow_files import CASES, OWN, RESULTS, jobs, run_github_parser
 
-OURS = {name: text for name, text in CASES.items() if name != "our own"}
+OURS = {name: text for name, text in CASES.items() if name not in OWN}
 FORKS = [name for name in OURS if "forks" in name]  # they tell of a run that another one made
 STATUSES = ("success", "failure", "cancelled")
 every_workflow = pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def static(**changes: Any) -> str:
     return fill_matrix(text, FILLED_IN, "ciguard.yml")
 
 
+OWN = ("ci", "release")  # workflows of this repository
 CASES = {
     "plain": rendered(),
     "set-up steps": rendered(setup=SETUP),
@@ -85,7 +86,7 @@ CASES = {
     "static with confirm": static(confirm_suspects=True),
     "forks": render_workflow(workflow(), environment(), forks=True),
     "static forks": render_workflow(workflow(), environment(), static=True, forks=True),
-    "our own": (ROOT / ".github/workflows/ci.yml").read_text("utf-8"),
+    **{name: (ROOT / f".github/workflows/{name}.yml").read_text("utf-8") for name in OWN},
 }
 every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)
 SPOILT = CASES["plain"].replace("fail-fast: false", "fail-fats: false")
@@ -329,7 +330,7 @@ def test_report_job_fetches_the_base_commit(text: str) -> None:
 
 def test_repository_workflow_uses_the_generated_action_pins() -> None:
     pins = set(ACTIONS.values())
-    used = re.findall(r"uses: (.+)", CASES["our own"] + CASES["plain"])
+    used = re.findall(r"uses: (.+)", CASES["ci"] + CASES["plain"])
     assert set(used) <= pins
 
 

@@ -1,0 +1,111 @@
+"""A release: the steps of its workflow, what it builds, and the versions that its files have."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ciguard import __version__
+from ciguard.compare import json as comparison
+from ciguard.doctor import checks
+from ciguard.experiment import json as experiment
+from ciguard.guard import json as verdict
+from ciguard.init.workflow_files import ACTIONS
+from ciguard.model import SCHEMA
+
+ROOT = Path(__file__).parent.parent
+WORKFLOW = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
+# Read from the tag of the action's repository, 2026-11.
+ATTEST = "actions/attest-build-provenance@a2bbfa25375fe432b6a289bc6b6cd05ecd0c4c32 # v4.1.0"
+
+
+def run_step(name: str, folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
+    """Run a step of the job `build` in a folder."""
+    steps = yaml.safe_load(WORKFLOW)["jobs"]["build"]["steps"]
+    (script,) = [step["run"] for step in steps if step.get("name") == name]
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "GITHUB_REF_NAME": tag},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(("tag", "code"), [(f"v{__version__}", 0), ("v9.9.9", 1)])
+def test_release_needs_the_tag_of_its_version(tag: str, code: int) -> None:
+    answer = run_step("Compare the tag with the version", ROOT, tag)
+    assert answer.returncode == code, answer.stderr
+    assert ("::error::the tag is v9.9.9" in answer.stdout) is bool(code)
+
+
+@pytest.mark.parametrize(("tag", "code"), [(f"v{__version__}", 0), ("v9.9.9", 1)])
+def test_release_notes_are_the_section_of_the_changelog(
+    tmp_path: Path, tag: str, code: int
+) -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(f"{text}\n## 0.0.1\n\nAn older one.\n", "utf-8")
+    answer = run_step("Take the notes from the changelog", tmp_path, tag)
+    assert answer.returncode == code, answer.stderr
+    notes = (tmp_path / "notes.md").read_text("utf-8")
+    assert ("`ciguard init` writes" in notes) is (code == 0)
+    assert "An older one" not in notes
+
+
+def test_release_uses_the_pins_of_generated_workflows() -> None:
+    assert set(re.findall(r"uses: (.+)", WORKFLOW)) <= {*ACTIONS.values(), ATTEST}
+
+
+def test_only_jobs_that_run_no_code_of_the_repository_may_write() -> None:
+    jobs = yaml.safe_load(WORKFLOW)["jobs"]
+    writing = {name for name, job in jobs.items() if "write" in job["permissions"].values()}
+    assert writing == {"attest", "publish", "release"}
+    for name in writing:
+        assert not any("checkout" in step.get("uses", "") for step in jobs[name]["steps"])
+
+
+@pytest.mark.soak
+def test_release_builds_wheel_source_and_program(tmp_path: Path) -> None:
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "clone")], check=True)
+    folder = tmp_path / "clone"
+    (folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    answer = subprocess.run(
+        ["make", "-o", ".venv/.installed", "dist"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    stem = f"ciguard_shards-{__version__}"
+    assert {path.name for path in (folder / "dist").iterdir()} == {
+        *(f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"),
+        "ciguard-run.pyz",
+    }
+    program = folder / "dist/ciguard-run.pyz"
+    assert "ciguard/run/__main__.py" in zipfile.ZipFile(program).namelist()
+    helped = subprocess.run(
+        [sys.executable, str(program), "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--shard" in helped.stdout
+
+
+def test_page_of_file_versions_matches_the_code() -> None:
+    text = (ROOT / "docs/reference/json.md").read_text("utf-8").partition("## Versions of")[2]
+    rows = dict(re.findall(r"^\| ([a-z, ]+) \| (\d+) \|", text, re.MULTILINE))
+    found = {name: int(number) for names, number in rows.items() for name in names.split(", ")}
+    assert found == {
+        **dict.fromkeys(("plan", "record", "history"), SCHEMA),
+        "verdict": verdict.SCHEMA,
+        "comparison": comparison.SCHEMA,
+        "experiment": experiment.SCHEMA,
+        "doctor": checks.SCHEMA,
+    }
