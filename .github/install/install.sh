@@ -1,28 +1,17 @@
 #!/usr/bin/env bash
-# Install ciguard from the files of its actions: install.sh FOLDER. Sets the step's output `python`.
+# Install ciguard from the files of its actions: install.sh PYTHON FOLDER. Sets the step's output `python`.
 #
 # Nothing of the checkout is imported (-I), nothing gets onto PATH, every library is locked by hash.
 # CIGUARD_PYTHON names an interpreter that has ciguard already, for runners without an index.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-folder=$1
+python=$1
+folder=$2
 
 if [ -n "${CIGUARD_PYTHON:-}" ]; then
     echo "python=$CIGUARD_PYTHON" >> "$GITHUB_OUTPUT"
     exit
-fi
-
-python=
-for name in python3 python python3.14 python3.13 python3.12 python3.11; do
-    if "$name" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-        python=$name
-        break
-    fi
-done
-if [ -z "$python" ]; then
-    echo "::error title=ciguard::no Python 3.11 or newer on this runner: run actions/setup-python before this step"
-    exit 2
 fi
 
 "$python" -I -m venv "$folder"

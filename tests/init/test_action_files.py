@@ -72,7 +72,7 @@ def install(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     (folder / "output").touch()
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return subprocess.run(
-        [shutil.which("bash") or "bash", str(INSTALL), str(folder / "environment")],
+        [shutil.which("bash") or "bash", str(INSTALL), sys.executable, str(folder / "environment")],
         cwd=checkout,
         env={
             **inherited,
@@ -93,13 +93,32 @@ def test_prepared_interpreter_is_used_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "environment").exists()
 
 
-def test_runner_without_a_python_is_told_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    for tool in ("bash", "dirname"):
-        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or tool)
-    done = install(tmp_path, PATH=str(tmp_path / "bin"))
-    assert done.returncode == 2
-    assert "::error title=ciguard::no Python 3.11 or newer on this runner" in done.stdout
+@pytest.mark.parametrize(
+    ("there", "given", "found"),
+    [
+        ({}, "", ""),  # the action runs setup-python
+        ({"python3": sys.executable}, "", "python3"),
+        ({"python3": "/bin/false", "python3.12": sys.executable}, "", "python3.12"),
+        ({"python3": sys.executable}, "/opt/ciguard/bin/python", "/opt/ciguard/bin/python"),
+    ],
+)
+def test_python_of_the_runner_is_found(
+    tmp_path: Path, there: dict[str, str], given: str, found: str
+) -> None:
+    for name, target in there.items():
+        (tmp_path / name).symlink_to(target)
+    output = tmp_path / "output"
+    bash = shutil.which("bash") or "bash"
+    environ = {"PATH": str(tmp_path), "GITHUB_OUTPUT": str(output), "CIGUARD_PYTHON": given}
+    subprocess.run([bash, str(INSTALL.with_name("find_python.sh"))], env=environ, check=True)
+    assert output.read_text("utf-8") == f"python={found}\n"
+
+
+@pytest.mark.parametrize("name", ["plan", "report", "history"])
+def test_python_is_set_up_only_where_none_is_found(name: str) -> None:
+    (setup,) = [step for step in steps(name) if "setup-python" in step.get("uses", "")]
+    assert setup["if"] == "steps.find.outputs.python == ''"
+    assert setup["with"]["update-environment"] is False
 
 
 @pytest.mark.soak
