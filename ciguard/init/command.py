@@ -15,11 +15,19 @@ from ciguard.config import FILE, WorkflowConfig, configured_by, describe_mistake
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
-from ciguard.init.move_in import moved_files
+from ciguard.init.move_in import (
+    actions_address,
+    moved_files,
+    only_workflow,
+    restored_file,
+    snippet,
+)
 from ciguard.sources import local
+from ciguard.workflow.movable_job import NotMovable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ciguard.config import Config
     from ciguard.init.generated_files import GeneratedFile
@@ -29,9 +37,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--into", metavar="FILE", help="Workflow whose test job gets ciguard's actions.")
 @click.option("--job", metavar="ID", default="", help="Test job (default: the only one).")
-@click.option(
-    "--step", metavar="N", default="", help="Test step: number from 1, id or name, with --into."
-)
+@click.option("--step", metavar="N", default="", help="Test step: number, id or name.")
+@click.option("--out", metavar="FILE", help="Workflow to take ciguard's actions out of again.")
+@click.option("--new", is_flag=True, help="Write a workflow of its own, also beside a test job.")
 @click.option(
     "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
 )
@@ -60,6 +68,8 @@ def command(
     into: str | None,
     job: str,
     step: str,
+    out: str | None,
+    new: bool,
     yes: bool,
     force: bool,
     static: bool,
@@ -67,7 +77,7 @@ def command(
     forks: bool,
     confirm_suspects: bool,
 ) -> int:
-    """Write ciguard.toml and the workflow, or move into a workflow of your own (--into).
+    """Write ciguard.toml and the workflow, or move into the workflow that has the only test step.
 
     The command shows each change and asks first. It never changes an existing ciguard.toml. If the
     file exists, the options of this command are not stored: set the keys of [workflow] instead, and
@@ -84,9 +94,13 @@ def command(
     config = changed
     if (job or step) and into is None:
         raise UsageError("no workflow is named", where="--job, --step", fix="pass --into FILE")
-    if into is not None:
-        changed_files = moved_files(folder, config, into, job, step)
-    else:
+    own_workflow = new or static or any(options.values())
+    changed_files = None
+    if out is not None:
+        changed_files = restored_file(folder, out)
+    elif into is not None or not own_workflow:
+        changed_files = _moved_files(folder, config, into, job, step)
+    if changed_files is None:
         generated = generate(folder, config, console.err, static=static)
         changed_files = [item for item in generated if item.verb != "keep"]
         if not changed_files:
@@ -100,6 +114,29 @@ def command(
     if len(written) < len(changed_files):
         console.err("nothing else was written; ciguard init --yes writes it")
     return ExitCode.OK
+
+
+def _moved_files(
+    folder: Path, config: Config, into: str | None, job: str, step: str
+) -> list[GeneratedFile] | None:
+    """The files of a workflow that is named, or of the only test step; None without such a step.
+
+    Raises:
+        CiguardError: a workflow that is named cannot be changed; what to write was printed.
+    """
+    path = into
+    if path is None:
+        path = "" if (folder / WORKFLOW_FILE).exists() else only_workflow(folder, config)
+    if not path:
+        return None
+    try:
+        return moved_files(folder, config, path, job, step)
+    except NotMovable as error:
+        if into is None:
+            console.err(f"the tests of {error.where} stay as they are: {error.what}")
+            return None
+        console.out(snippet(actions_address(config)))
+        raise
 
 
 def with_workflow(config: Config, given: Mapping[str, object]) -> Config:

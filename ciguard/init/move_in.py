@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
@@ -19,13 +22,13 @@ from ciguard.init.workflow_files import render_new_jobs
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.template_loader import environment
-from ciguard.workflow.movable_job import NotMovable, is_moved, read_job
-from ciguard.workflow.rewrite import action_path, move_job
+from ciguard.workflow.movable_job import NotMovable, is_moved, read_job, read_moved
+from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
+from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import MAX_BYTES, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from ciguard.config import Config
     from ciguard.workflow.movable_job import MovableJob
@@ -75,7 +78,7 @@ def moved_files(
 
     Raises:
         InputError: the file is no workflow that can be edited, or is not committed.
-        NotMovable: the job cannot be moved; what to write by hand was printed.
+        NotMovable: the job cannot be moved.
         UsageError: the configuration does not fit.
     """
     actions = actions_address(config)
@@ -85,19 +88,77 @@ def moved_files(
         console.out(f"{path} uses ciguard's actions already")
         return []
     require_committed(folder, path)
-    try:
-        job = read_job(text, path, job_name, step)
-        reject_framework(job, config, tracked)
-        suite = suite_name(config, job.name)
-        moved = move_job(job, new_jobs(actions, job, suite), actions)
-    except NotMovable:
-        console.out(snippet(actions))
-        raise
+    job = read_job(text, path, job_name, step)
+    reject_framework(job, config, tracked)
+    suite = suite_name(config, job.name)
+    moved = move_job(job, new_jobs(actions, job, suite), actions)
     notify_user(job, moved)
     files = [GeneratedFile(path, text, moved.text)]
     if not configured_by(folder):
         files += [item for item in generate(folder, config, suite=suite) if item.path == FILE]
     return files
+
+
+def only_workflow(folder: Path, config: Config) -> str:
+    """The workflow with the only test step of the repository; "" where there are none, or several.
+
+    One that uses ciguard's actions already is the one.
+    """
+    if not (config.init.actions or address_of_installation(running_direct_url())):
+        return ""
+    found = []
+    for path in repository_files(folder):
+        if fnmatchcase(path, ".github/workflows/*.y*ml"):
+            try:
+                workflow = load(read_workflow(folder, path), path)
+            except InputError:
+                continue
+            if is_moved(workflow):
+                return path
+            found += [path for _ in find_test_steps(workflow)]
+    return found[0] if len(found) == 1 else ""
+
+
+def restored_file(folder: Path, path: str) -> list[GeneratedFile]:
+    """The workflow as it was before its test job was moved, with what was edited since.
+
+    Raises:
+        InputError: git has no such version of it, or the edits since are in ciguard's lines.
+    """
+    repository_files(folder)
+    text = read_workflow(folder, path)
+    moved = read_moved(text, path)
+    if moved is None:
+        console.out(f"{path} does not use ciguard's actions")
+        return []
+    commits = (git(folder, "log", "--format=%H", "--", path) or "").split()
+    for commit in commits:
+        before = git(folder, "cat-file", "--filters", f"{commit}:{path}")
+        if before is not None and not is_moved(load(before, path)):
+            break
+    else:
+        fix = "take ciguard's lines out by hand"
+        raise InputError("git has no version of it without ciguard", where=path, fix=fix)
+    number = moved.step_in(load(before, path))
+    job = read_job(before, path, moved.job, str(number))
+    again = move_job(job, new_jobs(moved.actions, job, moved.suite), moved.actions).text
+    if again == text:
+        return [GeneratedFile(path, text, before)]
+    merged = merge_texts(text, again, before)
+    if merged is None or is_moved(load(merged, path)):
+        fix = f"take them out by hand; the file before is git show {commit:.12}:{path}"
+        raise InputError("ciguard's lines were edited", where=path, fix=fix)
+    console.err(f"{path} was edited since ciguard moved in: the edits stay")
+    return [GeneratedFile(path, text, merged)]
+
+
+def merge_texts(ours: str, base: str, theirs: str) -> str | None:
+    """What git merges the three to; None where the changes meet."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, text in (("ours", ours), ("base", base), ("theirs", theirs)):
+            (folder / file).write_bytes(text.encode())
+        return git(folder, "merge-file", "-p", "ours", "base", "theirs")
 
 
 def read_workflow(folder: Path, path: str) -> str:
@@ -187,10 +248,34 @@ test:
 def notify_user(job: MovableJob, moved: MovedWorkflow) -> None:
     """Print what the edits of the file cannot do."""
     console.err(f"{job.name}: step {job.step} runs the tests")
-    console.err("require the check ciguard-report: checks by the names of test jobs change")
-    for skip in moved.aggregations:
-        if skip.reads_single_results:
-            console.err(
-                f"{skip.job} reads results of single jobs: let it fail unless "
-                "needs.ciguard.result and needs.ciguard-report.result are success"
-            )
+    for message in remarks(job, moved):
+        console.err(f"- {message}")
+
+
+def remarks(job: MovableJob, moved: MovedWorkflow) -> list[str]:
+    """What somebody has to do besides, or to know."""
+    found = ["require the check ciguard-report: checks by the names of test jobs change"]
+    strategy = job.value.get("strategy", {"fail-fast": False})
+    if strategy.get("fail-fast", True) is not False:
+        found.append("set fail-fast: false, or a shard that fails cancels the others")
+    if "windows" in f"{job.value.get('runs-on')}{job.matrix}".lower():
+        found.append("Windows has not been tried; commands without `shell:` run in bash there")
+    if "workflow_call" in str(job.workflow.get("on")):
+        found.append("workflows that call this one have to grant the permissions of its jobs")
+    others = [one for one in find_test_steps(job.workflow) if one.job == job.name]
+    found += [
+        f"step {one.number} runs tests too: all of them, in every shard"
+        for one in others
+        if one.number != job.step
+    ]
+    if any(map(uploads_artifact, job.value["steps"])):
+        found.append("its artifacts have the shard in their names: download them by `pattern:`")
+    if job.is_conditional and "allowed-skips" in job.source.text:
+        found.append("add ciguard-report to allowed-skips: it is skipped with the test job")
+    found += [
+        f"{skip.job} reads results of single jobs: let it fail unless needs.ciguard.result and "
+        "needs.ciguard-report.result are success"
+        for skip in moved.aggregations
+        if skip.reads_single_results
+    ]
+    return found

@@ -59,13 +59,59 @@ class MovableJob:
         return "if" in self.value
 
 
+@dataclass(frozen=True, slots=True)
+class MovedJob:
+    """A job whose test step is ciguard's action.
+
+    Attributes:
+        command: what the step ran.
+        actions: as `OWNER/ciguard@SHA # version`.
+    """
+
+    job: str
+    step: int
+    command: str
+    suite: str
+    actions: str
+
+    def step_in(self, workflow: Any) -> int:
+        """The number of the step in a version of the workflow where it is a command."""
+        steps = workflow["jobs"].get(self.job, {}).get("steps", [])
+        numbers = [at for at, step in enumerate(steps, 1) if step.get("run") == self.command]
+        return numbers[0] if len(numbers) == 1 else self.step
+
+
 def is_moved(workflow: Any) -> bool:
-    """Say whether a job of the workflow runs its tests by ciguard's action."""
+    """Say whether the workflow has a job `ciguard` that uses an action called plan."""
+    return _plan_step(workflow) is not None
+
+
+def _plan_step(workflow: Any) -> dict[str, Any] | None:
     jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
     job = jobs.get(PLAN_JOB) if isinstance(jobs, dict) else None
     steps = job.get("steps") if isinstance(job, dict) else None
-    used = [str(step.get("uses", "")) for step in steps or () if isinstance(step, dict)]
-    return any(name.partition("@")[0].endswith("/plan") for name in used)
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, dict) and "/plan@" in str(step.get("uses", "")):
+            found: dict[str, Any] = step
+            return found
+    return None
+
+
+def read_moved(text: str, where: str) -> MovedJob | None:
+    """The job that `move_job` moved; None where there is none."""
+    workflow = load(text, where)
+    plan = _plan_step(workflow)
+    if plan is None:
+        return None
+    run = plan["uses"].replace("/plan@", "/run@")
+    version = text.partition(plan["uses"])[2].partition("\n")[0].rstrip()
+    for name, job in workflow["jobs"].items():
+        for number, step in enumerate(job.get("steps", ()), 1):
+            if step.get("uses") == run:
+                actions = plan["uses"].replace("/plan@", "@") + version
+                suite = str(plan["with"].get("suite", ""))
+                return MovedJob(str(name), number, step["with"].get("command", ""), suite, actions)
+    return None
 
 
 def choose_step(workflow: Any, where: str, job: str = "", step: str = "") -> tuple[str, int]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
+_ARTIFACT_END: Final = "-${{ matrix.ciguard }}"
 _NAME_END: Final = " (${{ matrix.ciguard }})"
 _INPUTS: Final = {
     "plan": "${{ needs.ciguard.outputs.plan }}",
@@ -103,9 +104,11 @@ def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
         edits = [
             *_new_job_edits(source, jobs, entry, new),
             *_needs_edits(source, entry, [PLAN_JOB], job.where),
+            *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
-            *_name_edits(entry, job.where),
+            *_name_edits(find_entry(entry.value, "name"), _NAME_END, job.where),
             *_step_edits(job, entry, action_path(actions, "run")),
+            *_artifact_edits(job, entry),
         ]
         for one in entries(jobs.value):
             if one.name in aggregations:
@@ -154,14 +157,23 @@ def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int
     return source.comments_before(first.start, first.column), indent
 
 
+def _insert_key(source: SourceText, mapping: yaml.Node, lines: Sequence[str], where: str) -> Edit:
+    """A key before the others of a mapping; one line in a flow mapping."""
+    if not is_flow(mapping):
+        start, indent = _first_line(source, mapping, where)
+        return Edit(start, start, "".join(f"{indent}{line}{source.line_break}" for line in lines))
+    start, (key, _, value) = mapping.start_mark.index + 1, lines[0].partition(": ")
+    value = f'"{value}"' if "{" in value else value
+    return Edit(start, start, f"{key}: {value}{', ' if mapping.value else ''}")
+
+
 def _needs_edits(source: SourceText, job: Entry, names: Sequence[str], where: str) -> list[Edit]:
     if not names:
         return []
     needs, text = find_entry(job.value, "needs"), ", ".join(names)
     if needs is None:
-        start, indent = _first_line(source, job.value, where)
         value = text if len(names) == 1 else f"[{text}]"
-        return [Edit(start, start, f"{indent}needs: {value}{source.line_break}")]
+        return [_insert_key(source, job.value, [f"needs: {value}"], where)]
     start, end = needs.value.start_mark.index, needs.value.end_mark.index
     if isinstance(needs.value, yaml.ScalarNode):
         return [Edit(start, end, f"[{text}, {source.text[start:end]}]")]
@@ -176,35 +188,73 @@ def _needs_edits(source: SourceText, job: Entry, names: Sequence[str], where: st
 def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
     strategy = find_entry(job.value, "strategy")
     if strategy is None:
-        start, indent = _first_line(source, job.value, where)
-        deeper = indent + " " * (len(indent) - job.column)
+        deeper = _deeper(job)
         lines = ["strategy:", f"{deeper}fail-fast: false", f"{deeper}matrix: {_MATRIX}"]
-        text = f"{source.line_break}".join([indent + lines[0], *lines[1:], ""])
-        return [Edit(start, start, text)]
+        return [_insert_key(source, job.value, lines, where)]
     entry = find_entry(strategy.value, "matrix")
-    value = f'"{_MATRIX}"' if is_flow(strategy.value) else _MATRIX
     if entry is None:
-        if is_flow(strategy.value):
-            start = strategy.value.start_mark.index + 1
-            return [Edit(start, start, f"matrix: {value}, ")]
-        start, indent = _first_line(source, strategy.value, where)
-        return [Edit(start, start, f"{indent}matrix: {value}{source.line_break}")]
+        return [_insert_key(source, strategy.value, [f"matrix: {_MATRIX}"], where)]
     start, end = matrix_range(source, entry, where)
+    value = f'"{_MATRIX}"' if is_flow(strategy.value) else _MATRIX
     if is_flow(entry.value):
         return [Edit(start, end, value)]
     after_key = source.colon_end(entry)
     return [Edit(after_key, after_key, f" {value}"), Edit(source.line_end(after_key), end, "")]
 
 
-def _name_edits(job: Entry, where: str) -> list[Edit]:
-    name = find_entry(job.value, "name")
+def _deeper(job: Entry) -> str:
+    """What a level of indentation is in the job."""
+    return " " * (next(entries(job.value)).column - job.column)
+
+
+def _permission_edits(job: MovableJob, entry: Entry) -> list[Edit]:
+    """The artifact of the plan is downloaded with the job's token."""
+    own = find_entry(entry.value, "permissions")
+    added = _added_permissions(job)
+    if own is not None:
+        node = own.value
+        return [_insert_key(job.source, node, ["actions: read"], job.where)] if added else []
+    deeper = _deeper(entry)
+    lines = ["permissions:", *(f"{deeper}{key}: {value}" for key, value in added.items())]
+    return [_insert_key(job.source, entry.value, lines, job.where)] if added else []
+
+
+def _added_permissions(job: MovableJob) -> dict[str, str]:
+    """What the job's own permissions get, or become; none where they suffice or are unknown."""
+    own, general = job.value.get("permissions"), job.workflow.get("permissions")
+    held = general if own is None else own
+    if not isinstance(held, dict) or not held or "actions" in held:
+        return {}
+    return {"actions": "read"} | (held if own is None else {})
+
+
+def _name_edits(name: Entry | None, suffix: str, where: str) -> list[Edit]:
     if name is None:
         return []
     style, end = getattr(name.value, "style", None), name.value.end_mark.index
     if style not in (None, "'", '"'):
-        raise NotMovable("its name is a block", where=where, fix="write the name on one line")
+        raise NotMovable("a name is a block", where=where, fix="write the name on one line")
     end -= 0 if style is None else 1
-    return [Edit(end, end, _NAME_END)]
+    return [Edit(end, end, suffix)]
+
+
+def uploads_artifact(step: Any) -> bool:
+    """Say whether the step uploads an artifact, of which there may be one of a name."""
+    uses = step.get("uses") if isinstance(step, dict) else None
+    return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
+
+
+def _artifact_edits(job: MovableJob, entry: Entry) -> list[Edit]:
+    """Each shard uploads an artifact of its own."""
+    edits = []
+    steps = find_entry(entry.value, "steps")
+    for step, node in zip(job.value["steps"], steps.value.value if steps else (), strict=True):
+        inputs = find_entry(node, "with")
+        if uploads_artifact(step) and inputs is not None:
+            name, line = find_entry(inputs.value, "name"), f"name: artifact{_ARTIFACT_END}"
+            edits += _name_edits(name, _ARTIFACT_END, job.where)
+            edits += [] if name else [_insert_key(job.source, inputs.value, [line], job.where)]
+    return edits
 
 
 def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
@@ -215,7 +265,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     if step is None or not is_block(step, yaml.MappingNode):
         raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
     replaced = [one for one in entries(step) if one.name in _STEP_KEYS]
-    deeper = " " * (next(entries(entry.value)).column - entry.column)
+    deeper = _deeper(entry)
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in _INPUTS.items()]
@@ -230,8 +280,8 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     first, *others = replaced
     edits = [Edit(first.start, source.content_end(first), "".join(lines))]
     for one in others:
-        start = source.line_start(one.start)
-        edits.append(Edit(start, source.next_line(source.content_end(one)), ""))
+        above = source.line_end(source.line_start(one.start) - 2)
+        edits.append(Edit(above, source.content_end(one), ""))
     return edits
 
 
@@ -260,6 +310,11 @@ def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
     moved["strategy"] = {**moved.get("strategy", {"fail-fast": False}), "matrix": _MATRIX}
     if "name" in moved:
         moved["name"] = f"{moved['name']}{_NAME_END}"
+    if added_permissions := _added_permissions(job):
+        moved["permissions"] = {**(moved.get("permissions") or {}), **added_permissions}
+    for one in moved["steps"]:
+        if uploads_artifact(one) and isinstance(one.get("with"), dict):
+            one["with"]["name"] = f"{one['with'].get('name', 'artifact')}{_ARTIFACT_END}"
     step = moved["steps"][job.step - 1]
     inputs = dict(_INPUTS)
     for key in _DEFAULTS:

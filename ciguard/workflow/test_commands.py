@@ -84,6 +84,7 @@ _OTHER_WORDS: Final = frozenset(
     | {"docs", "doc", "mypy", "type", "types", "typing", "typecheck", "format", "fmt", "style"}
     | {"download", "upload", "report", "flake8", "black", "package", "data", "compile", "release"}
     | {"pre", "clean", "fixtures", "images", "image", "lock", "publish", "start", "stop", "up"}
+    | {"docset", "vendoring", "changelog", "missing", "fetcher", "extract", "typechecking"}
 )
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
@@ -242,7 +243,7 @@ def _is_other_session(program: str, rest: Sequence[str]) -> bool:
         rest
     ):
         return True
-    options = ("-e", "-s", "--session", "--sessions", "-t", "--tags")
+    options = ("-e", "-f", "-s", "--session", "--sessions", "-t", "--tags")
     names = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in options]
     names += [word.partition("=")[2] for word in rest if word.startswith(("--session", "-e="))]
     parts = [name for text in names for name in text.split(",") if name]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SAMPLES = Path(__file__).parent.parent / "samples/move_in"
 CASES = sorted(path.name for path in SAMPLES.iterdir())
 CI = ".github/workflows/ci.yml"
+OWN = ".github/workflows/ciguard.yml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ACTIONS = f'[init]\nactions = "octo-org/ciguard@{COMMIT} # v0.2.0"\n'
 WORKFLOW = (SAMPLES / "plain/ci.yml").read_bytes()
@@ -251,3 +252,77 @@ def test_address_comes_from_an_installation_from_github(url: str, address: str) 
     assert address_of_installation(direct) == address
     assert address_of_installation(f'{{"url": "{url}", "archive_info": {{}}}}') == ""
     assert address_of_installation(None) == ""
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "groups"])
+def test_out_restores_the_workflow_to_the_byte(case: str, repository: Path, call: Init) -> None:
+    before = (SAMPLES / case / "ci.yml").read_bytes()
+    write(repository, before)
+    call(repository, "--into", CI, "--yes")
+    commit(repository)
+    answer = call(repository, "--out", CI, "--yes")
+    assert answer.stdout == f"{CI}: changed\n"
+    assert (repository / CI).read_bytes() == before
+    answer = call(repository, "--out", CI, "--yes")
+    assert answer.stdout == f"{CI} does not use ciguard's actions\n"
+
+
+def test_out_keeps_what_was_edited_since(repository: Path, call: Init) -> None:
+    call(repository, "--into", CI, "--yes")
+    moved = (repository / CI).read_bytes()
+    added = b"      - run: echo new\n"
+    (repository / CI).write_bytes(
+        moved.replace(
+            b"    steps:\n      - uses: actions/checkout@v7\n",
+            b"    steps:\n" + added + b"      - uses: actions/checkout@v7\n",
+        )
+    )
+    answer = call(repository, "--out", CI, "--yes")
+    assert "was edited since ciguard moved in: the edits stay" in answer.stderr
+    assert (repository / CI).read_bytes() == WORKFLOW.replace(
+        b"    steps:\n", b"    steps:\n" + added
+    )
+
+
+def test_out_refuses_where_lines_of_ciguard_were_edited(repository: Path, call: Init) -> None:
+    call(repository, "--into", CI, "--yes")
+    edited = (repository / CI).read_bytes().replace(b"command: make test", b"command: make tests")
+    write(repository, edited)
+    answer = call(repository, "--out", CI, "--yes", expect=3)
+    assert f"{CI}: ciguard's lines were edited\n  fix: take them out by hand" in answer.stderr
+    assert (repository / CI).read_bytes() == edited
+
+
+def test_out_needs_the_file_as_it_was_in_git(repository: Path, call: Init) -> None:
+    call(repository, "--into", CI, "--yes")
+    other = ".github/workflows/other.yml"
+    (repository / CI).rename(repository / other)
+    answer = call(repository, "--out", other, "--yes", expect=3)
+    assert f"{other}: git has no version of it without ciguard" in answer.stderr
+
+
+def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
+    answer = call(repository, "--yes")
+    assert answer.stdout == f"{CI}: changed\n"
+    assert call(repository).stdout == f"{CI} uses ciguard's actions already\n"
+    assert not (repository / OWN).exists()
+
+
+@pytest.mark.parametrize("options", [["--new"], ["--static"], ["--forks"]])
+def test_own_workflow_is_written_if_options_are_its(
+    options: list[str], repository: Path, call: Init
+) -> None:
+    call(repository, "--yes", *options)
+    assert (repository / OWN).exists()
+    assert (repository / CI).read_bytes() == WORKFLOW
+
+
+def test_own_workflow_is_written_where_no_single_step_can_be_moved(
+    repository: Path, call: Init
+) -> None:
+    write(repository, REFUSED_FILES["concurrency"][0])
+    answer = call(repository)
+    assert "stay as they are: its shards would cancel each other" in answer.stderr
+    assert f"would create {OWN}" in answer.stdout
+    write(repository, REFUSED_FILES["two steps"][0])
+    assert f"would create {OWN}" in call(repository).stdout
