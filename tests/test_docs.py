@@ -187,7 +187,7 @@ def test_configuration_page_matches_the_code(golden: Golden) -> None:
 def _help(*words: str) -> str:
     """What `ciguard WORDS --help` prints, 100 columns wide."""
     command: click.Command = cli.cli
-    context = click.Context(command, info_name="ciguard", max_content_width=100, terminal_width=100)
+    context = click.Context(command, info_name="ciguard", max_content_width=110, terminal_width=110)
     for word in words:
         assert isinstance(command, click.Group)
         found = command.get_command(context, word)
@@ -200,7 +200,7 @@ def _help(*words: str) -> str:
 def test_command_line_page_matches_the_help(
     golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "110")
     lines = [
         "# Command line",
         "",

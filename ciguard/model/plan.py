@@ -68,6 +68,14 @@ class Pool:
 
 GuardRail = Literal["off", "observe", "auto", "enforce"]
 GUARD_RAILS: Final[tuple[GuardRail, ...]] = get_args(GuardRail)
+SHUTDOWN_S: Final = 90.0  # what a leg needs to stop its processes and flush before its step ends
+SHORT_LIMIT_S: Final = 180.0  # of so short a step 90 s would be half: there it is a fifth
+SHORT_RATIO: Final = 0.8
+
+
+def deadline_within(limit_s: float) -> float:
+    """The time after which a leg stops itself, in a step that is stopped after `limit_s` > 0."""
+    return max(SHORT_RATIO * min(limit_s, SHORT_LIMIT_S), limit_s - SHUTDOWN_S)
 
 
 @dataclass(frozen=True, **SLOTS)

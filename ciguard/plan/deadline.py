@@ -10,10 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from ciguard.model.plan import deadline_within
+
 MINUTE_S: Final = 60
-SHUTDOWN_S: Final = 90.0  # what a leg needs to stop its processes and flush before its step ends
-SHORT_LIMIT_S: Final = 180.0  # of so short a step 90 s would be half: there it is a fifth
-SHORT_RATIO: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,8 @@ def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
         setup_s: the rest of the job, >= 0; rounded up.
     """
     step = max(1, math.ceil(limit_s / MINUTE_S))
-    deadline_s = max(SHORT_RATIO * min(limit_s, SHORT_LIMIT_S), limit_s - SHUTDOWN_S)
-    return TimeLimits(step, step + max(1, math.ceil(setup_s / MINUTE_S)), deadline_s)
+    job = step + max(1, math.ceil(setup_s / MINUTE_S))
+    return TimeLimits(step, job, deadline_within(limit_s))
 
 
 def is_enforced(infeasible: int, units: int) -> bool:

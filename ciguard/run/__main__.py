@@ -17,12 +17,12 @@ from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
 from ciguard.run import leg  # noqa: E402
 from ciguard.run.frameworks.globs import check_pattern  # noqa: E402
 from ciguard.run.options import (  # noqa: E402
+    adapted_plan,
     parse,
     script_of,
     selection_of,
     split_at_separator,
 )
-from ciguard.run.script import with_script  # noqa: E402
 from ciguard.run.selection import ALL_UNITS  # noqa: E402
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def _run(arguments: Sequence[str]) -> ExitCode:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")
         if scope != ALL_UNITS:
             raise UsageError("a command has no units to choose from", fix="leave the option out")
-        if options.script or options.shell or options.working_directory:
-            fix = "leave --script, --shell and --working-directory out"
-            raise UsageError("a script and a command: one of them", fix=fix)
+        if options.script or options.shell or options.working_directory or options.limit:
+            fix = "leave --script, --shell, --working-directory and --limit out"
+            raise UsageError("an option for a plan's tests, and a command", fix=fix)
         for pattern in options.results:
             check_pattern(pattern, where="--results")
         results, stdin = options.results, _stdin()
@@ -52,14 +52,10 @@ def _run(arguments: Sequence[str]) -> ExitCode:
     if not options.plan or not options.shard:
         fix = "pass --plan FILE --shard KEY, or a command after --"
         raise UsageError("nothing to run", fix=fix)
-    if options.results:
-        fix = "set results of the suite in ciguard.toml, and make the plan again"
-        raise UsageError("--results is for a command", fix=fix)
     plan = leg.read_plan(options.plan)
     script = script_of(options)
-    plan = with_script(plan, script, options.working_directory or "")
     done = leg.run_shard(
-        plan,
+        adapted_plan(plan, options, script),
         options.shard,
         options.record,
         environ,
@@ -85,12 +81,14 @@ def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitC
     with 0, but only where the workflow has learned from the output that there is more to do.
     """
     stopped = sum(not result.is_failure for result in verdict.bad)  # with their step
-    outputs = {
+    outputs: dict[str, object] = {
         "state": "checkpoint" if verdict.checkpoint else "ended",
         "executed": sum(verdict.counts.values()) - stopped,
         "failed": len(verdict.bad) - stopped,
         "flaky": len(verdict.flaky),
     }
+    if verdict.in_files:  # which the report reads
+        outputs.update(executed="", failed="", flaky="")
     try:
         with open(environ.get("GITHUB_OUTPUT", ""), "a", encoding="utf-8") as stream:
             stream.writelines(f"{name}={value}\n" for name, value in outputs.items())

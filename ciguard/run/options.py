@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from typing import Any, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Sequence
 
 from ciguard.errors import UsageError
 from ciguard.model.duration import parse_seconds
-from ciguard.run.script import Script, read_script
+from ciguard.model.plan import deadline_within
+from ciguard.run.script import Script, read_script, with_script
 from ciguard.run.selection import Selection
 
-USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
+if TYPE_CHECKING:
+    from ciguard.model import Plan
+
+USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--limit TIME] [--for TIME]
                    [--until TEST | --resume-from DIR... [--unless-ended] | --continue DIR...]
                    [--github] [--script FILE [--shell SHELL]] [--working-directory DIR]
+                   [--results GLOB...]
        %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
 
 
@@ -35,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     part.add_argument("--until", metavar="TEST", help=help_text)
     help_text = "start no test after this time (90s, 15m, 1h) since the start of the step"
     parser.add_argument("--for", metavar="TIME", help=help_text)
+    help_text = "time limit of the step, as plan.limit (default: that of the plan)"
+    parser.add_argument("--limit", metavar="TIME", help=help_text)
     help_text = "run the tests by this script instead of the command of the suite"
     parser.add_argument("--script", metavar="FILE", help=help_text)
     help_text = "shell of the script, as in a workflow (default: bash -e)"
@@ -49,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     part.add_argument("--resume-from", metavar="DIR", help=help_text, **several)
     help_text = "the same for records of earlier steps of this job"
     part.add_argument("--continue", metavar="DIR", help=help_text, **several)
-    help_text = "JUnit or TRX files that a command writes, such as reports/**/*.xml"
+    help_text = "JUnit or TRX files that the command writes, such as reports/**/*.xml"
     parser.add_argument("--results", metavar="GLOB", help=help_text, **several)
     help_text = (
         "with --resume-from: resume only if the last attempt did not end by itself; "
@@ -95,6 +103,18 @@ def script_of(options: argparse.Namespace) -> Script | None:
     if options.shell is not None:
         raise UsageError("--shell without --script", fix="pass --script FILE as well")
     return None
+
+
+def adapted_plan(plan: Plan, options: argparse.Namespace, script: Script | None) -> Plan:
+    """The plan with what the step says of its suites and of its own limit.
+
+    Raises:
+        UsageError: result files of a framework that reports by itself; or see `seconds`.
+    """
+    if options.limit is not None:
+        deadline_s = deadline_within(seconds(options.limit, where="--limit"))
+        plan = replace(plan, policy=replace(plan.policy, deadline_s=deadline_s))
+    return with_script(plan, script, options.working_directory or "", tuple(options.results))
 
 
 def selection_of(options: argparse.Namespace) -> Selection:

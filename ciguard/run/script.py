@@ -13,6 +13,8 @@ from typing import Final, Mapping
 
 from ciguard.errors import InputError, UsageError
 from ciguard.model import SLOTS, Plan, Suite
+from ciguard.run.frameworks import command
+from ciguard.run.frameworks.globs import check_pattern
 
 # How GitHub starts each; "" is a step without `shell:`. Of others the template is the user's own.
 SHELLS: Final[Mapping[str, str]] = {
@@ -70,15 +72,28 @@ def read_script(path: str, shell: str) -> Script:
     return Script(command, text)
 
 
-def with_script(plan: Plan, script: Script | None, folder: str) -> Plan:
-    """The plan with its suites run by the script, and in this folder; "" for their own.
+def with_script(
+    plan: Plan, script: Script | None, folder: str, results: tuple[str, ...] = ()
+) -> Plan:
+    """The plan with its suites run by the script, in this folder; "" or nothing for their own.
 
-    The plan job cannot know either: `${{ matrix.x }}` in them has a value in the job alone.
+    The plan job cannot know them: `${{ matrix.x }}` in them has a value in the job alone.
+
+    Args:
+        results: patterns of the result files that the script writes.
+
+    Raises:
+        UsageError: a pattern is none, or a suite's framework reports by itself.
     """
+    for pattern in results:
+        check_pattern(pattern, where="--results")
 
     def changed(suite: Suite) -> Suite:
+        if results and suite.framework != command.NAME:
+            what = f"framework {suite.framework} tells its results by itself"
+            raise UsageError(what, where="--results", fix="leave the option out")
         if script is not None:
             suite = replace(suite, command=script.command, is_script=True)
-        return replace(suite, cwd=folder or suite.cwd)
+        return replace(suite, cwd=folder or suite.cwd, results=results or suite.results)
 
     return replace(plan, suites={name: changed(suite) for name, suite in plan.suites.items()})

@@ -71,6 +71,9 @@ def workflow() -> str:
     coverage = "      COVERAGE: ${{ matrix.coverage }}"
     assert text.count(coverage) == 1
     text = text.replace(coverage, coverage + JOB_ENVIRONMENT.rstrip())
+    shell = "          shell: bash\n"
+    assert text.count(shell) == 1
+    text = text.replace(shell, f"{shell}          limit: 20m\n")
     for name, outputs in SHOWN.items():
         begin = f"      - uses: {OURS}/{name}@{COMMIT}\n"
         assert text.count(begin) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -130,3 +131,34 @@ def test_installation_imports_nothing_of_the_checkout(tmp_path: Path) -> None:
     command = [python, "-I", "-m", "ciguard", "--version"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
     assert shown.stdout.strip().endswith(__version__), shown.stderr
+
+
+def test_run_action_hands_over_its_inputs_and_no_variable(tmp_path: Path) -> None:
+    (step,) = [step for step in steps("run") if step.get("id") == "run"]
+    program = "import json, os, sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n"
+    (tmp_path / "ciguard-run.pyz").write_text(program, "utf-8")
+    (tmp_path / "script.sh").write_text(step["run"], "utf-8")
+    inputs = {
+        **dict.fromkeys(step["env"], ""),
+        "_CIGUARD_PLAN": str(tmp_path),
+        "_CIGUARD_RECORD": "record",
+        "_CIGUARD_SHARD": "03",
+        "_CIGUARD_COMMAND": "dotnet test\nexit 0",
+        "_CIGUARD_RESULTS": "out/**/*.trx\n\nmore results/*.xml\n",
+        "_CIGUARD_LIMIT": "30m",
+    }
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
+    own = {"PATH": path, "SHARD": "of the job", "python": "3.13"}
+    command = ["bash", "-eo", "pipefail", str(tmp_path / "script.sh")]
+    done = subprocess.run(
+        command, env={**own, **inputs}, capture_output=True, text=True, check=True
+    )
+    words, environ = json.loads(done.stdout)
+    assert " ".join(words) == (
+        f"--plan {tmp_path}/plan.json --shard 03 --record record --github "
+        f"--script {tmp_path}/command --limit 30m "
+        "--results out/**/*.trx --results more results/*.xml"
+    )
+    assert (tmp_path / "command").read_text("utf-8") == "dotnet test\nexit 0\n"
+    assert {name: environ.get(name) for name in own} == own
+    assert not [name for name in environ if name.startswith("_CIGUARD_")]

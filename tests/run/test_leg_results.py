@@ -132,9 +132,9 @@ sys.exit(1 if "b" in units else 0)
 )
 
 
-def lay_out(folder: Path, *units: str) -> None:
+def lay_out(folder: Path, *units: str, results: tuple[str, ...] = ("out/**/*.xml",)) -> None:
     (folder / "suite.py").write_text(SUITE.replace('classname="c" name="{n}"', 'name="{n}"'))
-    suite = Suite("command", (sys.executable, "suite.py"), results=("out/**/*.xml",))
+    suite = Suite("command", (sys.executable, "suite.py"), results=results)
     plan = plan_of([PlannedUnit(unit) for unit in units], suites={"": suite})
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
 
@@ -173,6 +173,18 @@ def test_suite_may_report_results_in_files_only(tmp_path: Path) -> None:
     assert guard(tmp_path)[1]["counts"] == {"passed": 2, "failed": 1}
     (record,) = read_record_tree(tmp_path / "records")
     assert len(record.results) == 3
+
+
+def test_step_may_name_the_result_files_of_its_script(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a", "b", results=("elsewhere/*.xml",))
+    (tmp_path / "step.sh").write_text(f"'{sys.executable}' suite.py\n")
+    output = tmp_path / "output"
+    words = ("--plan", "plan.json", "--shard", "01", "--record", "records/1", "--github")
+    script = ("--script", "step.sh", "--results", "out/**/*.xml", "--results", "more/*.xml")
+    start(tmp_path, *words, *script, GITHUB_OUTPUT=str(output)).wait(10)
+    assert output.read_text() == "state=ended\nexecuted=\nfailed=\nflaky=\n"
+    code, verdict = guard(tmp_path)
+    assert (code, verdict["counts"]) == (10, {"passed": 1, "failed": 1})
 
 
 def test_unit_in_no_result_file_is_missing(tmp_path: Path) -> None:

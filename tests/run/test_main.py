@@ -112,7 +112,7 @@ def test_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
             2,
             "no pattern of result files: '../*'",
         ),
-        ((*SHARD, "--results", "r/*.xml"), 2, "--results is for a command"),
+        (("--record", "r", "--limit", "9m", "--", "true"), 2, "an option for a plan's tests"),
         ((*SHARD, "--unless-ended"), 2, "--unless-ended is valid only with --resume-from"),
         (("--record", "r", "--", "no-such-program"), 2, "no program 'no-such-program'"),
         (SHARD, 3, "plan.json: cannot be read: No such file or directory"),
@@ -128,6 +128,33 @@ def test_usage_errors(
 ) -> None:
     assert run(words) == code
     assert output in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("--results", "r/*.xml"), "--results: framework pytest tells its results by itself"),
+        (("--results", "../*.xml"), "no pattern of result files: '../*.xml'"),
+        (("--limit", "soon"), "--limit: no time: 'soon'"),
+    ],
+)
+def test_words_that_the_plan_refuses(
+    folder: Path, capfd: pytest.CaptureFixture[str], words: tuple[str, ...], output: str
+) -> None:
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan_of(units("passes"))))
+    assert run((*SHARD, *words)) == 2
+    assert output in "".join(capfd.readouterr())
+    assert not (folder / "record").exists()
+
+
+def test_limit_of_the_step_replaces_that_of_the_plan(folder: Path) -> None:
+    (folder / "test_a.py").write_text("import time\ndef test_hangs(): time.sleep(60)\n")
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan_of(units("hangs"))))
+    assert run((*SHARD, "--limit", "4s")) == 13
+    (record,) = read_record_tree(folder / "record")
+    assert record.end is not None
+    assert record.end.ending == "deadline"
+    assert 3 < (record.wall_s or 0) < 10
 
 
 def test_the_program_exits_with_its_code(folder: Path) -> None:

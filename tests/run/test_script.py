@@ -157,7 +157,7 @@ def test_long_scripts_are_told_apart_in_the_record() -> None:
     ("words", "what"),
     [
         ("--plan p --shard 01 --record r --shell bash", "--shell without --script"),
-        ("--record r --script s -- true", "a script and a command"),
+        ("--record r --script s -- true", "an option for a plan's tests, and a command"),
     ],
 )
 def test_words_that_contradict_each_other_are_refused(
