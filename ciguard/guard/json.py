@@ -204,8 +204,15 @@ def _name_units(keys: Sequence[UnitKey]) -> list[str]:
 
 
 def outputs_of(verdict: Verdict) -> dict[str, str]:
-    """The step's outputs by name."""
+    """The step's outputs by name; numbers of results are empty where there is no result."""
     failed = {failure.result.key.unit_key for failure in verdict.failures}
+    has_results = any(verdict.counts.values())
+    counts = {
+        "failed": len(failed),
+        "flaky": len(verdict.flaky),
+        "quarantined": len(verdict.quarantined),
+        "failing_on_base": len(verdict.failing_on_base),
+    }
     return {
         "verdict": verdict.state,
         "complete": "false" if verdict.state == "incomplete" else "true",
@@ -213,8 +220,5 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "planned": str(verdict.planned),
         "executed": str(verdict.with_result),
         "missing": str(verdict.planned - verdict.with_result),
-        "failed": str(len(failed)),
-        "flaky": str(len(verdict.flaky)),
-        "quarantined": str(len(verdict.quarantined)),
-        "failing_on_base": str(len(verdict.failing_on_base)),
+        **{name: str(count) if has_results else "" for name, count in counts.items()},
     }

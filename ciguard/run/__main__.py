@@ -81,14 +81,15 @@ def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitC
     with 0, but only where the workflow has learned from the output that there is more to do.
     """
     stopped = sum(not result.is_failure for result in verdict.bad)  # with their step
-    outputs: dict[str, object] = {
+    executed = sum(verdict.counts.values()) - stopped
+    is_known = not verdict.in_files  # which the report reads
+    is_judged = is_known and executed > 0
+    outputs = {
         "state": "checkpoint" if verdict.checkpoint else "ended",
-        "executed": sum(verdict.counts.values()) - stopped,
-        "failed": len(verdict.bad) - stopped,
-        "flaky": len(verdict.flaky),
+        "executed": executed if is_known else "",
+        "failed": len(verdict.bad) - stopped if is_judged else "",
+        "flaky": len(verdict.flaky) if is_judged else "",
     }
-    if verdict.in_files:  # which the report reads
-        outputs.update(executed="", failed="", flaky="")
     try:
         with open(environ.get("GITHUB_OUTPUT", ""), "a", encoding="utf-8") as stream:
             stream.writelines(f"{name}={value}\n" for name, value in outputs.items())

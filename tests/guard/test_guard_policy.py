@@ -86,6 +86,18 @@ def test_quarantined_failure_is_shown_and_does_not_fail_the_run(one: Entry) -> N
     assert outputs_of(verdict)["quarantined"] == "1"
 
 
+def test_numbers_of_results_are_empty_where_there_is_none() -> None:
+    world = World()
+    world.legs.clear()
+    found = outputs_of(world.prove())
+    assert {
+        name: found[name] for name in ("planned", "executed", "missing", "failed", "flaky")
+    } == {
+        **{"planned": "8", "executed": "0", "missing": "8"},
+        **{"failed": "", "flaky": ""},
+    }
+
+
 @pytest.mark.parametrize(
     "one",
     [
