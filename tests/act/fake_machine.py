@@ -25,6 +25,7 @@ REPOSITORY = "octo-org/shop"
 PULL_REQUEST = 7
 TOKEN = "fake-token"
 NO_ACTIONS: Mapping[str, Path] = {}
+NO_NETWORK: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +95,16 @@ def read_run(code: int, lines: str, stderr: str) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class GitHub:
-    """Where everything lies: the checkout, its remote, artifacts, the fake server's comments."""
+    """Where everything lies: the checkout, its remote, artifacts, the fake server's comments.
+
+    `network` has the variables of a runner whose steps use the package index; its PATH takes the
+    place of the tests' own environment, whose Python runs all steps otherwise.
+    """
 
     folder: Path
     wheel: Path
     port: str
+    network: Mapping[str, str]
 
     @property
     def checkout(self) -> Path:
@@ -149,7 +155,9 @@ class GitHub:
         """A clean environment: nothing of the machine's own git, pip or CI settings."""
         return {
             "HOME": str(self.folder),
-            "PATH": os.pathsep.join([str(BIN), "/usr/local/bin", "/usr/bin", "/bin"]),
+            "PATH": os.pathsep.join(
+                [self.network.get("PATH", str(BIN)), "/usr/local/bin", "/usr/bin", "/bin"]
+            ),
             "LANG": "C.UTF-8",
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             **{f"GIT_{who}_NAME": "Shop" for who in ("AUTHOR", "COMMITTER")},
@@ -181,10 +189,12 @@ class GitHub:
             "GITHUB_API_URL": f"http://127.0.0.1:{self.port}",
             "GITHUB_RUN_ATTEMPT": str(attempt),
             "GITHUB_RUN_ID": str(run_id),
-            "PIP_FIND_LINKS": str(self.wheel.parent),
-            "PIP_NO_DEPS": "1",  # the wheel leads to them: no network in a test
-            "PIP_NO_INDEX": "1",
+            **{key: text for key, text in self.network.items() if key != "PATH"},
         }
+        if not self.network:
+            inside["PIP_FIND_LINKS"] = str(self.wheel.parent)
+            inside["PIP_NO_DEPS"] = "1"  # the wheel leads to them: no network in a test
+            inside["PIP_NO_INDEX"] = "1"
         command = [str(BIN / "act"), event, "--eventpath", str(event_file), "--json"]
         command += ["--workflows", workflow, "--defaultbranch", "main"]
         command += ["--platform", "ubuntu-latest=-self-hosted", "--remote-name", "github"]
@@ -200,7 +210,7 @@ class GitHub:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600 if self.network else 120,
         )
         return read_run(answer.returncode, answer.stdout, answer.stderr)
 

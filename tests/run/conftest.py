@@ -18,7 +18,7 @@ OLDEST = "3.8"  # gets the oldest pytest that is promised
 NEWER = ("3.9", "3.10", "3.11", "3.12", "3.13")
 
 
-def _answers(python: Path) -> bool:
+def answers(python: Path) -> bool:
     # A pyenv shim is on PATH for versions that are not chosen, and answers 127.
     try:
         return (
@@ -28,7 +28,7 @@ def _answers(python: Path) -> bool:
         return False
 
 
-def _candidates(version: str) -> list[Path]:
+def candidates(version: str) -> list[Path]:
     on_path = shutil.which(f"python{version}")
     found = [Path(on_path)] if on_path else []
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
@@ -78,11 +78,11 @@ def foreign_python(request: pytest.FixtureRequest) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ciguard-tests"
     home = cache / f"py{version}-{'pytest7' if version == OLDEST else 'newest'}"
     python = home / "bin" / "python"
-    if _answers(python):
+    if answers(python):
         return python
     if sys.platform == "win32":
         pytest.skip("virtual environments are looked for in bin/")
-    base = next(filter(_answers, _candidates(version)), None)
+    base = next(filter(answers, candidates(version)), None)
     if base is None:
         pytest.skip(f"no Python {version} on this machine")
     shutil.rmtree(home, ignore_errors=True)  # its base Python is gone
