@@ -175,7 +175,8 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     Raises:
         InputError: no workflow; NotMovable: a workflow, and the job stays as it is.
     """
-    workflow = load(text, where)
+    # A text after it ends the last line: in a block scalar, that line end is a part of the value.
+    workflow = load(text if text.endswith("\n") else f"{text}\n", where)
     name, number = choose_step(workflow, where, job, step)
     source = SourceText(text)
     jobs = find_entry(source.root, "jobs")

@@ -269,30 +269,32 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
     lines += [f"{indent}{deeper}{name}: {value}" for name, value in _INPUTS.items()]
-    defaults = _default_entries(job, entry)
+    defaults = _default_texts(job, entry)
     for key, name in _STEP_KEYS.items():
-        one = find_entry(step, key) or defaults.get(key)
-        if one is None:
-            continue
-        text = source.text[source.colon_end(one) : source.content_end(one)]
-        shifted = re.sub(r"\n(?=[^\r\n])", f"\n{deeper}", text)
-        lines.append(f"{indent}{deeper}{name}:{shifted}")
+        one = find_entry(step, key)
+        if one is not None:
+            text = source.text[source.colon_end(one) : source.content_end(one)]
+            shifted = re.sub(r"\n(?=[^\r\n])", f"\n{deeper}", text)
+            lines.append(f"{indent}{deeper}{name}:{shifted}")
+        elif key in defaults:
+            lines.append(f"{indent}{deeper}{name}: {defaults[key]}")
     first, *others = replaced
     edits = [Edit(first.start, source.content_end(first), "".join(lines))]
     for one in others:
-        above = source.line_end(source.line_start(one.start) - 2)
+        above = source.line_start(one.start) - len(source.line_break)
         edits.append(Edit(above, source.content_end(one), ""))
     return edits
 
 
-def _default_entries(job: MovableJob, entry: Entry) -> dict[str, Entry]:
+def _default_texts(job: MovableJob, entry: Entry) -> dict[str, str]:
     """`defaults.run` of the job, else of the workflow: they hold for commands, not for actions."""
-    found: dict[str, Entry] = {}
+    found: dict[str, str] = {}
     for owner in (job.source.root, entry.value):
         defaults = find_entry(owner, "defaults")
         run = find_entry(defaults.value, "run") if defaults else None
         for one in entries(run.value if run else None):
-            found |= {one.name: one} if one.name in _DEFAULTS else {}
+            start, end = one.value.start_mark.index, one.value.end_mark.index
+            found |= {one.name: job.source.text[start:end]} if one.name in _DEFAULTS else {}
     return found
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from init.test_workflow_files import run_github_parser, run_linter
+from workflow.generated_workflows import generate
 
 from ciguard.config import load
 from ciguard.init.move_in import address_of_installation
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parent.parent / "samples/move_in"
 CASES = sorted(path.name for path in SAMPLES.iterdir())
+MOVED = [case for case in CASES if (SAMPLES / case / "expected.yml").exists()]
 CI = ".github/workflows/ci.yml"
 OWN = ".github/workflows/ciguard.yml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -254,7 +257,7 @@ def test_address_comes_from_an_installation_from_github(url: str, address: str) 
     assert address_of_installation(None) == ""
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "groups"])
+@pytest.mark.parametrize("case", MOVED)
 def test_out_restores_the_workflow_to_the_byte(case: str, repository: Path, call: Init) -> None:
     before = (SAMPLES / case / "ci.yml").read_bytes()
     write(repository, before)
@@ -326,3 +329,58 @@ def test_own_workflow_is_written_where_no_single_step_can_be_moved(
     assert f"would create {OWN}" in answer.stdout
     write(repository, REFUSED_FILES["two steps"][0])
     assert f"would create {OWN}" in call(repository).stdout
+
+
+def moved_case(case: str) -> tuple[str, str]:
+    """The workflow of a sample before and after."""
+    before, after = (SAMPLES / case / name for name in ("ci.yml", "expected.yml"))
+    return before.read_text("utf-8"), after.read_text("utf-8")
+
+
+def new_findings(program: str, folder: Path, texts: tuple[str, str], *options: str) -> set[str]:
+    """Kinds of what a linter finds after the move and did not find before."""
+    found = []
+    for name, text in zip(("before", "after"), texts, strict=True):
+        answer = run_linter(program, folder / name, text, *options)
+        content = json.loads(answer.stdout or "[]") or []
+        found.append({str(item.get("message") or item["ident"]) for item in content})
+    return found[1] - found[0]
+
+
+@pytest.mark.parametrize("case", MOVED)
+def test_moved_workflow_has_no_new_finding(case: str, tmp_path: Path) -> None:
+    texts = moved_case(case)
+    assert not new_findings("actionlint", tmp_path / "a", texts, "-format", "{{json .}}")
+    options = ("--offline", "--no-progress", "--format=json")
+    assert not new_findings("zizmor", tmp_path / "z", texts, *options)
+
+
+def test_moved_workflows_pass_the_github_parser() -> None:
+    texts = [text for case in MOVED for text in moved_case(case)]
+    answers = run_github_parser(*({"workflow": text} for text in texts))
+    assert [answer["errors"] for answer in answers] == [[] for _ in texts]
+
+
+def check_generated(folder: Path, call: Init, seeds: range) -> None:
+    """Each workflow is moved, twice the same, and restored to the byte."""
+    made = {f".github/workflows/{seed}.yml": generate(seed).text.encode() for seed in seeds}
+    for path, text in made.items():
+        (folder / path).write_bytes(text)
+    commit(folder)
+    for path, text in made.items():
+        call(folder, "--into", path, "--job", "test", "--yes")
+        moved = (folder / path).read_bytes()
+        assert moved != text
+        call(folder, "--into", path, "--yes")
+        assert (folder / path).read_bytes() == moved
+        call(folder, "--out", path, "--yes")
+        assert (folder / path).read_bytes() == text
+
+
+def test_generated_workflows_are_restored_to_the_byte(repository: Path, call: Init) -> None:
+    check_generated(repository, call, range(8))
+
+
+@pytest.mark.soak
+def test_three_hundred_workflows_are_restored_to_the_byte(repository: Path, call: Init) -> None:
+    check_generated(repository, call, range(300))

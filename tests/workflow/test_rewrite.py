@@ -1,0 +1,119 @@
+"""Generated workflows are moved: nothing but the intended nodes and lines changes."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from workflow.generated_workflows import generate
+
+from ciguard.init.workflow_files import render_new_jobs
+from ciguard.template_loader import environment
+from ciguard.workflow.matrix import combinations
+from ciguard.workflow.movable_job import is_moved, read_job, read_moved
+from ciguard.workflow.rewrite import MovedWorkflow, move_job
+from ciguard.workflow.yaml_values import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ACTIONS = "octo-org/ciguard@0123456789abcdef0123456789abcdef01234567 # v0.2.0"
+ADDED = ("ciguard", "ciguard-report", "ciguard-history")
+
+
+def moved(text: str, step: str = "") -> MovedWorkflow:
+    job = read_job(text, "ci.yml", "test" if step else "", step)
+    new = render_new_jobs(
+        ACTIONS, job.name, "test", job.matrix, environment(), is_conditional=job.is_conditional
+    )
+    return move_job(job, new, ACTIONS)
+
+
+def as_list(needs: Any) -> list[str]:
+    return needs if isinstance(needs, list) else [needs] if needs else []
+
+
+def without_ciguard(value: Any) -> Any:
+    """The values with the intended nodes as they were before."""
+    workflow = copy.deepcopy(value)
+    plan, *_ = (workflow["jobs"].pop(name) for name in ADDED)
+    for job in workflow["jobs"].values():
+        needs = [name for name in as_list(job.pop("needs", None)) if name not in ADDED]
+        job.update({"needs": needs} if needs else {})
+    job = workflow["jobs"]["test"]
+    matrix = load(plan["steps"][-1]["with"].get("matrix", ""), "matrix")
+    job["strategy"]["matrix"] = matrix
+    if "name" in job:
+        job["name"] = job["name"].removesuffix(" (${{ matrix.ciguard }})")
+    if isinstance(job.get("permissions"), dict):
+        job["permissions"].pop("actions", None)
+    for step in job["steps"]:
+        if step.get("uses", "").startswith("octo-org/ciguard/run@"):
+            inputs = step.pop("with")
+            step |= {"uses": None, "run": inputs["command"]}
+        if "upload-artifact" in str(step.get("uses")):
+            step["with"]["name"] = step["with"]["name"].removesuffix("-${{ matrix.ciguard }}")
+    return workflow
+
+
+def with_needs_as_lists(value: Any) -> Any:
+    """The values before, in the form of `without_ciguard`."""
+    workflow = copy.deepcopy(value)
+    for job in workflow["jobs"].values():
+        job.update({"needs": as_list(job["needs"])} if "needs" in job else {})
+    job = workflow["jobs"]["test"]
+    job["strategy"] = {"fail-fast": False, "matrix": None} | job.get("strategy", {})
+    for step in job["steps"]:
+        if step.keys() >= {"run"} and is_test(step["run"]):
+            for key in ("shell", "working-directory"):
+                step.pop(key, None)
+            step["uses"] = None
+        if "upload-artifact" in str(step.get("uses")):
+            step["with"].setdefault("name", "artifact")
+    return workflow
+
+
+def is_test(script: str) -> bool:
+    return "install" not in script and any(
+        word in script for word in ("pytest", "tox", "make test")
+    )
+
+
+def is_subsequence(lines: Iterable[str], of: Iterable[str]) -> bool:
+    rest = iter(of)
+    return all(line in rest for line in lines)
+
+
+def check(seed: int) -> None:
+    """All laws for the workflow of a seed."""
+    made = generate(seed)
+    before = load(made.text.rstrip("\r\n") + "\n", "before")
+    text = moved(made.text).text
+    after = load(text, "after")
+    assert without_ciguard(after) == with_needs_as_lists(before)
+    matrix = before["jobs"]["test"].get("strategy", {}).get("matrix")
+    if matrix:
+        assert combinations(matrix)
+    assert is_subsequence(made.untouched, text.removeprefix("\ufeff").split(made.line_break))
+    comments = [line.partition("# ")[2] for line in made.lines if "# " in line]
+    assert all(comment in text for comment in comments)
+    assert text.startswith(made.head)
+    assert ("\n" in text.replace("\r\n", "")) is (made.line_break == "\n")
+    assert text.endswith(made.line_break) is made.text.endswith(made.line_break)
+    assert is_moved(after)
+    job = read_moved(text, "after")
+    assert job is not None
+    assert (job.job, job.actions) == ("test", ACTIONS)
+    assert moved(made.text, str(job.step_in(before))).text == text, "--out finds it again"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_generated_workflow_is_moved_and_nothing_else_changes(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.soak
+def test_four_hundred_generated_workflows_are_moved() -> None:
+    for seed in range(400):
+        check(seed)
