@@ -184,15 +184,18 @@ def _project_of(path: str, projects: Collection[str]) -> str:
 
 
 def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str:
-    """The folder whose uv.lock locks a folder: its own, or that of a workspace around it."""
+    """The folder whose uv.lock locks a folder: its own, or that of the workspace it belongs to."""
     above = folder
     while "uv.lock" not in projects.get(above, {}):
         if above == TOP:
             return folder
         above = _split(above)[0]
-    settings: dict[str, Any] = tomllib.loads(projects[above].get(PROJECT_FILE, ""))
-    is_workspace = "workspace" in settings.get("tool", {}).get("uv", {})
-    return above if is_workspace or above == folder else folder
+    content: dict[str, Any] = tomllib.loads(projects[above].get(PROJECT_FILE, ""))
+    workspace = content.get("tool", {}).get("uv", {}).get("workspace", {})
+    name = folder if above == TOP else folder.removeprefix(f"{above}/")
+    is_member = any(fnmatchcase(name, pattern) for pattern in workspace.get("members", ()))
+    is_excluded = any(fnmatchcase(name, pattern) for pattern in workspace.get("exclude", ()))
+    return above if is_member and not is_excluded else folder
 
 
 def _projects_below(folder: str, projects: Iterable[str]) -> list[str]:

@@ -73,12 +73,19 @@ def suites(suggestion: Suggestion) -> list[tuple[str, str, str]]:
         (
             {
                 "uv.lock": UV_LOCK,
-                "pyproject.toml": "[tool.uv.workspace]\nmembers = ['libs/*']",
+                "pyproject.toml": "[tool.uv.workspace]\nmembers = ['libs/*']\nexclude = ['libs/x']",
                 "libs/a/pyproject.toml": PACKAGE,
                 "libs/b/pyproject.toml": PACKAGE,
+                "libs/x/pyproject.toml": PACKAGE,
+                "old/requirements.txt": "pytest",
             },
-            ["libs/a/test_a.py", "libs/b/test_b.py", "test_c.py"],
-            [("", ".", UV), ("a", "libs/a", UV), ("b", "libs/b", UV)],
+            [*(f"libs/{one}/test_a.py" for one in "abx"), "old/test_o.py", "test_c.py"],
+            [
+                ("", ".", UV),
+                *((one, f"libs/{one}", UV) for one in "ab"),
+                ("x", "libs/x", VENV),
+                ("old", "old", VENV),
+            ],
         ),
         (
             {"x/core/setup.py": "", "y/core/setup.py": "", "z/setup.py": ""},
