@@ -106,6 +106,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             list_command=entry.list_command,
             exclude=entry.exclude,
             results=entry.results,
+            timeout_s=entry.timeout,
         )
     return found
 

@@ -90,6 +90,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "mermaid"),
     "plan.history_inputs": (*SHARED, "plan", "history", "sources.local"),
+    "plan.scope": (
+        *(*SHARED, "plan", "sources.local", "config", "invocation", "suites_and_pools"),
+        "workflow.matrix",
+    ),
     "guard": SHARED,
     "compare": SHARED,
     "experiment": (*SHARED, "compare.statistics"),
@@ -116,7 +120,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 # The modules of a verb's folder that read and write: everything else in it is arithmetic.
 ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
-    | {"plan.history_inputs"}
+    | {"plan.history_inputs", "plan.scope"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
     | {"init.generated_files", "init.move_in", "init.repository"}
 )
@@ -332,7 +336,7 @@ def compares_no_sentence(source: Source) -> Iterator[str]:
 
 # Folders whose values hold no sentence, and the modules that put values into words.
 WORDLESS = {"guard"}
-WORDING = {"command", "view", "wording"}
+WORDING = {"command", "view", "wording", "verdict_headline"}
 STORED_WORDS = 4
 ERROR_ARGUMENTS = {"what", "where", "fix"}  # as errors call them, and who raises one
 

@@ -14,7 +14,7 @@ from ciguard.export.cases import combinations
 from ciguard.export.ctrf_writer import to_ctrf
 from ciguard.export.junit_writer import to_junit
 from ciguard.guard.evaluation import PastRuns, RunOptions, evaluate
-from ciguard.guard.wording import headline
+from ciguard.guard.verdict_headline import headline
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, open_inputs
 from ciguard.text import count_of

@@ -17,6 +17,7 @@ from ciguard.guard.policy import effective_policy
 from ciguard.guard.prove import check_unread_files, prove
 from ciguard.guard.result_files import records_from_files
 from ciguard.guard.wording import WITHOUT_HISTORY
+from ciguard.model.listings import with_listings
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources
 from ciguard.suites_and_pools import configured_suites
@@ -124,7 +125,10 @@ class PastRuns:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A verdict and what it was made of; `platform` is None where GitHub was not asked."""
+    """A verdict and what it was made of, the plan with the units that exist.
+
+    `platform` is None where GitHub was not asked.
+    """
 
     plan: Plan
     records: tuple[Record, ...]
@@ -171,7 +175,7 @@ def evaluate(
         policy=policy,
         extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
     )
-    return Evaluation(plan, records, platform, policy, verdict)
+    return Evaluation(with_listings(plan, records).plan, records, platform, policy, verdict)
 
 
 def write_annotations(

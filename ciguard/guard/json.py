@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
+from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import describe_result
-from ciguard.guard.wording import MAX_NAMED, finding_message, headline
+from ciguard.guard.wording import MAX_NAMED, finding_message
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
@@ -39,7 +40,12 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "exit_code": int(verdict.exit_code),
         "headline": headline(verdict),
         "plan_id": verdict.plan_id,
-        "units": {"planned": verdict.planned, "with_result": verdict.with_result},
+        "units": {
+            "planned": verdict.planned,
+            "with_result": verdict.with_result,
+            "new": verdict.new,
+            "gone": verdict.gone,
+        },
         "counts": dict(verdict.counts),
         "endings": dict(verdict.endings),
         "legs": [_leg(leg) for leg in verdict.legs],
@@ -219,6 +225,8 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "headline": headline(verdict),
         "planned": str(verdict.planned),
         "executed": str(verdict.with_result),
+        "new": "" if verdict.new is None else str(verdict.new),
+        "gone": "" if verdict.gone is None else str(verdict.gone),
         "missing": str(verdict.planned - verdict.with_result),
         **{name: str(count) if has_results else "" for name, count in counts.items()},
     }

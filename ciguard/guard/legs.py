@@ -48,7 +48,7 @@ MISSING_EVENTS: Final[tuple[Kind, ...]] = (
 )
 # And in which it says why a process ended with another exit code than 0.
 EXPLAINING_EVENTS: Final = frozenset(
-    {"recycled", "unexplained_exit", "exit_in_files", *MISSING_EVENTS}
+    {"recycled", "unexplained_exit", "exit_in_files", "collection_error", *MISSING_EVENTS}
 )
 
 LONGER: Final = 2.0  # times the leg's life; and
@@ -131,6 +131,7 @@ def _row(
         counts={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
         endings={ending: bad[ending] for ending in ENDINGS[1:] if bad[ending]},
         bad=bad.total(),
+        has_script=header is not None and bool(header.script),
     )
 
 
@@ -232,7 +233,7 @@ def _died_between_tests(leg: LegResult, record: Record) -> Iterator[Finding]:
     found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
     outputs = {one.process: one for one in record.events if one.kind == "last_output"}
     red = {one.process for one in unexplained(leg)}
-    given = {one.process: one.units for one in record.processes}
+    given = _units_given(record)
     ran = {(one.process, one.key.unit_key) for one in record.results}
     done = Counter(process for process, _ in ran)
     for end in died:
@@ -241,6 +242,17 @@ def _died_between_tests(leg: LegResult, record: Record) -> Iterator[Finding]:
             facts = {"ending": end.ending, **_exit_facts(record, outputs.pop(end.process))}
             level: Level = "warning" if left else "failed"
             yield Finding(level, "died_between_tests", leg.shard.key, facts=facts)
+
+
+def _units_given(record: Record) -> Mapping[int, float]:
+    """How many units each process was to run; one that never came to list them had some."""
+    assigned = {
+        one.process: one.facts.get("units", 0.0) for one in record.events if one.kind == "assigned"
+    }
+    return {
+        one.process: assigned.get(one.process, 1) if one.reason == "listing" else one.units
+        for one in record.processes
+    }
 
 
 def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:

@@ -6,12 +6,13 @@ Also the checks of a whole run: its inventory, a static plan, unread files, the 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.quarantine import entry_of
+from ciguard.guard.combinations import different_scripts, listing_findings
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
@@ -30,6 +31,7 @@ from ciguard.guard.verdict import (
 )
 from ciguard.model import OUTCOMES, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
+from ciguard.model.listings import with_listings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,14 +80,13 @@ def prove(
     """
     facts = platform if platform is not None and platform.unknown is None else RunFacts()
     selection = select_of_run(plan, records, platform)
+    listed = with_listings(plan, selection.newest.values())
+    plan = listed.plan
     legs = _legs(plan, selection, facts)
     planned = frozenset[UnitKey]().union(*(leg.planned for leg in legs))
     final, doubled = _final_results(legs)
     missing = tuple(_missing(legs, final))
-    lost = {
-        shard: tuple(one.key for one in found)
-        for shard, found in groupby(missing, key=lambda one: one.shard)
-    }
+    lost = _lost_by_shard(missing)
     excusals = apply_policy(_failures(legs), policy)
     failures = excusals.failures
     causes = group_failures(failures)
@@ -100,7 +101,8 @@ def prove(
             for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
         ),
         *_unplanned_and_doubled(legs, planned, doubled),
-        *_different_scripts(plan, legs),
+        *different_scripts(plan, legs),
+        *listing_findings(listed, legs),
     ]
     if configured is not None and plan.policy.run_unplanned:
         found.extend(check_stale_plan(plan, configured))
@@ -117,6 +119,8 @@ def prove(
         state=state,
         plan_id=plan.id,
         planned=len(planned),
+        new=listed.new,
+        gone=listed.gone,
         with_result=len(planned) - len({one.key for one in missing}),
         legs=tuple(leg.row for leg in legs),
         failures=failures,
@@ -215,6 +219,13 @@ def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> 
             yield Missing(key, leg.shard.key, _missing_reason(leg, key, final.get(key)))
 
 
+def _lost_by_shard(missing: Sequence[Missing]) -> dict[str, tuple[UnitKey, ...]]:
+    return {
+        shard: tuple(one.key for one in found)
+        for shard, found in groupby(missing, key=lambda one: one.shard)
+    }
+
+
 def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> Reason:
     if leg.record is None:
         return _NO_RECORD
@@ -272,21 +283,6 @@ def _flaky(
                 first = min(failures, key=lambda one: one.ran_out_of_memory)
                 found.append(Flaky(key, leg.shard.key, first))
     yield from sorted(found, key=lambda one: (one.shard, one.key))
-
-
-def _different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Combinations of a job's matrix whose shards were not run by the same commands."""
-    scripts: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for leg in legs:
-        header = leg.record.header if leg.record is not None else None
-        if header is not None and plan.combination(leg.shard) is not None:
-            suite_key = leg.shard.units[0].key[:2]
-            scripts[suite_key][header.script or ""].append(leg.shard.key)
-    for (_, variant), found in scripts.items():
-        if len(found) > 1:
-            shards = " / ".join(", ".join(keys) for keys in found.values())
-            facts = {"combination": variant, "shards": shards}
-            yield Finding("incomplete", "different_scripts", facts=facts)
 
 
 def _unplanned_and_doubled(

@@ -63,7 +63,7 @@ Kind = Literal[
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
-    "ran_in_several_shards", "different_scripts",
+    "ran_in_several_shards", "different_scripts", "different_listings", "no_listing",
     # the policy
     "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
     "policy_changed", "policy_unread", "no_base_run",
@@ -115,7 +115,8 @@ class Leg:
     counts planned units with a final result, `counts` final cases by outcome. `bad` are those that
     went wrong: what was stopped with its leg died, and is none of them. `endings` are those that
     went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
-    cut; a prediction is None where the plan knew no unit of the shard.
+    cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
+    of the job's own step ran the tests.
     """
 
     shard: str
@@ -132,6 +133,7 @@ class Leg:
     counts: Mapping[Outcome, int] = field(default_factory=dict)
     endings: Mapping[Ending, int] = field(default_factory=dict)
     bad: int = 0
+    has_script: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,8 @@ class Verdict:
         failure_groups, hotspots: of the failures, the largest first.
         findings: what makes it incomplete first, then what makes it fail, then warnings.
         counts: final cases by outcome.
+        new, gone: units that exist and were not planned, and the reverse; None where they were
+            listed before they were planned.
     """
 
     state: State
@@ -247,6 +251,8 @@ class Verdict:
     failure_groups: tuple[FailureGroup, ...] = ()
     hotspots: tuple[Hotspot, ...] = ()
     passed_after_oom: tuple[Flaky, ...] = ()
+    new: int | None = None
+    gone: int | None = None
 
     @property
     def endings(self) -> Mapping[Ending, int]:

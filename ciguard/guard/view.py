@@ -21,7 +21,8 @@ from ciguard.document import (
     first_line,
     join,
 )
-from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, headline, reason_text
+from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
 from ciguard.links import NO_LINKS
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 
@@ -291,15 +292,22 @@ def _commands(verdict: Verdict, links: Links) -> Section:
         if finding.shard and finding.culprits:
             first.setdefault(finding.shard, finding.culprits[0].unit)
     artifact = Code(f"ciguard-plan-{verdict.plan_id}-...")
+    scripts = {leg.shard for leg in verdict.legs if leg.has_script and leg.shard in first}
     text = (
         "In a checkout of the tested commit, with the artifact ",
         artifact,
         " in ",
         Code("plan"),
+        *((", and the commands of the test step in ", Code("script")) if scripts else ()),
         ":",
     )
     items = tuple(
-        Item(("shard ", Link(shard, links.job(shard)), ": ", Code(_command(shard, unit), 400)))
+        Item(
+            (
+                *("shard ", Link(shard, links.job(shard)), ": "),
+                Code(_command(shard, unit, has_script=shard in scripts), 400),
+            )
+        )
         for shard, unit in list(first.items())[:MAX_COMMANDS]
     )
     listing = Item(text, items)
@@ -308,9 +316,10 @@ def _commands(verdict: Verdict, links: Links) -> Section:
     return Section("commands", blocks, title, drop=14, formats=("markdown", "html"), folded=True)
 
 
-def _command(shard: str, unit: str) -> str:
+def _command(shard: str, unit: str, *, has_script: bool) -> str:
     words = ["ciguard", "run", "--plan", "plan", "--shard", shard, "--record", "again"]
-    return shlex.join([*words, "--until", unit])
+    script = ["--script", "script"] if has_script else []
+    return shlex.join([*words, *script, "--until", unit])
 
 
 def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:

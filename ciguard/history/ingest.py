@@ -27,6 +27,7 @@ from ciguard.history.run_metadata import NOTHING, RunMetadata, reconcile, run_of
 from ciguard.history.runs import HistoryLeg
 from ciguard.model import CaseKey, Record, Result
 from ciguard.model.attempts import FinalResults, final_results
+from ciguard.model.listings import with_listings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +92,9 @@ def history_of(
             value is beyond measure; with both values, and where.
     """
     pieces = []
-    for record in _readable(tuple(records)):
+    found = _readable(tuple(records))
+    plan = with_listings(plan, found).plan if plan is not None else None
+    for record in found:
         _check_plan(record, plan)
         readable = _with_facts(record, facts)
         run = run_of(readable, facts)

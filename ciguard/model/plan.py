@@ -32,6 +32,7 @@ class Suite:
     `base_bytes`: resident memory of its process before the first unit, learned from records.
     `setup_s`: what a process costs before its first unit starts.
     `teardown_s`: what it costs behind its last one.
+    `timeout_s`: limit of a unit that the plan does not know; of the others each has its own.
     """
 
     framework: str
@@ -47,6 +48,7 @@ class Suite:
     exclude: tuple[str, ...] = ()  # patterns of units that nobody is to run
     results: tuple[str, ...] = ()  # globs of files with results, below `cwd`
     is_script: bool = False  # `command` takes no arguments: options enter by the environment
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -86,6 +88,7 @@ class LegPolicy:
     max_tries: int = 1
     deadline_s: float | None = None
     run_unplanned: bool = False  # units that are newer than the plan run too, each in one shard
+    lists: bool = False  # the units are those of a past run: each leg lists what exists now
 
 
 # Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
@@ -119,7 +122,11 @@ class Prediction:
 
 @dataclass(frozen=True, **SLOTS)
 class Shard:
-    """One leg of the matrix; `timeout_minutes` limits its step, `budget_bytes` its tests."""
+    """One leg of the matrix; `timeout_minutes` limits its step, `budget_bytes` its tests.
+
+    `suite` and `variant` are those of all of its units, where its leg lists them: there may be none
+    yet. Else they are "".
+    """
 
     key: str
     pool: str
@@ -128,6 +135,14 @@ class Shard:
     processes: int = 1
     timeout_minutes: int = 60
     budget_bytes: int | None = None
+    suite: str = ""
+    variant: str = ""
+
+    @property
+    def suite_key(self) -> tuple[str, str]:
+        """Suite and variant of its first unit: of all, in a plan for a job's matrix."""
+        first = self.units[0] if self.units else self
+        return first.suite, first.variant
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -138,6 +153,11 @@ class Exclusion:
     rule: str
     suite: str = ""
     variant: str = ""
+
+
+def exclusion_rule(suite: str, pattern: str) -> str:
+    """What a rule of `exclude` is called."""
+    return f"suite.{suite}.exclude: {pattern}" if suite else f"exclude: {pattern}"
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -276,8 +296,8 @@ class Plan:
 
     def combination(self, shard: Shard) -> Mapping[str, Any] | None:
         """What the job's matrix says of a shard; None where the plan is for no matrix."""
-        first = shard.units[0]
-        variant = self.suites[first.suite].variants.get(first.variant)
+        suite, name = shard.suite_key
+        variant = self.suites[suite].variants.get(name)
         return variant.matrix if variant is not None else None
 
     def job_name(self, shard: Shard) -> str:

@@ -50,6 +50,7 @@ EventKind = Union[
     Ending,  # a process was told to end, for this reason
     Literal[
         # Decisions of the leg.
+        "assigned",
         "checkpoint",
         "grace_used",
         "memory_low",
@@ -58,10 +59,13 @@ EventKind = Union[
         "rerun_skipped",
         # What the leg saw.
         "exit_in_files",
+        "excluded",
         "failed_previously",
+        "gone",
         "in_files",
         "internal_error",
         "last_output",
+        "listing",
         "not_run",
         "paused",
         "received",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
 from ciguard.model import Exclusion, InventorySummary, UnitKey
+from ciguard.model.plan import exclusion_rule
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
 def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
     for pattern in patterns:
         if pattern == unit.unit or fnmatch.fnmatchcase(unit.unit, pattern):
-            return f"suite.{unit.suite}.exclude: {pattern}" if unit.suite else f"exclude: {pattern}"
+            return exclusion_rule(unit.suite, pattern)
     return None
 
 

@@ -147,10 +147,14 @@ def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[
 
 def _headline(plan: Plan, *, measured: bool) -> str:
     text = f"{count_of(_unit_count(plan), 'test')} in {count_of(len(plan.shards), 'shard')}"
+    if plan.policy.lists and not _unit_count(plan):
+        shards = count_of(len(plan.shards), "shard")
+        return f"{shards} without a past run; each job lists the tests and runs its share"
+    listed = "; each job lists the tests that exist" if plan.policy.lists else ""
     if not measured:
-        return f"{text}; no timings yet"
+        return f"{text}; no timings yet{listed}"
     wall_s = max(shard.predicted.wall_s for shard in plan.shards)
-    return f"{text}, {duration(wall_s)} predicted, {plan.gap:.1%} over the lower bound"
+    return f"{text}, {duration(wall_s)} predicted, {plan.gap:.1%} over the lower bound{listed}"
 
 
 def _unit_count(plan: Plan) -> int:
@@ -266,7 +270,7 @@ def _shard_table(
     for key, shard in zip(keys, plan.shards, strict=True):
         walls_s = (shard.predicted.wall_s, shard.predicted.wall_p95_s) if measured else (None,) * 2
         cells = (key, f"{len(shard.units):,}", *map(duration, walls_s), _peak(shard))
-        place = shard.pool if where == "pool" else shard.units[0].variant
+        place = shard.pool if where == "pool" else shard.suite_key[1]
         bar = _bar(shard.predicted, scale_s) if bars else ""
         rows.append((*cells, *[one_line(place, PLACE_WIDTH)] * is_placed, bar)[: len(columns)])
     table = Table(tuple(columns), tuple(rows), "shard")

@@ -14,7 +14,8 @@ from ciguard.compare.transitions import WORSE_KINDS, Excuse
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
 from ciguard.guard.verdict import Policy
-from ciguard.guard.wording import headline, reason_text
+from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import reason_text
 from ciguard.links import NO_LINKS, Links
 from ciguard.mermaid import bar_chart
 from ciguard.render.markdown import as_markdown

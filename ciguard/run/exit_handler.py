@@ -116,6 +116,8 @@ class ProcessExitHandler:
         of_file = self._record_crashing_file(number, ending, ended.exit_code, now_s)
         errors = bool(live.report.errors)
         unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
+        if errors and live.batch.listing_file:
+            unexplained = False  # it imported what is no file of its units
         why = ""
         if (
             self.files.has_result_globs(running.start.suite)
@@ -204,7 +206,7 @@ class ProcessExitHandler:
         if not blamed:
             return ""
         file, why = self.state.file_of(blamed[0]), describe_import_crash(ending, exit_code)
-        for key in (self.job.shard.units[unit].key for unit in blamed):
+        for key in (self.state.units[unit].key for unit in blamed):
             self.causes[key] = why
             self.record.append(EventLine("not_imported", now_s, number, *key, detail=why))
         left = f"{count_of(len(blamed), 'test')} of it cannot run"
@@ -217,7 +219,7 @@ class ProcessExitHandler:
         number = live.batch.process
         running = self.state.running[number]
         unfinished = (unit for unit in running.unfinished_units() if unit not in running.has_result)
-        left = [self.job.shard.units[unit].key for unit in unfinished]
+        left = [self.state.units[unit].key for unit in unfinished]
         if ending == "setup_failed":
             why = describe_setup_failure(exit_code, output)
             self.causes.update(dict.fromkeys(left, why))

@@ -25,6 +25,9 @@ from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs, read_prior_legs, write_
 from ciguard.run.selection import (
     ALL_UNITS,
     Selection,
+    listed_shard,
+    listing_lines,
+    read_answer,
     up_to,
     with_unplanned_units,
     without_units,
@@ -56,6 +59,7 @@ class LegSpec:
         for_s: how long units may be begun; None: until the deadline.
         predicted_s: wall time of the leg in all its parts; None: not known.
         initial_events: what is written before anything is decided.
+        listing_lines: what is written of a listing, where the first process lists.
     """
 
     header: ShardLine
@@ -74,6 +78,7 @@ class LegSpec:
     predicted_s: Optional[float] = None
     earlier: PriorLegs = NO_PRIOR_LEGS
     initial_events: Tuple[EventLine, ...] = ()
+    listing_lines: Callable[[bytes], Sequence[EventLine]] = lambda answer: ()  # noqa: ARG005
     platform: Platform = CURRENT
 
 
@@ -115,7 +120,7 @@ def check_suites(plan: Plan, shard: Shard) -> None:
         InputError: a suite's folder is not there, or an id cannot be handed over.
         UsageError: a framework that this version does not know.
     """
-    for name in sorted({unit.suite for unit in shard.units}):
+    for name in sorted({shard.suite_key[0], *(unit.suite for unit in shard.units)}):
         suite = plan.suites[name]
         where = f"plan: suite {name!r}"
         if not os.path.isdir(suite.cwd):
@@ -141,6 +146,18 @@ def check_commit(plan: Plan, head: ShardLine) -> None:
         what = f"is for commit {plan.head_sha:.60}, and this run is of {head.head_sha:.60}"
         fix = "download the plan that this run's own plan job has made"
         raise InputError(what, where="plan", fix=fix)
+
+
+def _check_scope(plan: Plan, scope: Selection) -> None:
+    """Refuse steps of a leg that lists: the next one would have to list again.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if plan.policy.lists and scope not in (ALL_UNITS, Selection(until=scope.until)):
+        what = "the plan has the tests of a past run: only a listing tells which of them are there"
+        fix = "make a plan with --collect here, or run the whole shard"
+        raise UsageError(what, where="--for, --resume-from, --continue", fix=fix)
 
 
 @contextlib.contextmanager
@@ -203,11 +220,15 @@ def run_shard(
         script=script,
     )
     check_commit(plan, head)
+    _check_scope(plan, scope)
     # Without history the plan takes all units for equal, which predicts nothing.
     known = not scope.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if known else None
     with _private_folder() as private:
         opening: List[EventLine] = []
+        if plan.policy.lists and scope.until:
+            shard = listed_shard(plan, shard, private, environ)
+            plan = replace(plan, policy=replace(plan.policy, lists=False))
         if plan.policy.run_unplanned:
             shard, unplanned = with_unplanned_units(plan, shard, private, environ)
             opening = [EventLine("unplanned", 0.0, None, *one) for one in unplanned]
@@ -233,6 +254,9 @@ def run_shard(
             predicted_s=predicted_s,
             earlier=earlier,
             initial_events=(*opening, *narrowed),
+            listing_lines=lambda answer: listing_lines(
+                plan, shard, read_answer(plan, shard, answer)
+            ),
             platform=platform,
         )
         return _supervise(job, guardrail)

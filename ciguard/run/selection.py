@@ -1,19 +1,22 @@
 """Which units a leg takes on: all of its shard, those up to one, those that did not end before, and
-those that no shard of a plan knows, which each fall to one shard by a hash.
+those that no shard of a plan knows, which each fall to one shard by a hash. Of a plan that was made
+of a past run, those that are gone are left out.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import os
 import zlib
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
 
+from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
-from ciguard.model import SLOTS, LegPolicy, PlannedUnit, UnitKey
-from ciguard.run.frameworks.listing import list_units
+from ciguard.model import SLOTS, EventLine, LegPolicy, PlannedUnit, UnitKey
+from ciguard.run.frameworks.listing import list_units, too_long
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.admission import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
 from ciguard.run.policy.simulate import simulate
@@ -21,13 +24,14 @@ from ciguard.run.policy.state import State
 from ciguard.text import count_of, whole_name
 
 if TYPE_CHECKING:
-    from typing import List, Tuple
+    from typing import List, Optional, Tuple
 
-    from ciguard.model import Plan, Shard, Suite
+    from ciguard.model import EventKind, Plan, Shard, Suite
     from ciguard.run.frameworks.base import ListedUnit
     from ciguard.run.policy.actions import Start
 
 MAX_NAMED: Final = 5  # units in an error
+MAX_DIFFERENCE: Final = 10_000  # units that every leg names; more are named by the first one
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -140,6 +144,103 @@ def with_unplanned_units(
     return replace(shard, units=(*shard.units, *units)), found
 
 
+def listed_shard(plan: Plan, shard: Shard, private: str, environ: Mapping[str, str]) -> Shard:
+    """The shard with the units that exist, by a listing of its own: to run a part of it.
+
+    Args:
+        private: the leg's own folder, with `inside` in it.
+
+    Raises:
+        InputError: its suite cannot be listed.
+    """
+    suite, variant = shard.suite_key
+    units = _list_suite(plan, shard, shard.suite_key, private, environ)
+    lines = listing_lines(plan, shard, units)
+    gone = {(line.suite, line.variant, line.unit) for line in lines if line.kind == "gone"}
+    new = tuple(
+        PlannedUnit(
+            line.unit or "",
+            suite,
+            variant,
+            timeout_s=plan.suites[suite].timeout_s,
+            has_history=False,
+        )
+        for line in lines
+        if line.kind == "unplanned" and line.detail == shard.key
+    )
+    return replace(shard, units=(*(one for one in shard.units if one.key not in gone), *new))
+
+
+def read_answer(plan: Plan, shard: Shard, answer: bytes) -> Tuple[ListedUnit, ...]:
+    """The units that a tested process of the shard listed."""
+    suite = plan.suites[shard.suite_key[0]]
+    return framework(suite.framework).read_listing(suite, answer, b"", 0).units
+
+
+def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List[EventLine]:
+    """What a leg found out about its combination, where the plan has the units of a past run. Pure.
+
+    An `unplanned` line, with its shard, for each unit that is new; a `gone` line for each that is
+    no longer there; an `excluded` line for each that nobody is to run; and `listing` with their
+    counts and a hash, by which legs of a combination are compared. Of many differences each leg
+    names its own, and the first one all. O(units).
+
+    Args:
+        units: all that exist. One whose id no line of a record can hold is an error, and not run.
+    """
+    suite_key = suite, variant = shard.suite_key
+    found = list(units)
+    units = [unit for unit in found if id_fits_in_line(unit.unit)]
+    long = [unit.unit for unit in found if not id_fits_in_line(unit.unit)]
+    legs = [one for one in plan.shards if one.suite_key == suite_key]
+    patterns = plan.suites[suite].exclude
+    listed = {unit.unit: unit.group or "" for unit in units}
+    excluded = {unit: pattern for unit in listed if (pattern := _excluding_pattern(unit, patterns))}
+    groups = {
+        UnitKey(suite, variant, unit): group
+        for unit, group in listed.items()
+        if unit not in excluded
+    }
+    planned = {unit.key: one.key for one in legs for unit in one.units}
+    homes = _shard_by_group(plan, groups)
+    keys = [one.key for one in legs]
+    new = {
+        key: homes.get(group) or shard_by_hash(key._replace(unit=group or key.unit), keys)
+        for key, group in sorted(groups.items())
+        if key not in planned
+    }
+    gone = {key: home for key, home in sorted(planned.items()) if key not in groups}
+    names_all = shard.key == min(keys) or len(new) + len(gone) <= MAX_DIFFERENCE
+    differences: tuple[tuple[EventKind, dict[UnitKey, str]], ...]
+    differences = (("unplanned", new), ("gone", gone))
+    lines = [
+        EventLine("collection_error", None, None, suite, variant, detail=too_long(unit))
+        for unit in long
+    ]
+    lines += [
+        EventLine(kind, None, None, *key, detail=home)
+        for kind, shard_of in differences
+        for key, home in shard_of.items()
+        if names_all or home == shard.key
+    ]
+    if names_all:
+        lines += [
+            EventLine("excluded", None, None, suite, variant, unit, detail=pattern)
+            for unit, pattern in sorted(excluded.items())
+        ]
+    counts = {
+        "units": len(groups),
+        "new": len(new),
+        "gone": len(gone),
+        "excluded": len(excluded),
+        "files": len({unit.file for unit in units}),
+    }
+    seen = "\n".join(f"{unit}\0{group}" for unit, group in sorted(listed.items()))
+    digest = hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()
+    lines.append(EventLine("listing", None, None, suite, variant, detail=digest, facts=counts))
+    return lines
+
+
 def unplanned_units(
     plan: Plan, shard: str, listed: Mapping[Tuple[str, str], Iterable[ListedUnit]]
 ) -> Tuple[UnitKey, ...]:
@@ -154,7 +255,7 @@ def unplanned_units(
         groups = {
             UnitKey(suite, variant, unit.unit): unit.group
             for unit in units
-            if not _is_excluded(unit.unit, plan.suites[suite].exclude)
+            if _excluding_pattern(unit.unit, plan.suites[suite].exclude) is None
         }
         holders = _shards_with_suite(plan, (suite, variant))
         homes = _shard_by_group(plan, groups)
@@ -171,7 +272,7 @@ def shard_by_hash(key: UnitKey, shards: List[str]) -> str:
     return shards[zlib.crc32("\0".join(key).encode("utf-8", "surrogatepass")) % len(shards)]
 
 
-def _shard_by_group(plan: Plan, groups: Mapping[UnitKey, str | None]) -> dict[str, str]:
+def _shard_by_group(plan: Plan, groups: Mapping[UnitKey, Optional[str]]) -> dict[str, str]:
     """By group of the project's own, the first shard that has a unit of it."""
     found: dict[str, str] = {}
     for shard in plan.shards:
@@ -198,8 +299,8 @@ def _shards_with_suite(plan: Plan, suite_key: Tuple[str, str]) -> List[str]:
     ]
 
 
-def _is_excluded(unit: str, patterns: Iterable[str]) -> bool:
-    return any(unit == one or fnmatch.fnmatchcase(unit, one) for one in patterns)
+def _excluding_pattern(unit: str, patterns: Iterable[str]) -> Optional[str]:
+    return next((one for one in patterns if unit == one or fnmatch.fnmatchcase(unit, one)), None)
 
 
 def _list_suite(

@@ -29,25 +29,26 @@ from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
 from ciguard.run.output.view import (
     describe_action,
+    describe_listing,
     describe_progress,
     describe_reason,
     not_run_events,
 )
 from ciguard.run.platforms.base import NOT_STARTED
-from ciguard.run.policy.actions import Finish, Reason, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.actions import Assign, Finish, Reason, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
-from ciguard.run.process.files import defaults_line, write_process_files
+from ciguard.run.process.files import defaults_line, write_process_files, write_units
 from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.signals import Signals
 from ciguard.run.result_collector import ResultCollector
 from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
-    from typing import Dict, Set, Union
+    from typing import Dict, List, Set, Union
 
-    from ciguard.model import Line
+    from ciguard.model import Line, PlannedUnit
     from ciguard.run.leg import LegSpec
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo, Headroom
@@ -172,7 +173,7 @@ class Supervisor:
             self._record.append(EventLine("last_output", now_s, number, detail=words))
             self._record.append(ProcessEndLine(number, "unknown", None, now_s))
         for running in self._state.running.values():
-            keys = (self._job.shard.units[unit].key for unit in running.open_units)
+            keys = (self._state.units[unit].key for unit in running.open_units)
             self._exit_handler.causes.update(dict.fromkeys(keys, "ciguard failed while it ran"))
         self._console.print_line(f"ciguard itself failed, please report it: {what}")
         for line in trace.rstrip().splitlines():
@@ -215,7 +216,7 @@ class Supervisor:
         return finish
 
     def _describe_progress(self, now_s: float) -> str:
-        done, units = len(self._tally.results_by_unit), self._job.shard.units
+        done, units = len(self._tally.results_by_unit), self._state.units
         open_units = {one for each in self._state.running.values() for one in each.open_units}
         return describe_progress(
             done,
@@ -266,8 +267,23 @@ class Supervisor:
                 self._record.append(_received_event(line, self._now_s()))
         for peak in live.peaks():
             self._record.append(peak)
+        content = live.listing() if self._state.awaits_listing else None
+        if content is not None:
+            self._take_listing(live, content)
         if self._streams:
             self._console.follow(live.log)
+
+    def _take_listing(self, live: ProcessHandle, content: bytes) -> None:
+        lines = self._job.listing_lines(content)
+        for line in lines:
+            self._record_and_observe(replace(line, at_s=self._now_s(), process=live.batch.process))
+        self._total = len(self._present_units())
+        self._console.print_line(describe_listing(lines[-1].facts))
+
+    def _present_units(self) -> List[PlannedUnit]:
+        """The units of the shard that are there, as far as that is known."""
+        gone = self._state.gone
+        return [unit for place, unit in enumerate(self._state.units) if place not in gone]
 
     def _sample_memory(self, now_s: float) -> None:
         trees = {number: live.tree for number, live in self._handles.items()}
@@ -287,7 +303,7 @@ class Supervisor:
         live.is_started, now_s = True, self._now_s()
         start = self._state.running[live.batch.process].start
         if len(start.units) == 1 and not self._job.executor(start.suite).REPORTS_STARTS:
-            suite, variant, unit = self._job.shard.units[start.units[0]].key
+            suite, variant, unit = self._state.units[start.units[0]].key
             assumed = None if self._job.is_command else True
             self._record_and_observe(StartLine(unit, suite, variant, start.process, now_s, assumed))
         self._report_limitations(now_s, live.process.limitation)
@@ -330,20 +346,23 @@ class Supervisor:
             self._execute(action, now_s)
         return None
 
-    def _execute(self, action: Union[Start, Stop, Recycle, Warn], now_s: float) -> None:
+    def _execute(self, action: Union[Start, Assign, Stop, Recycle, Warn], now_s: float) -> None:
         self._write_samples()
         seen = dict(self._lines_read)
         for live in self._handles.values():
             seen.update(live.lines_read())
-        line = decision_line(action, now_s, seen, self._job.shard.units)
+        line = decision_line(action, now_s, seen, self._state.units)
         self._state.apply(action)
         if isinstance(action, Start):
             assert isinstance(line, ProcessLine)
             self._start(action, line, now_s)
             return
         assert isinstance(line, EventLine)
+        if isinstance(action, Assign):
+            self._assign(action.start, line)
+            return
         self._record.append(replace(line, detail=describe_reason(action.reason)))
-        self._console.print_line(describe_action(action, self._job.shard.units))
+        self._console.print_line(describe_action(action, self._state.units))
         if isinstance(action, Recycle):
             self._handles[action.process].request_stop()
         elif isinstance(action, Stop):
@@ -354,9 +373,23 @@ class Supervisor:
             at_once = self._signals.hurry or action.ending == "memory_guard"
             self._handles[action.process].process.stop(now_s, immediately=at_once)
 
+    def _assign(self, start: Start, line: EventLine) -> None:
+        """Give the process that waits its units, or end it."""
+        self._record.append(line)
+        live = self._handles[start.process]
+        tests = count_of(len(start.units), "test")
+        self._console.print_line(
+            f"process {start.process}: {tests}, {describe_reason(start.reason)}"
+        )
+        try:
+            write_units(live.batch, [self._state.units[unit] for unit in start.units])
+        except OSError as error:
+            self._console.print_line(f"process {start.process} cannot be given them: {error}")
+            live.process.stop(self._now_s(), immediately=True)
+
     def _start(self, action: Start, line: ProcessLine, now_s: float) -> None:
-        of = count_of(len(action.units), "test")
-        title = f"process {action.process}: {of}, {describe_reason(action.reason)}"
+        tests = f"{count_of(len(action.units), 'test')}, " if action.units else ""
+        title = f"process {action.process}: {tests}{describe_reason(action.reason)}"
         if self._streams:
             self._console.begin(title)
         else:
@@ -367,7 +400,7 @@ class Supervisor:
             self._record.append(line)
             detail = f"could not be started: {error}"
             self._console.end(f"process {action.process} {detail}")
-            keys = (self._job.shard.units[unit].key for unit in action.units)
+            keys = (self._state.units[unit].key for unit in action.units)
             self._exit_handler.causes.update(dict.fromkeys(keys, f"its process {detail}"))
             self._record.append(EventLine("last_output", now_s, action.process, detail=detail))
             self._record_and_observe(
@@ -388,12 +421,13 @@ class Supervisor:
     def _spawn(self, action: Start, now_s: float) -> ProcessHandle:
         """Write the batch and start its process. Raises OSError where either cannot be."""
         job, suite = self._job, self._job.suites[action.suite]
-        units = [job.shard.units[unit] for unit in action.units]
+        units = [self._state.units[unit] for unit in action.units]
         had = self._state.tries
-        tries = {job.shard.units[one].unit: had[one] for one in action.units if one in had}
+        tries = {self._state.units[one].unit: had[one] for one in action.units if one in had}
         restore_plugins(job.scratch_dir, os.path.join(job.scratch_dir, "inside"))
         batch = write_process_files(
-            units,
+            units if units or not self._state.awaits_listing else None,
+            suite_key=(action.suite, action.variant),
             process=action.process,
             header=job.header,
             record=job.record_dir,
@@ -421,7 +455,7 @@ class Supervisor:
     def _end(self, finish: Finish) -> LegVerdict:
         found = judge_leg(
             self._tally,
-            self._job.shard.units,
+            present := self._present_units(),
             finish.ending,
             dropped=self._record.dropped,
             unexplained=self._exit_handler.unexplained,
@@ -438,7 +472,7 @@ class Supervisor:
             if found.ending != "completed":
                 left = [key for key in found.missing if key not in self._exit_handler.causes]
                 reason = f"{found.ending}: {describe_reason(finish.reason)}"
-                for event in not_run_events(left, len(self._job.shard.units), reason, now_s):
+                for event in not_run_events(left, len(present), reason, now_s):
                     self._record.append(event)
             ending = "disk_full" if self._record.dropped else found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))

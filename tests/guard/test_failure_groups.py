@@ -18,7 +18,7 @@ from ciguard.guard.failure_groups import (
 )
 from ciguard.guard.json import annotations_of
 from ciguard.guard.verdict import Failure, Hotspot
-from ciguard.guard.wording import headline
+from ciguard.guard.verdict_headline import headline
 from ciguard.model import Result, Suite
 from ciguard.text import distinct_lines
 

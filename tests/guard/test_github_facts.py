@@ -23,7 +23,8 @@ from guard.fixtures import World, make_plan
 
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
 from ciguard.guard.verdict import Evidence
-from ciguard.guard.wording import headline, reason_text
+from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import reason_text
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job

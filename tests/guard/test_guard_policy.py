@@ -17,7 +17,8 @@ from ciguard.codec.record.lines import encode
 from ciguard.guard.github_facts import NeededJob
 from ciguard.guard.json import as_json, outputs_of
 from ciguard.guard.verdict import Finding, Policy
-from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
+from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
 from ciguard.history.query import KnownFailure
 from ciguard.model import (
     CaseKey,

@@ -15,7 +15,8 @@ from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Reason
-from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
+from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job

@@ -9,7 +9,8 @@ from guard import damages
 from guard.fixtures import World, text_of
 
 from ciguard.guard.json import annotations_of, as_json
-from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
+from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
 from ciguard.model import (
     ENDINGS,
     EndLine,

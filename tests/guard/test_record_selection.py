@@ -14,7 +14,8 @@ from ciguard.codec.record.reader import read_records
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Reason
-from ciguard.guard.wording import finding_fix, finding_message, headline
+from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import (
     ShardLine,
 )

@@ -16,8 +16,9 @@ from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Failure, Reason
+from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import document
-from ciguard.guard.wording import finding_fix, finding_message, headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import Result
 from ciguard.render.markdown import as_markdown
 

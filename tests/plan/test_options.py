@@ -125,6 +125,7 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
         "max_tries": 2,
         "deadline_s": 1110.0,
         "run_unplanned": False,
+        "lists": False,
     }
     assert plan["pools"]["small"]["memory_bytes"] == 8 << 30
     big = next(shard for shard in plan["shards"] if shard["pool"] == "big")

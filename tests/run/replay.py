@@ -16,7 +16,7 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.run.frameworks.registry import framework
-from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Warn
+from ciguard.run.policy.actions import Assign, Finish, Recycle, Start, Stop, Warn
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
 
@@ -80,12 +80,12 @@ def replay(
             for name, count in line.lines_read.items():
                 files.take(name, count)
             action = next_action(state, line.at_s or 0.0)
-            rerun = decision_line(action, line.at_s or 0.0, line.lines_read, shard.units)
+            rerun = decision_line(action, line.at_s or 0.0, line.lines_read, state.units)
             if isinstance(line, ProcessLine):
                 yield replace(line, pid=None), rerun
             else:
                 yield replace(line, detail=""), rerun
-            if isinstance(action, (Start, Stop, Recycle, Warn)):
+            if isinstance(action, (Start, Assign, Stop, Recycle, Warn)):
                 state.apply(action)
         elif isinstance(line, EndLine):
             action = next_action(state, line.at_s or 0.0)

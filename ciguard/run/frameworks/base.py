@@ -45,6 +45,8 @@ class ProcessFiles:
             holds a line feed is refused for frameworks that need this file.
         record_file: append-only JSON Lines, `process-NNN.jsonl`.
         stop_file: appears when the process is to stop after the unit that it is at.
+        listing_file: where the process writes what exists, "" for no listing: then it waits for
+            `units_file`.
         stacks_file: start of the names of files in which processes write their stacks when asked.
         inside_folder: holds the files of `run/plugins/`, and nothing else.
         suite, variant, process: identity of the lines.
@@ -62,6 +64,7 @@ class ProcessFiles:
     variant: str
     process: int
     origin_s: float
+    listing_file: str = ""
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -118,6 +121,7 @@ if TYPE_CHECKING:
         DEFAULT_COMMAND: tuple[str, ...]
         IGNORE_FOLDER: str  # argument that keeps the tests of folder {} out; "" for none
         IDS_ONE_PER_LINE: bool  # reads `ProcessFiles.lines_file`: no id of its may hold a line feed
+        LISTS_IN_TESTED_PROCESS: bool  # writes `ProcessFiles.listing_file`
 
         def listing(
             self, suite: Suite, variant: str, answer_file: str, inside_folder: str
@@ -146,6 +150,7 @@ KEEP_PEAK: Final = "CIGUARD_KEEP_PEAK"
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.
 LEG_VARIABLES: Final = (
     "CIGUARD_COLLECT_FILE",
+    "CIGUARD_LISTING_FILE",
     PEAK_RESET_BY,
     "CIGUARD_OOM_FILE",
     "CIGUARD_ORIGIN_AT",

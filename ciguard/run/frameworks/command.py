@@ -24,6 +24,7 @@ FILE_PATTERNS: Final[tuple[str, ...]] = ()
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ()
 IGNORE_FOLDER: Final = ""
 IDS_ONE_PER_LINE: Final = True
+LISTS_IN_TESTED_PROCESS: Final = False
 REPORTS_STARTS: Final = False  # the project's own program may or may not
 
 PASSED, FAILED = 0, 1

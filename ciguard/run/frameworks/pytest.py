@@ -25,6 +25,7 @@ FILE_PATTERNS: Final[tuple[str, ...]] = ("test_*.py", "*_test.py")
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
 IGNORE_FOLDER: Final = "--ignore={}"
 IDS_ONE_PER_LINE: Final = False
+LISTS_IN_TESTED_PROCESS: Final = True
 REPORTS_STARTS: Final = True
 
 PLUGIN: Final = tuple(
@@ -123,6 +124,8 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
         "CIGUARD_ORIGIN_S": repr(batch.origin_s),
         PEAK_RESET_BY: "self",
     }
+    if batch.listing_file:
+        env["CIGUARD_LISTING_FILE"] = batch.listing_file
     return _invocation(suite, words, env, batch.inside_folder)
 
 

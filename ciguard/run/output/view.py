@@ -34,6 +34,7 @@ MAX_RUNNING: Final = 4  # units that run now, named in a line
 LISTED: Final = 100  # units by name after an early end; the plan knows the others
 
 _REASONS: Final[Mapping[ReasonKind, str]] = {
+    "listing": "lists the tests",
     "first": "first",
     "next": "next",
     "search": "search: one of {units} ended a process without a result",
@@ -119,6 +120,12 @@ def describe_reason(reason: Reason) -> str:
     if "later_units" in facts:
         text += f"; {facts['later_units']} later, the limit is {facts['limit_bytes']}"
     return text
+
+
+def describe_listing(counts: Mapping[str, float]) -> str:
+    """A line of the console for what there is."""
+    tests = count_of(int(counts["units"]), "test")
+    return f"listed: {tests}, {counts['new']:g} new, {counts['gone']:g} gone"
 
 
 def describe_action(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:

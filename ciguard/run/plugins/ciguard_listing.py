@@ -3,6 +3,8 @@
 Loaded by `-p ciguard_listing`. Standard library and pytest 7+, Python 3.8+.
 
     CIGUARD_COLLECT_FILE  append the inventory here, `done` as its last line
+
+A process that goes on to run tests writes the same by `described` (`ciguard_pytest`).
 """
 
 from __future__ import annotations
@@ -34,6 +36,18 @@ def _group(item: pytest.Item) -> Optional[str]:
     return str(name)
 
 
+def described(item: pytest.Item, unit: str, root: str) -> Line:
+    """The line of a test.
+
+    Args:
+        unit: its node id, before a plugin added to it.
+        root: pytest's rootdir.
+    """
+    file = os.path.relpath(str(item.path), root).replace(os.sep, "/")
+    marks = sorted({marker.name for marker in item.iter_markers()})
+    return {"unit": unit, "file": file, "categories": marks, "group": _group(item)}
+
+
 class _Listing:
     """The plugin of a session that only collects: what exists, and what could not be read."""
 
@@ -51,7 +65,7 @@ class _Listing:
     def pytest_collection(self, session: pytest.Session) -> Wrapper:
         ended = yield
         if ended.excinfo is None:
-            self._lines.extend(map(self._unit, session.items))
+            self._lines += (described(item, item.nodeid, self._root) for item in session.items)
             self._lines.append({"done": True, "rootdir": self._root})
         else:
             message = _last(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
@@ -59,11 +73,6 @@ class _Listing:
         # Appended: a second session must not replace the answer of the first.
         with open(self._path, "a", encoding="ascii", newline="\n") as stream:
             stream.writelines(json.dumps(line) + "\n" for line in self._lines)
-
-    def _unit(self, item: pytest.Item) -> Line:
-        file = os.path.relpath(str(item.path), self._root).replace(os.sep, "/")
-        marks = sorted({marker.name for marker in item.iter_markers()})
-        return {"unit": item.nodeid, "file": file, "categories": marks, "group": _group(item)}
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

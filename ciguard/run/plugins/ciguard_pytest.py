@@ -7,6 +7,7 @@ plugin does nothing.
 
     CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order, in one session
+    CIGUARD_LISTING_FILE  write here what exists, then wait for CIGUARD_UNITS_FILE
     CIGUARD_STOP_FILE     once it exists, the session stops after the current test
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
     CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
@@ -36,9 +37,11 @@ from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional,
 import pytest
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
+    from ciguard.run.plugins.ciguard_listing import described
     from ciguard.run.plugins.ciguard_memory import REAL, Memory, ReopeningFile
     from ciguard.run.plugins.ciguard_xdist import Workers, end_session
 else:
+    from ciguard_listing import described
     from ciguard_memory import REAL, Memory, ReopeningFile
     from ciguard_xdist import Workers, end_session
 
@@ -47,6 +50,7 @@ Wrapper = Generator[None, Any, None]
 
 FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
 FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
+WAIT_S = 0.02  # between two looks for the units
 STOP_REQUESTED = "ciguard: asked to stop after this test"
 RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
 
@@ -60,6 +64,7 @@ class _Assignment:
             return os.path.abspath(environ[name]) if environ.get(name) else ""
 
         self.record_file, self.units_file = path("CIGUARD_RECORD_FILE"), path("CIGUARD_UNITS_FILE")
+        self.listing_file = path("CIGUARD_LISTING_FILE")
         self.stop_file, self.oom_file = path("CIGUARD_STOP_FILE"), path("CIGUARD_OOM_FILE")
         self.suite = environ.get("CIGUARD_SUITE", "")
         self.variant = environ.get("CIGUARD_VARIANT", "")
@@ -73,6 +78,10 @@ class _Assignment:
 
     def units(self) -> Optional[List[str]]:
         """The node ids asked for, each once; None where nothing was asked for."""
+        while self.listing_file and not os.path.exists(self.units_file):
+            if os.path.exists(self.stop_file):
+                return []
+            time.sleep(WAIT_S)
         units = _read(self.units_file)
         return None if units is None else list(dict.fromkeys(units))
 
@@ -304,6 +313,8 @@ class _Recorder:
         # Before the others: xdist's --dist loadgroup appends "@group" to the ids.
         self._collected = {id(item): item.nodeid for item in items}
         yield
+        if self._leg.listing_file and self._is_recording:
+            self._write_listing(items)
         wanted = self._leg.units()
         if wanted is None:
             return
@@ -318,6 +329,15 @@ class _Recorder:
             if unit not in found:
                 detail = "collected, then deselected by another plugin" if unit in known else ""
                 self._event("not_collected", detail, unit)
+
+    def _write_listing(self, items: List[pytest.Item]) -> None:
+        """Write what exists, whole at once: the leg waits for it."""
+        lines = [described(item, self._unit(item), self._root) for item in items]
+        lines.append({"done": True, "rootdir": self._root})
+        path = self._leg.listing_file
+        with open(f"{path}.new", "w", encoding="ascii", newline="\n") as stream:
+            stream.writelines(json.dumps(line) + "\n" for line in lines)
+        os.replace(f"{path}.new", path)
 
     def _unit(self, item: pytest.Item) -> str:
         return self._collected.get(id(item), item.nodeid)
@@ -421,6 +441,8 @@ class _Recorder:
         yield
         if self._record.dropped:
             self._event("dropped_lines", f"lines that could not be written: {self._record.dropped}")
+        if self._leg.listing_file and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK  # a shard without a test is no failure
         stopped = session.shouldfail or session.shouldstop  # by -x, --maxfail, another plugin
         if stopped and stopped != STOP_REQUESTED and self._is_recording:
             self._event("session_stopped", _truncated(str(stopped)))

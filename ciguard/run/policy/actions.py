@@ -12,6 +12,7 @@ NO_TIME_S: Final = float("inf")
 # Why something is decided; `run/output/view.py` has the words, and names the numbers of each.
 ReasonKind = Literal[
     # A process starts.
+    "listing",
     "first",
     "next",
     "search",
@@ -68,6 +69,13 @@ class Start:
 
 
 @dataclass(frozen=True, **SLOTS)
+class Assign:
+    """Give the process that has listed its units, as if it were started for them: it waits."""
+
+    start: Start
+
+
+@dataclass(frozen=True, **SLOTS)
 class Stop:
     """End a process now: politely, but for `memory_guard`, which cannot wait.
 
@@ -116,4 +124,4 @@ class Finish:
     checkpoint: bool = False
 
 
-Action = Union[Start, Stop, Recycle, Warn, Wait, Finish]
+Action = Union[Start, Assign, Stop, Recycle, Warn, Wait, Finish]

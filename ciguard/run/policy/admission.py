@@ -7,9 +7,10 @@ leg).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Sequence
 
-from ciguard.run.policy.actions import Action, Reason, Recycle, Start
+from ciguard.run.policy.actions import Action, Assign, Reason, Recycle, Start
 from ciguard.run.policy.bisect import bisect
 from ciguard.run.policy.state import MIB, predicted_peak_bytes, unit_peaks_bytes
 
@@ -52,21 +53,41 @@ def free_bytes(state: State) -> float:
     """What of the budget no running process is predicted to take; infinite without a budget."""
     if state.budget_bytes is None:
         return float("inf")
-    taken = sum(running.start.predicted_peak_bytes for running in state.running.values())
+    taken = sum(running.start.predicted_peak_bytes for running in state.busy.values())
     return state.budget_bytes - taken
 
 
 def has_free_slot(state: State) -> bool:
     """Whether another process may start now, memory apart."""
     return (
-        len(state.running) < state.processes
+        len(state.busy) < state.processes
         and state.fruitless_processes < MAX_FRUITLESS_PROCESSES
         and not any(running.start.isolated for running in state.running.values())
     )
 
 
+def admit_listing(state: State) -> Start | None:
+    """The process that lists what exists, and waits for its units; one at a time."""
+    if state.running or not has_free_slot(state):
+        return None
+    suite, variant = state.suite_key
+    base_bytes = state.base_bytes[suite]
+    return Start(state.started + 1, (), suite, variant, base_bytes, Reason("listing"))
+
+
 def admit(state: State) -> Action | None:
-    """The next process, of the suite of the first waiting unit: a large unit alone, or a share."""
+    """The next process, or the units of the one that has listed."""
+    start = _admit_units(state) if state.waiting else None
+    if state.idle is None:
+        return start
+    listing = state.running[state.idle].start
+    # Without units it ends: what waits then is for processes with more memory.
+    given = replace(listing, reason=Reason("first")) if start is None else start
+    return Assign(replace(given, process=state.idle))
+
+
+def _admit_units(state: State) -> Start | None:
+    """Of the suite of the first waiting unit: a large unit alone, or a share."""
     units = state.units
     suite, variant = units[state.waiting[0]].suite, units[state.waiting[0]].variant
     group = [
@@ -107,7 +128,7 @@ def _needs_over_half(state: State, unit: int) -> bool:
     return state.budget_bytes is not None and 2 * need > state.budget_bytes and need > 2 * base
 
 
-def _admit_heavy(state: State, heavy: Sequence[int]) -> Action | None:
+def _admit_heavy(state: State, heavy: Sequence[int]) -> Start | None:
     """A unit over a process's share gets one of its own, and over half of the budget runs alone.
 
     What is off by a tenth is then no harm to others, who are not there.
@@ -115,19 +136,19 @@ def _admit_heavy(state: State, heavy: Sequence[int]) -> Action | None:
     free = int(free_bytes(state)) if heavy else 0
     for unit in heavy:
         need = state.need_bytes(unit)
-        if need > free or (state.running and _needs_over_half(state, unit)):
+        if need > free or (state.busy and _needs_over_half(state, unit)):
             continue
         alone = _needs_over_half(state, unit)
         reason = Reason("heavy", {"need_bytes": need, "free_bytes": free})
         return start_of(state, [unit], reason, isolated=alone)
-    if state.running or not heavy:
+    if state.busy or not heavy:
         return None
     need = state.need_bytes(heavy[0])
     reason = Reason("over_budget", {"need_bytes": need})
     return start_of(state, heavy[:1], reason, isolated=True)
 
 
-def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action | None:
+def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Start | None:
     """A fair share of the rest, cut where the process would grow over its cap."""
     light = [unit for unit in group if unit not in heavy] if heavy else list(group)
     if not light:
@@ -145,21 +166,21 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
         # Most of what is left ends its process: to look at each is cheaper than to search.
         share = [unit for unit in light if state.file_of(unit) == state.file_of(light[0])]
     else:
-        share = _longest_first_share(state, light, state.processes - len(state.running))
+        share = _longest_first_share(state, light, state.processes - len(state.busy))
     cap = process_limit_bytes(state)
     fitting: list[int] = []
     for unit, peak_bytes in zip(share, unit_peaks_bytes(state, share)):
         if fitting and peak_bytes > cap:
             break
         fitting.append(unit)
-    kind: ReasonKind = "first" if state.started == 0 else "next"
+    kind: ReasonKind = "first" if state.started == (state.idle or 0) else "next"
     facts: dict[str, float] = {}
     if suspects:
         kind, facts["units"] = "search", len(suspects)
     if len(fitting) < len(share):
         facts.update(later_units=len(share) - len(fitting), limit_bytes=int(cap))
     start = start_of(state, fitting, Reason(kind, facts))
-    return start if start.predicted_peak_bytes <= free_bytes(state) or not state.running else None
+    return start if start.predicted_peak_bytes <= free_bytes(state) or not state.busy else None
 
 
 def _longest_first_share(state: State, units: Sequence[int], slots: int) -> list[int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Mapping, Sequence, cast
 from ciguard.model import EventLine, ProcessLine
 from ciguard.run.policy.actions import (
     Action,
+    Assign,
     Finish,
     Reason,
     Recycle,
@@ -25,6 +26,7 @@ from ciguard.run.policy.actions import (
 from ciguard.run.policy.admission import (
     MAX_FRUITLESS_PROCESSES,
     admit,
+    admit_listing,
     free_bytes,
     has_free_slot,
     recycling,
@@ -65,6 +67,8 @@ def next_action(state: State, now_s: float) -> Action:
         or _ending(state)
         or Wait(_next_moment_s(state, now_s))
     )
+    if isinstance(action, Assign):
+        return Assign(replace(action.start, at_s=now_s))
     return replace(action, at_s=now_s) if isinstance(action, Start) else action
 
 
@@ -85,7 +89,9 @@ def _interruption(state: State) -> Action | None:
 
 def _deadline(state: State, now_s: float) -> Action | None:
     limit_s = state.policy.deadline_s
-    if limit_s is None or now_s < state.began_s + limit_s or not (state.running or state.waiting):
+    if limit_s is None or now_s < state.began_s + limit_s:
+        return None
+    if not (state.running or state.waiting or state.awaits_listing):
         return None
     return _end_all(state, "deadline", Reason("deadline", {"limit_s": limit_s}))
 
@@ -194,7 +200,9 @@ def _next_rerun(state: State, now_s: float) -> Action | None:
 
 
 def _admission(state: State, now_s: float) -> Action | None:
-    if not state.waiting:
+    if state.awaits_listing:
+        return admit_listing(state)
+    if not state.waiting and state.idle is None:
         return _next_rerun(state, now_s)
     if not has_free_slot(state):
         return None
@@ -207,8 +215,8 @@ def _ending(state: State) -> Action | None:
     if state.running:
         return None
     left = len(set(state.waiting) - state.tries.keys())
-    planned = len(state.units)
-    if left:
+    planned = len(state.units) - len(state.gone)
+    if left or state.awaits_listing:
         ending: Ending = "setup_failed" if not state.tries else "crash"
         left += len(state.import_crashed)
         facts = {"processes": MAX_FRUITLESS_PROCESSES, "units": left, "planned_units": planned}
@@ -238,6 +246,17 @@ def decision_line(
     """
     if isinstance(action, (Wait, Finish)):
         return None
+    if isinstance(action, Assign):
+        start = action.start
+        facts = {"units": len(start.units), **start.reason.facts}
+        return EventLine(
+            "assigned",
+            at_s,
+            start.process,
+            lines_read=lines_read,
+            reason=start.reason.kind,
+            facts=facts,
+        )
     reason = action.reason
     if isinstance(action, Start):
         return ProcessLine(

@@ -15,6 +15,7 @@ from ciguard.model import (
     Ending,
     EventLine,
     Line,
+    PlannedUnit,
     ProcessEndLine,
     Result,
     SampleLine,
@@ -22,13 +23,13 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
-from ciguard.run.policy.actions import NO_TIME_S, Action, Recycle, Start, Stop, Warn
+from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Recycle, Start, Stop, Warn
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
 from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.reruns import Rerun, isolated_reruns, process_rerun
 
 if TYPE_CHECKING:
-    from ciguard.model import LegPolicy, PlannedUnit, Shard, Suite
+    from ciguard.model import LegPolicy, Shard, Suite
 
 MIB: Final = 1 << 20
 # What a killed process held comes back within half a second; what does not is held by others.
@@ -58,6 +59,13 @@ class State:
         file_of: Callable[[PlannedUnit], str] = lambda unit: "",  # noqa: ARG005
     ) -> None:
         self.units: tuple[PlannedUnit, ...] = shard.units
+        self.suite_key = shard.suite_key
+        self.awaits_listing = policy.lists
+        self.idle: int | None = None  # the process that has listed, and waits for its units
+        self.gone: set[int] = set()  # planned, and no longer there
+        self._key = shard.key
+        self._new: list[UnitKey] = []  # until the end of the listing
+        self._timeouts_s = {name: suite.timeout_s for name, suite in suites.items()}
         self.processes = max(1, shard.processes)
         self.budget_bytes = shard.budget_bytes
         self.policy = policy
@@ -94,6 +102,13 @@ class State:
         self.grace_used = False  # a step before this one stopped what did not end at its checkpoint
         self.without_result: set[int] = set()  # a process ended by itself without a result of them
         self._position: dict[UnitKey, int] | None = None  # a simulation never asks for it
+
+    @property
+    def busy(self) -> Mapping[int, ProcessState]:
+        """The running processes that have units."""
+        if self.idle is None:
+            return self.running
+        return {number: one for number, one in self.running.items() if number != self.idle}
 
     def remaining_s(self, now_s: float) -> float:
         """Until the leg's deadline."""
@@ -180,6 +195,30 @@ class State:
                 self.failures[unit] = self.failures.get(unit, 0) + 1
         elif isinstance(line, EventLine) and line.kind == "grace_used":
             self.grace_used = True
+        elif isinstance(line, EventLine) and self.awaits_listing:
+            self._observe_listing(line)
+
+    def _observe_listing(self, line: EventLine) -> None:
+        key = UnitKey(line.suite, line.variant, line.unit or "")
+        if line.kind == "unplanned" and line.detail == self._key:
+            self._new.append(key)
+        elif line.kind == "gone":
+            unit = self.position(key)
+            self.gone.update(() if unit is None else (unit,))
+        elif line.kind == "listing":
+            new = (
+                PlannedUnit(
+                    unit,
+                    suite,
+                    variant,
+                    timeout_s=self._timeouts_s[suite],
+                    has_history=False,
+                )
+                for suite, variant, unit in self._new
+            )
+            self.units, self._position = (*self.units, *new), None
+            self.waiting = [unit for unit in range(len(self.units)) if unit not in self.gone]
+            self.awaits_listing, self.idle = False, line.process
 
     def _observe_start(self, line: StartLine) -> None:
         running = self.running.get(line.process or 0)
@@ -247,6 +286,10 @@ class State:
         blamed = self.units_of_crashing_file(line.process, line.ending)
         del self.running[line.process]
         self.process_bytes.pop(line.process, None)
+        if not running.start.units:
+            self.fruitless_processes += self.awaits_listing
+            self.idle = None
+            return
         if line.ending == "completed":
             running.close_reported()
         self._bisect(running, line.ending, file_found=bool(blamed))
@@ -329,14 +372,19 @@ class State:
             self.waiting = [unit for unit in self.waiting if unit not in taken]
             if self.reruns and self.reruns[0].starts(action):
                 del self.reruns[0]
-            limits = [self.units[unit].timeout_s for unit in action.units]
-            longest_s = max(NO_TIME_S if limit_s is None else limit_s for limit_s in limits)
             self.running[action.process] = ProcessState(
-                action, longest_s=longest_s, last_activity_s=action.at_s
+                action, longest_s=self._longest_s(action), last_activity_s=action.at_s
             )
             for running in self.running.values():
                 running.had_concurrent_process = len(self.running) > 1
             self.started = action.process
+        elif isinstance(action, Assign):
+            taken = set(action.start.units)
+            self.waiting = [unit for unit in self.waiting if unit not in taken]
+            running = self.running[action.start.process]
+            running.start, running.last_activity_s = action.start, action.start.at_s
+            running.longest_s = self._longest_s(action.start)
+            self.idle = None
         elif isinstance(action, Stop):
             self.running[action.process].stopping = action.ending
             self.running[action.process].stop_unit = action.unit
@@ -349,6 +397,10 @@ class State:
             self.warned.add(action.reason.kind)
             if action.reason.kind == "rerun_skipped":
                 del self.reruns[0]
+
+    def _longest_s(self, start: Start) -> float:
+        limits = (self.units[unit].timeout_s for unit in start.units)
+        return max((NO_TIME_S if one is None else one for one in limits), default=NO_TIME_S)
 
     def finish_for_simulation(self, process: int) -> None:
         """For simulation: the process has finished all its units."""

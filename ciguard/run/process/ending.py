@@ -113,6 +113,8 @@ def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, err
         return False
     if running.failed and ending == "completed":
         return False
+    if not running.start.units:
+        return False  # it had nothing to do but to list
     done = running.finished | running.has_result
     if done >= set(running.start.units):
         return True

@@ -40,8 +40,9 @@ def defaults_line(header: ShardLine, suite: str, variant: str, process: int) -> 
 
 
 def write_process_files(
-    units: Sequence[PlannedUnit],
+    units: Sequence[PlannedUnit] | None,
     *,
+    suite_key: tuple[str, str],
     process: int,
     header: ShardLine,
     record: str,
@@ -49,18 +50,19 @@ def write_process_files(
     tries_before: Mapping[str, int],
     origin_s: float,
 ) -> ProcessFiles:
-    """Write the input of one process; its suite and variant are those of its first unit.
+    """Write the input of one process.
 
     Args:
+        units: None of a process that lists what exists, and waits for them.
+        suite_key: suite and variant.
         record: the record's folder. private: the leg's own, with `inside` in it.
 
     Raises:
         OSError: a file cannot be written.
     """
-    suite, variant = units[0].suite, units[0].variant
+    suite, variant = suite_key
     folder = os.path.join(private, process_name(process))
     os.mkdir(folder)
-    ids = [unit.unit for unit in units]
     batch = ProcessFiles(
         units_file=os.path.join(folder, "units.json"),
         tries_file=os.path.join(folder, "tries.json"),
@@ -73,13 +75,12 @@ def write_process_files(
         variant=variant,
         process=process,
         origin_s=origin_s,
+        listing_file="" if units is not None else os.path.join(folder, "listing.jsonl"),
     )
-    with open(batch.units_file, "w", encoding="ascii") as stream:
-        json.dump(ids, stream)
+    if units is not None:
+        write_units(batch, units)
     with open(batch.tries_file, "w", encoding="ascii") as stream:
         json.dump(dict(tries_before), stream)
-    with open(batch.lines_file, "wb") as lines:
-        lines.writelines(unit.encode("utf-8", "surrogatepass") + b"\n" for unit in ids)
     try:
         with open(batch.record_file, "ab") as record_file:
             record_file.write(encode(defaults_line(header, suite, variant, process)))
@@ -88,6 +89,17 @@ def write_process_files(
             os.unlink(batch.record_file)  # an empty file would belong to no leg
         raise
     return batch
+
+
+def write_units(batch: ProcessFiles, units: Sequence[PlannedUnit]) -> None:
+    """Write what a process is to run. Raises OSError."""
+    ids = [unit.unit for unit in units]
+    with open(batch.lines_file, "wb") as lines:
+        lines.writelines(unit.encode("utf-8", "surrogatepass") + b"\n" for unit in ids)
+    # Whole at once: the process may wait for it.
+    with open(f"{batch.units_file}.new", "w", encoding="ascii") as stream:
+        json.dump(ids, stream)
+    os.replace(f"{batch.units_file}.new", batch.units_file)
 
 
 def dumpable_pids(path: str) -> set[int]:

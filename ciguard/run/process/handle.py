@@ -190,6 +190,13 @@ class ProcessHandle:
                     if line.kind == "second_session":
                         yield line
 
+    def listing(self) -> Optional[bytes]:
+        """What it listed; None until it has."""
+        if not self.batch.listing_file or not os.path.exists(self.batch.listing_file):
+            return None
+        with open(self.batch.listing_file, "rb") as stream:
+            return stream.read()
+
     def peaks(self) -> Sequence[PeakLine]:
         """Of the results among the lines just read: what they do not say of their memory."""
         return self.windows.take_peaks() if self.windows is not None else ()

@@ -1,0 +1,97 @@
+"""The sentence that a verdict begins with. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.wording import finding_message
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.guard.verdict import Excused, Failure, Finding, Kind, Verdict
+
+MAX_SHARDS: Final = 3  # in the headline; the rest is counted
+EXCEPTION_PREFIX: Final = "but "
+# Who reads the headline alone is told these too.
+HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = ("policy_changed", "policy_unread")
+
+
+def headline(verdict: Verdict) -> str:
+    """The sentence that a verdict begins with: its state in capitals, then the worst, named."""
+    decisive = [one for one in verdict.findings if one.level == verdict.state]
+    parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
+    if not parts and not (verdict.state == "failed" and verdict.failures):
+        parts = [finding_message(one) for one in decisive[:2] if one.kind != "unexplained_exit"]
+    if verdict.state == "passed":
+        parts = [_passed(verdict)]
+    excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
+    parts += [
+        *_failed(verdict),
+        *(f"{count_of(_units(found), f'{word} test')} failed" for found, word in excused if found),
+        *(finding_message(one) for one in verdict.findings if one.kind in HEADLINE_WARNINGS),
+    ]
+    sentence = "; ".join(parts)
+    between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
+    return f"{verdict.state.upper()}{between}{sentence}"
+
+
+def _units(cases: Sequence[Failure | Excused]) -> int:
+    return len({one.result.key.unit_key for one in cases})
+
+
+def _shards(keys: Sequence[str], verdict: Verdict) -> str:
+    """ "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
+    more = f" and {len(keys) - MAX_SHARDS} more" if len(keys) > MAX_SHARDS else ""
+    word = "shard" if len(keys) == 1 else "shards"
+    return f"{word} {', '.join(keys[:MAX_SHARDS])}{more} of {len(verdict.legs)}"
+
+
+def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
+    # Where all records are of another plan, nothing that follows can be repaired otherwise.
+    yield from (finding_message(one) for one in decisive if one.kind == "only_other_plans")
+    absent = [leg for leg in verdict.legs if not leg.recorded]
+    stopped = [leg for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
+    for legs, one, many in (
+        (absent, "has no record", "have no record"),
+        (stopped, "did not end by itself", "did not end by themselves"),
+    ):
+        if legs:
+            endings = sorted({leg.ending for leg in legs} - {"unknown", "completed"})
+            known = f" ({', '.join(endings)})".replace("_", " ") if endings else ""
+            shards = _shards([leg.shard for leg in legs], verdict)
+            yield f"{shards} {one if len(legs) == 1 else many}{known}"
+    if verdict.missing:
+        lost = verdict.planned - verdict.with_result
+        verb = "has" if lost == 1 else "have"
+        tests = count_of(verdict.planned, "test")
+        yield f"{lost:,} of {tests} {verb} no result{_difference(verdict)}"
+
+
+def _failed(verdict: Verdict) -> Iterator[str]:
+    if verdict.failures:
+        tests = count_of(verdict.planned, "test")
+        said = "" if verdict.missing else _difference(verdict)
+        yield f"{_units(verdict.failures):,} of {tests} failed{said}"
+    red = {one.shard for one in verdict.findings if one.kind == "unexplained_exit"}
+    if red:
+        yield f"a process of {_shards(sorted(red), verdict)} failed, and no failed test explains it"
+
+
+def _passed(verdict: Verdict) -> str:
+    shards = count_of(len(verdict.legs), "shard")
+    skipped = verdict.counts.get("skipped", 0)
+    every = "the one test" if verdict.planned == 1 else f"all {verdict.planned:,} tests"
+    if skipped and skipped == sum(verdict.counts.values()):
+        was = "was" if verdict.planned == 1 else "were"
+        return f"{EXCEPTION_PREFIX}nothing ran: {every} of {shards} {was} skipped"
+    has = "has" if verdict.planned == 1 else "have"
+    suffix = f", {skipped:,} of them skipped" if skipped else ""
+    return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}"
+
+
+def _difference(verdict: Verdict) -> str:
+    """Against the run that the plan was made of: ", 6 new, 1 gone"."""
+    counts = ((verdict.new, "new"), (verdict.gone, "gone"))
+    return "".join(f", {count:,} {word}" for count, word in counts if count)

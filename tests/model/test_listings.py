@@ -1,0 +1,185 @@
+"""What exists, by the listings of a run's legs: over lines as legs write them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ciguard.guard.prove import prove
+from ciguard.guard.verdict_headline import headline
+from ciguard.model import (
+    EndLine,
+    EventLine,
+    InventorySummary,
+    LegPolicy,
+    Plan,
+    PlannedUnit,
+    Pool,
+    Prediction,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Result,
+    Shard,
+    ShardLine,
+    Suite,
+    Variant,
+)
+from ciguard.model.listings import with_listings
+from ciguard.run import selection
+from ciguard.run.frameworks.base import ListedUnit
+from ciguard.run.selection import listing_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+KEYS = ("01", "02", "03")
+OLD = ("a.py::one", "a.py::two", "b.py::three")
+NEW = tuple(f"c.py::new{number}" for number in range(12))
+
+
+def plan_of(*variants: str, inventory: InventorySummary | None = None) -> Plan:
+    """One of the old units in each of three shards, for each variant."""
+    shards = [
+        Shard(
+            f"{place * 3 + number:02}",
+            "linux",
+            (PlannedUnit(OLD[number - 1], "", variant),),
+            Prediction(1.0, 1.0),
+            suite="",
+            variant=variant,
+        )
+        for place, variant in enumerate(variants or ("",))
+        for number in (1, 2, 3)
+    ]
+    return Plan(
+        id="plan",
+        suites={
+            "": Suite(
+                "pytest", ("pytest",), variants={name: Variant(matrix={}) for name in variants}
+            )
+        },
+        pools={"linux": Pool("ubuntu-latest")},
+        policy=LegPolicy(lists=True),
+        shards=tuple(shards),
+        lower_bound_s=1.0,
+        gap=0.0,
+        inventory=inventory or InventorySummary(3, {"a.py": 2, "b.py": 1}, ""),
+    )
+
+
+def record_of(plan: Plan, key: str, units: Iterable[str], attempt: int = 1) -> Record:
+    """The record of a leg that listed these units and ran its own."""
+    shard = next(one for one in plan.shards if one.key == key)
+    events = tuple(listing_lines(plan, shard, map(ListedUnit, units)))
+    alone = Record("", ShardLine(plan.id, key, run_id=1, run_attempt=attempt), events=events)
+    found = next(one for one in with_listings(plan, [alone]).plan.shards if one.key == key)
+    results = tuple(
+        Result(unit.unit, "passed", *shard.suite_key, at_s=1.0, wall_s=0.1, process=1)
+        for unit in found.units
+    )
+    return replace(
+        alone,
+        results=results,
+        processes=(ProcessLine(1, 0, *shard.suite_key, at_s=0.0, reason="listing"),),
+        process_ends=(ProcessEndLine(1, "completed", 0, 2.0),),
+        end=EndLine("completed", 3.0, 0, {"passed": len(results)}),
+    )
+
+
+def test_new_units_are_in_one_shard_each_and_gone_ones_in_none() -> None:
+    plan = plan_of()
+    listed = (*OLD[1:], *NEW)
+    found = with_listings(plan, [record_of(plan, key, listed) for key in KEYS])
+    units = [unit.unit for shard in found.plan.shards for unit in shard.units]
+    assert sorted(units) == sorted(listed)
+    assert (found.new, found.gone) == (12, 1)
+    assert found.plan.inventory.collected == 14
+    assert all(shard.units for shard in found.plan.shards[1:])
+
+
+def test_units_are_counted_in_each_combination() -> None:
+    plan = plan_of("x", "y")
+    listed = {"x": (*OLD, "a.py::only_x"), "y": OLD[:2]}
+    records = [record_of(plan, one.key, listed[one.variant]) for one in plan.shards]
+    verdict = prove(plan, records)
+    assert (verdict.planned, verdict.new, verdict.gone) == (6, 1, 1)
+    assert headline(verdict) == ("PASSED: all 6 tests of 6 shards have a result, 1 new, 1 gone")
+
+
+def test_new_units_of_a_lost_shard_are_named() -> None:
+    plan = plan_of()
+    verdict = prove(plan, [record_of(plan, key, (*OLD, *NEW)) for key in KEYS[:2]])
+    lost = {one.key.unit for one in verdict.missing}
+    assert "b.py::three" in lost
+    assert {unit.partition("::")[0] for unit in lost} == {"b.py", "c.py"}
+    assert verdict.planned == 15
+    assert headline(verdict).startswith("INCOMPLETE: shard 03 of 3 has no record; ")
+    assert headline(verdict).endswith(f"{len(lost)} of 15 tests have no result, 12 new")
+
+
+def test_shards_that_list_different_units_make_the_run_incomplete() -> None:
+    plan = plan_of()
+    records = [
+        record_of(plan, key, (*OLD, f"a.py::at[{12 if key == '03' else 11}:00]")) for key in KEYS
+    ]
+    verdict = prove(plan, records)
+    assert verdict.state == "incomplete"
+    (finding,) = [one for one in verdict.findings if one.level == "incomplete"]
+    assert finding.kind == "different_listings"
+    assert finding.facts["shards"] == "01, 02 / 03"
+    assert [key.unit for key in finding.units] == ["a.py::at[11:00]", "a.py::at[12:00]"]
+
+
+def test_a_leg_that_ended_without_a_listing_makes_the_run_incomplete() -> None:
+    plan = plan_of()
+    records = [record_of(plan, key, OLD) for key in KEYS]
+    records[1] = replace(records[1], events=())
+    verdict = prove(plan, records)
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.shard) == ("no_listing", "02")
+
+
+def test_fewer_units_than_on_the_base_are_found_by_the_listing() -> None:
+    inventory = InventorySummary(3, {}, "", base_planned=3, base_source="run 7")
+    plan = plan_of(inventory=inventory)
+    verdict = prove(plan, [record_of(plan, key, OLD[:2]) for key in KEYS])
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.facts["now"], finding.facts["before"]) == ("fewer_units", 2, 3)
+
+
+def test_the_last_attempt_of_a_shard_says_what_exists() -> None:
+    plan = plan_of()
+    first = [record_of(plan, key, OLD) for key in KEYS]
+    again = record_of(plan, "03", (*OLD, *NEW), attempt=2)
+    (disagreement,) = with_listings(plan, [*first, again]).disagreements
+    assert disagreement.shards == (("01", "02"), ("03",))
+
+
+@pytest.mark.parametrize(("lost", "planned"), [("02", 15), ("01", None)])
+def test_of_many_new_units_the_first_shard_names_all(
+    monkeypatch: pytest.MonkeyPatch, lost: str, planned: int | None
+) -> None:
+    monkeypatch.setattr(selection, "MAX_DIFFERENCE", 5)
+    plan = plan_of()
+    records = [record_of(plan, key, (*OLD, *NEW)) for key in KEYS if key != lost]
+    named = [sum(one.kind == "unplanned" for one in record.events) for record in records]
+    assert max(named) == (12 if planned else max(named))
+    assert min(named) < 12
+    verdict = prove(plan, records)
+    assert verdict.state == "incomplete"
+    assert verdict.planned == planned or (planned is None and verdict.planned < 15)
+
+
+def test_a_plan_that_was_made_by_a_listing_stays_as_it_is() -> None:
+    plan = replace(plan_of(), policy=LegPolicy())
+    found = with_listings(plan, [record_of(plan_of(), "01", (*OLD, *NEW))])
+    assert (found.plan, found.new, found.gone) == (plan, None, None)
+
+
+def test_events_of_other_kinds_are_no_listing() -> None:
+    plan = plan_of()
+    record = replace(record_of(plan, "01", OLD), events=(EventLine("session_end"),))
+    assert with_listings(plan, [record]).unlisted == ("01",)

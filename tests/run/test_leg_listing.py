@@ -1,0 +1,223 @@
+"""Legs of a plan that has the units of a past run: the first tested process lists what exists."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from run.leg_runner import PYTEST, Leg, no_survivor, start, until
+from run.replay import replays
+
+from ciguard.codec import plan_file
+from ciguard.guard.prove import prove
+from ciguard.model import (
+    InventorySummary,
+    LegPolicy,
+    Plan,
+    PlannedUnit,
+    Pool,
+    Prediction,
+    Shard,
+    Suite,
+)
+from ciguard.sources.local import read_record_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.guard.verdict import Verdict
+
+LISTS = LegPolicy(guard_rail="off", lists=True)
+TESTS = """
+import pytest
+def test_old(): pass
+def test_new(): pass
+@pytest.mark.parametrize("i", range(6))
+def test_each(i): pass
+"""
+
+
+def plan_of(
+    *shards: tuple[str, ...], suite: Suite = PYTEST, policy: LegPolicy = LISTS, processes: int = 1
+) -> Plan:
+    """A plan of shards 01, 02, ... with these units of a past run."""
+    return Plan(
+        id="",
+        suites={"": suite},
+        pools={"linux": Pool("ubuntu-latest")},
+        policy=policy,
+        shards=tuple(
+            Shard(
+                f"{number:02}",
+                "linux",
+                tuple(map(PlannedUnit, units)),
+                Prediction(1.0, 1.0),
+                processes,
+            )
+            for number, units in enumerate(shards, 1)
+        ),
+        lower_bound_s=1.0,
+        gap=0.0,
+        inventory=InventorySummary(0, {"test_a.py": 0, "test_b.py": 0}, ""),
+    )
+
+
+def begin(folder: Path, plan: Plan, shard: str = "01", *words: str, **environ: str) -> Leg:
+    (folder / "plan.json").write_bytes(plan_file.encode(plan))
+    named = ("--plan", "plan.json", "--shard", shard, "--record", f"records/{shard}")
+    return start(folder, *named, *words, **environ)
+
+
+def run(folder: Path, plan: Plan) -> Verdict:
+    """Run all shards; what they come to."""
+    for shard in plan.shards:
+        begin(folder, plan, shard.key).wait()
+    return judge(folder)
+
+
+def judge(folder: Path) -> Verdict:
+    plan = plan_file.decode((folder / "plan.json").read_bytes(), "plan.json")
+    return prove(plan, read_record_tree(folder / "records"))
+
+
+def test_legs_share_new_tests_and_leave_out_those_that_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    plan = plan_of(("test_a.py::test_gone", "test_a.py::test_old"), ())
+    verdict = run(tmp_path, plan)
+    assert verdict.state == "passed"
+    assert (verdict.planned, verdict.with_result, verdict.new, verdict.gone) == (8, 8, 7, 1)
+    assert all(leg.planned > 0 for leg in verdict.legs), "new tests are shared by a hash"
+    for record in read_record_tree(tmp_path / "records"):
+        assert len(record.processes) == 1, "the process that lists is the one that tests"
+
+
+def test_decisions_after_a_listing_replay(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    plan = plan_of(("test_a.py::test_gone", "test_a.py::test_old"))
+    begin(tmp_path, plan).wait(0)
+    replays(tmp_path / "records" / "01", plan)
+
+
+def test_a_shard_to_which_no_test_falls_ends_well(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_old(): pass\n")
+    verdict = run(tmp_path, plan_of(("test_a.py::test_old",), ()))
+    assert verdict.state == "passed"
+    assert [leg.planned for leg in verdict.legs] == [1, 0]
+
+
+def test_a_new_test_has_the_time_limit_of_its_suite(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("import time\ndef test_hangs(): time.sleep(60)\n")
+    suite = replace(PYTEST, timeout_s=0.5)
+    begin(tmp_path, plan_of((), suite=suite)).wait(10)
+    (failure,) = judge(tmp_path).failures
+    assert (failure.result.unit, failure.result.ending) == ("test_a.py::test_hangs", "timeout")
+
+
+def test_several_processes_share_what_was_listed(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    verdict = run(tmp_path, plan_of((), processes=2))
+    assert (verdict.state, verdict.with_result) == ("passed", 8)
+    (record,) = read_record_tree(tmp_path / "records")
+    assert {result.process for result in record.results} == {1, 2}
+
+
+def test_workers_of_xdist_wait_for_the_same_units(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    suite = replace(PYTEST, args=("-n", "2"))
+    verdict = run(tmp_path, plan_of(("test_a.py::test_old",), (), suite=suite))
+    assert (verdict.state, verdict.with_result, verdict.new) == ("passed", 8, 7)
+
+
+def test_excluded_tests_are_named_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    suite = replace(PYTEST, exclude=("*test_each*",))
+    verdict = run(tmp_path, plan_of((), suite=suite))
+    assert (verdict.state, verdict.with_result) == ("passed", 2)
+    (finding,) = verdict.findings
+    assert (finding.kind, len(finding.units)) == ("excluded", 6)
+
+
+def test_a_file_that_cannot_be_imported_makes_the_run_incomplete(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    (tmp_path / "test_b.py").write_text("import nothing_of_that_name\n")
+    verdict = run(tmp_path, plan_of((), ()))
+    assert verdict.state == "incomplete"
+    (finding,) = verdict.findings
+    assert finding.kind == "collection_error"
+    assert "nothing_of_that_name" in finding.facts["error"]
+    assert verdict.with_result == 8, "the others ran"
+
+
+def test_a_file_without_tests_is_named_if_a_past_run_had_some(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    (tmp_path / "test_b.py").write_text("")
+    verdict = run(tmp_path, plan_of(("test_a.py::test_old", "test_b.py::test_gone")))
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.facts["files"]) == ("emptied_file", ("test_b.py",))
+
+
+def test_a_process_that_dies_while_it_lists_ends_the_leg(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("import os\nos._exit(3)\n")
+    leg = begin(tmp_path, plan_of(("test_a.py::test_old",), ())).wait(13)
+    (record,) = read_record_tree(tmp_path / "records")
+    assert record.end is not None
+    assert record.end.ending == "setup_failed"
+    assert len(record.processes) == 3
+    assert "3 processes in a row finished no test" in leg.printed
+
+
+def test_commands_that_start_no_pytest_are_no_green_shard(tmp_path: Path) -> None:
+    suite = Suite("pytest", (sys.executable, "-c", "pass"))
+    begin(tmp_path, plan_of((), suite=suite)).wait(13)
+    assert judge(tmp_path).state == "incomplete"
+
+
+def test_an_import_that_hangs_ends_at_the_deadline(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("import time\ntime.sleep(60)\n")
+    plan = plan_of((), policy=replace(LISTS, deadline_s=2.0))
+    leg = begin(tmp_path, plan).wait(13)
+    assert judge(tmp_path).legs[0].ending == "deadline"
+    no_survivor(leg)
+
+
+def test_a_signal_while_it_lists_ends_the_leg_with_a_record(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("import time\nopen('begun', 'w')\ntime.sleep(60)\n")
+    leg = begin(tmp_path, plan_of(()))
+    until((tmp_path / "begun").exists, what="the import begins")
+    leg.process.send_signal(signal.SIGTERM)
+    leg.wait(143)
+    assert judge(tmp_path).legs[0].ending == "cancelled"
+    no_survivor(leg)
+
+
+@pytest.mark.parametrize(("until_", "count"), [("test_old", 1), ("test_each[5]", 7)])
+def test_a_shard_runs_up_to_a_planned_or_a_new_test(
+    tmp_path: Path, until_: str, count: int
+) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    plan = plan_of(("test_a.py::test_gone", "test_a.py::test_old"))
+    leg = begin(tmp_path, plan, "01", "--until", until_).wait(0)
+    assert f"{count} passed" in leg.printed
+
+
+def test_an_id_that_no_record_can_hold_makes_the_run_incomplete(tmp_path: Path) -> None:
+    ids = """@pytest.mark.parametrize("x", [1, 2], ids=["a", "b" * 600_000])"""
+    (tmp_path / "test_a.py").write_text(f"import pytest\n{ids}\ndef test_x(x): pass\n")
+    verdict = run(tmp_path, plan_of(()))
+    (finding,) = verdict.findings
+    assert (finding.kind, verdict.planned) == ("collection_error", 1)
+    assert "give it a short one" in finding.facts["error"]
+
+
+@pytest.mark.parametrize(
+    "words", [("--for", "5m"), ("--resume-from", "records"), ("--continue", "records")]
+)
+def test_a_part_of_the_shard_by_time_or_record_is_refused_before_anything_is_listed(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    leg = begin(tmp_path, plan_of(("test_a.py::test_old",)), "01", *words).wait(2)
+    assert "--collect here" in leg.printed
+    assert not (tmp_path / "records").exists()
