@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files as resources
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +12,19 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.codec import inventory_file as inventory_codec
-from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
-from ciguard.errors import ExitCode, InputError, UsageError, combine
+from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.history.query import BaseQuery
-from ciguard.model import LegPolicy, Pool, Suite
+from ciguard.model import LegPolicy
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
-from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
+from ciguard.plan.collection import collect_suites, matching_files
 from ciguard.plan.deadline import time_limits
 from ciguard.plan.explain import Explained, explanation, find_unit
-from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
-from ciguard.plan.history_inputs import HistorySource, read_past
-from ciguard.plan.inventory import file_of, inventory, reject_duplicates
+from ciguard.plan.fixed_shards import plan_fixed
+from ciguard.plan.history_inputs import HistorySource, load_history, read_past
+from ciguard.plan.inventory import file_of, inventory
 from ciguard.plan.outputs import (
-    MATRIX_KEY,
     PLAN,
     PROGRAM,
     STATIC_FOLDER,
@@ -39,39 +36,30 @@ from ciguard.plan.outputs import (
     read_workflow,
     zipped,
 )
+from ciguard.plan.past_units import empty_plan, past_units, with_listing_shards
 from ciguard.plan.planner import PlanResult, Provenance, plan
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import PlanOptions
+from ciguard.plan.scope import check_listed_by_legs, read_scope, reject_choices
 from ciguard.plan.unit_timeouts import TimeoutRule
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import (
-    config_of_suite,
-    in_each_combination,
     pool_of_suites,
-    pools_of,
-    suites_of,
-    with_combinations,
-    with_hosted_pools,
-    with_inventory_suites,
 )
 from ciguard.text import annotation, count_of, step_outputs
-from ciguard.workflow.matrix import read_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
     from ciguard.plan.deadline import TimeLimits
-    from ciguard.plan.fixed_shards import FixedAssignment
-    from ciguard.plan.history_inputs import Past
+    from ciguard.plan.history_inputs import LoadedHistory
     from ciguard.plan.inventory import Inventory
-    from ciguard.workflow.matrix import Combination
+    from ciguard.plan.scope import Scope
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -92,6 +80,17 @@ if TYPE_CHECKING:
     "matrix_file",
     metavar="FILE|-",
     help="Matrix of the job, as in the workflow: shards for each of its combinations.",
+)
+@click.option(
+    "--take",
+    metavar="AXIS",
+    help="Axis of the matrix that was a shard by hand: left out; its values are --shards.",
+)
+@click.option(
+    "--collect",
+    type=click.Choice(["here", "history"]),
+    default="here",
+    help="Where the tests come from: a listing here, or past runs and a listing in each job.",
 )
 @click.option("--suite", "suite", metavar="NAME", help="Plan this suite only.")
 @click.option("--shards", metavar="N", help="Exact number of shards, 1 to 256.")
@@ -139,6 +138,8 @@ def command(
     listed: str | None,
     history_location: str | None,
     matrix_file: str | None,
+    take: str | None,
+    collect: str,
     suite: str | None,
     pools: tuple[str, ...],
     base: str | None,
@@ -158,47 +159,41 @@ def command(
     outputs = _outputs(invocation.environ) if github else None
     # Read first: a plan takes minutes.
     workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
-    scope = _scope(invocation, listed, suite, matrix_file, pools)
-    config, suites, chosen = scope.config, scope.suites, scope.pools
+    scope = read_scope(
+        invocation, listed=listed, suite=suite, matrix_file=matrix_file, take=take, pools=pools
+    )
+    config, suites = scope.config, scope.suites
+    if scope.taken_shards is not None and not (flags["shards"] or flags["target_wall"]):
+        flags["shards"] = str(scope.taken_shards)
     effective = _effective_config(config.plan, flags)
     if scope.given is not None:
-        _reject_choices(flags, base_plan=base, static=static, matrix=matrix_file)
+        reject_choices(flags, base_plan=base, static=static, matrix=matrix_file)
+    if collect == "history":
+        check_listed_by_legs(scope, listed=listed, static=static, explain=unit)
     run = _current_run(invocation.environ)
-    found = _inventory(invocation, scope)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     source = HistorySource(history_location or config.history.store, base, query)
-    past = read_past(
-        found,
-        source,
-        suites=suites,
-        pools=chosen,
-        timeouts={
-            name: TimeoutRule(entry.timeout, entry.timeout_ratio)
-            for name, entry in config.suite.items()
-        },
-        folder=invocation.folder,
-        environ=invocation.environ,
-    )
-    _report_history(past.history_json)
-    basis = past.inputs
+    loaded = load_history(source, invocation.folder, invocation.environ)
+    if collect == "history":
+        past_run_units = past_units(loaded.history, query, suites)
+        scope = replace(scope, listed=past_run_units, lists_in_legs=True)
     bounds = time_limits(effective.limit, effective.setup)
-    position = find_unit(basis, unit) if unit is not None else None
     options = _plan_options(scope, effective, bounds, is_static=static is not None)
-    origin = _provenance(run, past, is_static=static is not None)
-    given = scope.given
-    made = plan_fixed(basis, given, options, origin) if given else plan(basis, options, origin)
+    origin = _provenance(run, is_static=static is not None)
+    made, explained = _make(
+        invocation, scope, loaded, source=source, options=options, origin=origin, unit=unit
+    )
     _write(made, output, folder)
     if static is not None:
         _write_static(invocation.folder, (static, workflow), made, bounds.job_minutes)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
-    is_answered = position is None and output != "-"
+    is_answered = explained is None and output != "-"
     if github or not (is_answered and format_ == "text"):  # a terminal shows both streams
         _warn(made, github=github)
-    if position is not None:
-        case = Explained(made.plan, basis, past.observations, position)
-        console.out(as_text(explanation(case)))
+    if explained is not None:
+        console.out(as_text(explanation(explained)))
     elif is_answered:
         console.out(_rendered(made, format_))
         if not (output or folder or dry_run or format_ == "json" or static):
@@ -216,7 +211,7 @@ def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
 
 
 def _plan_options(
-    scope: _Scope, effective: PlanConfig, bounds: TimeLimits, *, is_static: bool
+    scope: Scope, effective: PlanConfig, bounds: TimeLimits, *, is_static: bool
 ) -> PlanOptions:
     policy = scope.config.policy
     return PlanOptions(
@@ -232,16 +227,56 @@ def _plan_options(
     )
 
 
-def _provenance(run: ActionsRun | None, past: Past, *, is_static: bool) -> Provenance:
+def _provenance(run: ActionsRun | None, *, is_static: bool) -> Provenance:
     """Where the plan comes from; one that is kept is for the commits that follow."""
     return Provenance(
-        history=past.history_json,
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
         head_sha=run.head_sha if run and not is_static else None,
-        notes=past.notes,
-        base=past.base_count,
     )
+
+
+def _make(
+    invocation: Invocation,
+    scope: Scope,
+    loaded: LoadedHistory,
+    *,
+    source: HistorySource,
+    options: PlanOptions,
+    origin: Provenance,
+    unit: str | None,
+) -> tuple[PlanResult, Explained | None]:
+    """The plan, and the unit of it that is to be explained."""
+    suites, pools = scope.suites, scope.pools
+    if scope.lists_in_legs and not scope.listed:
+        files = tuple(chain.from_iterable(_test_files(invocation, scope).values()))
+        origin = replace(origin, notes=loaded.notes)
+        draft = empty_plan(options, origin, pools, files)
+        return with_listing_shards(draft, suites, pools, options), None
+    past = read_past(
+        _inventory(invocation, scope),
+        loaded,
+        source,
+        suites=suites,
+        pools=pools,
+        timeouts={
+            name: TimeoutRule(entry.timeout, entry.timeout_ratio)
+            for name, entry in scope.config.suite.items()
+        },
+    )
+    _report_history(past.history_json)
+    basis = past.inputs
+    position = find_unit(basis, unit) if unit is not None else None
+    origin = replace(origin, history=past.history_json, notes=past.notes, base=past.base_count)
+    if scope.given:
+        made = plan_fixed(basis, scope.given, options, origin)
+    else:
+        made = plan(basis, options, origin)
+    if scope.lists_in_legs:
+        made = with_listing_shards(made.plan, suites, pools, options, made.split)
+    if position is None:
+        return made, None
+    return made, Explained(made.plan, basis, past.observations, position)
 
 
 def _outputs(environ: Mapping[str, str]) -> str:
@@ -270,67 +305,9 @@ def _effective_config(configured: PlanConfig, flags: Mapping[str, str | None]) -
         raise combine(mistakes) from None
 
 
-def _reject_choices(flags: Mapping[str, str | None], **others: str | None) -> None:
-    """Where a listing names the shards there is nothing to choose."""
-    names = ("shards", "target_wall", "group", "processes")
-    given = {**{name: flags.get(name) for name in names}, **others}
-    for name in (name for name, value in given.items() if value is not None):
-        fix = "leave it out, or list the units without a shard"
-        what = "the inventory says in which shard each unit is"
-        raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What is planned, before anything is collected.
-
-    Attributes:
-        listed: the units, where somebody else has listed them.
-        given: the shards, where the listing names them.
-        per_combination: each variant of a suite is a combination of a job's matrix.
-    """
-
-    config: Config
-    suites: Mapping[str, Suite]
-    pools: Mapping[str, Pool]
-    listed: Sequence[InventoryUnit] | None = None
-    given: FixedAssignment | None = None
-    per_combination: bool = False
-
-
-def _scope(
-    invocation: Invocation,
-    listed: str | None,
-    suite: str | None,
-    matrix_file: str | None,
-    pools: tuple[str, ...],
-) -> _Scope:
-    """Read what the command line names.
-
-    Raises:
-        CiguardError: a file is not what it should be, or a name is unknown.
-    """
-    read = _read_inventory(invocation.folder, listed) if listed is not None else None
-    config = with_inventory_suites(invocation.config(), read.units if read else ())
-    config = config if suite is None else config_of_suite(config, suite)
-    scope = _Scope(config, suites_of(config), pools_of(config, pools))
-    if read is not None:
-        units = inventory_codec.resolve_suites(read.units, scope.suites, listed or "")
-        reject_multiline_ids(units, scope.suites, listed or "")
-        given = fixed_assignment(units, read.empty, listed or "")
-        scope = replace(scope, listed=given.units if given else units, given=given)
-    if matrix_file is None:
-        return scope
-    combinations = _read_combinations(invocation.folder, matrix_file)
-    suites = with_combinations(scope.suites, scope.pools, combinations)
-    all_units = in_each_combination(scope.listed, combinations) if scope.listed else scope.listed
-    chosen = with_hosted_pools(scope.pools, suites)
-    return replace(scope, suites=suites, pools=chosen, listed=all_units, per_combination=True)
-
-
-def _inventory(invocation: Invocation, scope: _Scope) -> Inventory:
-    """What there is: as it was listed, else as the frameworks list it."""
-    config, suites, listed = scope.config, scope.suites, scope.listed
+def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ...]]:
+    """Test files that are there, by suite."""
+    config, suites = scope.config, scope.suites
     there = {
         name: matching_files(
             config.suite[name].files or framework(suite.framework).FILE_PATTERNS,
@@ -343,6 +320,13 @@ def _inventory(invocation: Invocation, scope: _Scope) -> Inventory:
         if config.suite[name].files and not there[name]:
             patterns = ", ".join(config.suite[name].files)
             console.err(f"warning: suite.{name}.files: {patterns} matches no file")
+    return there
+
+
+def _inventory(invocation: Invocation, scope: Scope) -> Inventory:
+    """What there is: as it was listed, else as the frameworks list it."""
+    config, suites, listed = scope.config, scope.suites, scope.listed
+    there = _test_files(invocation, scope)
     if listed is None:
         pools = pool_of_suites(config, scope.pools)
         env = {name: scope.pools[pool].env for name, pool in pools.items()}
@@ -359,29 +343,6 @@ def _inventory(invocation: Invocation, scope: _Scope) -> Inventory:
         files=[file for files_ in there.values() for file in files_],
         ordered=listed is None,
     )
-
-
-def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
-    content = local.read(path if path == "-" else folder / path)
-    source = "stdin" if path == "-" else path
-    found = inventory_codec.read(gunzip(io.BytesIO(content)), source)
-    reject_duplicates(found.repeated, source)
-    return found
-
-
-def _read_combinations(folder: Path, path: str) -> tuple[Combination, ...]:
-    """The combinations of the matrix in a file.
-
-    Raises:
-        InputError: it is no matrix that GitHub takes, or has our key.
-    """
-    where = "stdin" if path == "-" else path
-    content = local.read(path if path == "-" else folder / path)
-    found = read_matrix(content.decode("utf-8", "replace"), where)
-    if any(name.lower() == MATRIX_KEY for one in found for name in one.values):
-        fix = "rename the key: each entry of the plan's matrix has its shard there"
-        raise InputError(f"has a key {MATRIX_KEY!r}", where=where, fix=fix)
-    return found
 
 
 def _report_history(history: Mapping[str, Any]) -> None:

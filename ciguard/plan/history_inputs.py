@@ -67,35 +67,46 @@ class Past:
     notes: tuple[PlanNote, ...]
 
 
-def read_past(
-    inventory: Inventory,
-    source: HistorySource,
-    *,
-    suites: Mapping[str, Suite],
-    pools: Mapping[str, Pool],
-    timeouts: Mapping[str, TimeoutRule],
-    folder: Path,
-    environ: Mapping[str, str],
-) -> Past:
-    """Read the history, which is most of what is in memory until this returns.
+@dataclass(frozen=True, slots=True)
+class LoadedHistory:
+    """The history, most of what is in memory while there is one; or why there is none."""
 
-    A history that is lost, damaged or newer must not keep all runs from being planned until
-    somebody repairs it: without one a plan is worse, and still right.
+    history: History | None
+    notes: tuple[PlanNote, ...] = ()
 
-    Raises:
-        CiguardError: the base's plan cannot be read.
+
+def load_history(source: HistorySource, folder: Path, environ: Mapping[str, str]) -> LoadedHistory:
+    """Read the history.
+
+    One that is lost, damaged or newer must not keep all runs from being planned until somebody
+    repairs it: without one a plan is worse, and still right.
     """
-    history, notes = None, []
     try:
         loaded = load(open_store(source.location, folder, environ))
     except CiguardError as error:
         problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
         facts = {"location": source.location, "problem": problem}
-        notes.append(PlanNote("history_unusable", facts))
-    else:
-        history = loaded.history if loaded.exists else None
-        if history is None:
-            notes.append(PlanNote("history_missing", {"location": source.location}))
+        return LoadedHistory(None, (PlanNote("history_unusable", facts),))
+    if not loaded.exists:
+        return LoadedHistory(None, (PlanNote("history_missing", {"location": source.location}),))
+    return LoadedHistory(loaded.history)
+
+
+def read_past(
+    inventory: Inventory,
+    loaded: LoadedHistory,
+    source: HistorySource,
+    *,
+    suites: Mapping[str, Suite],
+    pools: Mapping[str, Pool],
+    timeouts: Mapping[str, TimeoutRule],
+) -> Past:
+    """Take from the history what a plan is made of.
+
+    Raises:
+        CiguardError: the base's plan cannot be read.
+    """
+    history, notes = loaded.history, [*loaded.notes]
     base, count = _read_base(source, history, suites)
     ancestors = {name: framework(suite.framework).ancestors for name, suite in suites.items()}
     names, members = inventory.ancestors(ancestors), inventory.members(ancestors)

@@ -9,6 +9,7 @@ the workflow parser in actions/runner, and its documentation of `jobs.<job_id>.s
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +46,27 @@ def read_matrix(text: str, where: str = _WHERE) -> tuple[Combination, ...]:
     if not text.strip():
         return (Combination({}, ""),)
     return combinations(load(text, where), where)
+
+
+def take_axis(text: str, name: str, where: str = _WHERE) -> tuple[str, int]:
+    """The matrix without an axis, as JSON ("" if nothing is left), and that axis' number of values.
+
+    Raises:
+        InputError: there is no such axis, or entries of include or exclude name it.
+    """
+    matrix = load(text, where)
+    axis = _find(matrix, name) if isinstance(matrix, Mapping) and name not in _LISTS else None
+    values = matrix[axis] if axis is not None else None
+    if not isinstance(values, list) or not values:
+        raise InputError(
+            f"no axis {name!r} to take", where=where, fix="name an axis with its values"
+        )
+    for kind in sorted(_LISTS):
+        if any(_find(_entry(one, where, kind), name) for one in _list(matrix, kind, where)):
+            what = f"{kind} names {name!r}: its values are not alike"
+            raise InputError(what, where=where, fix="leave the axis in, or the entries out")
+    rest = {key: value for key, value in matrix.items() if key != axis}
+    return json.dumps(rest) if rest else "", len(values)
 
 
 def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:

@@ -27,7 +27,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 SHOWN = {
     "run": ("executed", "failed", "state"),
-    "report": ("verdict", "executed", "planned", "flaky", "junit"),
+    "report": ("verdict", "executed", "planned", "new", "gone", "flaky", "junit"),
     "history": ("added",),
 }
 
@@ -54,11 +54,17 @@ def test_environment_of_the_job():
     assert os.environ["COMMAND"] == "a command of the job's"
     assert os.environ["python"] == "a lower-case variable of the job's"
 """
+BEFORE = "def test_removed(): pass\ndef test_called_so_before(): pass\n"
+AFTER = "def test_called_so_after(): pass\n"
 BROKEN = """
 import os
 
 def test_breaks_in_one():
     assert os.environ["VERSION"] == "3.12"
+
+def test_crashes_in_one():
+    if os.environ["VERSION"] == "3.13":
+        os.abort()
 """
 PAGE = ROOT / "docs" / "how-to" / "into-your-workflow.md"
 
@@ -108,7 +114,11 @@ def story(github: GitHub) -> Story:
         shutil.copytree(ROOT / name, github.folder / "actions" / name)
     github.commit(
         "a shop",
-        {"tests/test_shop.py": TESTS, ".github/workflows/ci.yml": workflow()},
+        {
+            "tests/test_shop.py": TESTS,
+            "tests/test_cart.py": BEFORE,
+            ".github/workflows/ci.yml": workflow(),
+        },
     )
     github.git("push", "--quiet", "origin", "main")
     repository = {"full_name": "octo-org/shop", "default_branch": "main"}
@@ -116,7 +126,7 @@ def story(github: GitHub) -> Story:
     pushed = run(github, "push", event, 301)
     base = github.git("rev-parse", "main")
     github.git("switch", "--quiet", "--create", "beta")
-    head = github.commit("a test", {"tests/test_new.py": BROKEN})
+    head = github.commit("tests", {"tests/test_new.py": BROKEN, "tests/test_cart.py": AFTER})
     github.git("switch", "--quiet", "--detach", "main")
     github.git("merge", "--quiet", "--no-ff", "--message", "merge", "beta")
     proposed = run(github, "pull_request", pull_request_event(head, base), 302)
@@ -134,12 +144,13 @@ def test_push_runs_each_combination_in_its_shards(story: Story) -> None:
     assert len(legs) == 4
     executed = [int(count) for job in legs for count in shown(job, "executed")]
     assert len(executed) == 4
-    assert sum(executed) == 14
+    assert sum(executed) == 18
     assert min(executed) > 0
     report = story.pushed.job("report")
     assert shown(report, "verdict") == ["passed"]
-    assert shown(report, "executed") == shown(report, "planned") == ["14"]
-    assert shown(story.pushed.job("history"), "added") == ["14"]
+    assert shown(report, "executed") == shown(report, "planned") == ["18"]
+    assert shown(report, "new") == ["18"], "without a past run"
+    assert shown(story.pushed.job("history"), "added") == ["18"]
     (plan,) = (story.github.artifacts / "301").glob("ciguard-plan-*")
     assert {path.name for path in plan.iterdir()} == {"plan.json", "ciguard-run.pyz"}
 
@@ -149,17 +160,21 @@ def test_test_that_fails_in_one_combination_is_named_with_it(story: Story) -> No
     assert story.proposed.job("all-green").result == "failure"
     report = story.proposed.job("report")
     assert shown(report, "verdict") == ["failed"]
-    assert shown(report, "executed") == shown(report, "planned") == ["16"]
+    assert shown(report, "executed") == shown(report, "planned") == ["20"]
+    assert (shown(report, "new"), shown(report, "gone")) == (["6"], ["4"])
     (comment,) = story.comments
-    assert "1 of 16 tests failed" in comment["body"]
-    (row,) = [line for line in comment["body"].splitlines() if "| failed, new |" in line]
-    assert "unit/ubuntu-latest, 3.13" in row
+    assert "2 of 20 tests failed, 6 new, 4 gone" in comment["body"]
+    rows = [line for line in comment["body"].splitlines() if ", new |" in line]
+    for name in ("test_breaks_in_one", "test_crashes_in_one"):
+        (row,) = [line for line in rows if name in line] or [comment["body"]]
+        assert "unit/ubuntu-latest, 3.13" in row
 
 
 def test_other_tools_get_a_file_for_each_combination(story: Story) -> None:
     (folder,) = shown(story.proposed.job("report"), "junit")
     counts = {path.name: ET.parse(path).getroot().attrib for path in Path(folder).iterdir()}
-    assert {name: (one["tests"], one["failures"]) for name, one in counts.items()} == {
-        "unit-ubuntu-latest-3.12.xml": ("8", "0"),
-        "unit-ubuntu-latest-3.13.xml": ("8", "1"),
+    kinds = ("tests", "failures", "errors")
+    assert {name: tuple(one[kind] for kind in kinds) for name, one in counts.items()} == {
+        "unit-ubuntu-latest-3.12.xml": ("10", "0", "0"),
+        "unit-ubuntu-latest-3.13.xml": ("10", "1", "1"),
     }

@@ -1,0 +1,148 @@
+"""`ciguard plan --collect history`: a plan before anything is listed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+MATRIX = 'os: [ubuntu-latest, macos-latest]\npython: ["3.12", "3.13"]\n'
+FIRST, LAST = "ubuntu-latest, 3.12", "macos-latest, 3.13"
+
+
+def write(folder: Path, matrix: str = MATRIX, configuration: str = "") -> None:
+    (folder / "matrix.yml").write_text(matrix)
+    (folder / "ciguard.toml").write_text(f'[history]\nstore = "past.bin"\n{configuration}')
+    (folder / "test_broken.py").write_text("import what_is_not_installed_here\n")
+
+
+def add_run(ciguard: Ciguard, folder: Path, number: int, variant: str, **times_s: float) -> None:
+    """A run that had these tests of test_broken.py in one combination."""
+    durations = {f"test_broken.py::{name}": time_s for name, time_s in times_s.items()}
+    (folder / "durations.json").write_text(json.dumps(durations))
+    run = ("--run-id", str(number), "--variant", variant)
+    ciguard("history", "add", "durations.json", *run, cwd=folder)
+
+
+def plan(ciguard: Ciguard, folder: Path, *words: str) -> dict[str, Any]:
+    named = ("plan", "--matrix", "matrix.yml", "--collect", "history", "-o", "plan.json", *words)
+    ciguard(*named, cwd=folder)
+    found: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    return found
+
+
+def units(found: dict[str, Any], variant: str) -> list[str]:
+    return sorted(
+        unit["unit"].partition("::")[2]
+        for shard in found["shards"]
+        if shard["variant"] == variant
+        for unit in shard["units"]
+    )
+
+
+def test_first_run_has_empty_shards_for_each_combination(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path)
+    found = plan(ciguard, tmp_path, "--shards", "3")
+    assert found["policy"]["lists"] is True
+    assert [shard["key"] for shard in found["shards"]] == [f"{n:02}" for n in range(1, 13)]
+    assert [shard["variant"] for shard in found["shards"]].count(FIRST) == 3
+    assert not any(shard["units"] for shard in found["shards"])
+    assert found["inventory"]["files"] == {"test_broken.py": 0}
+
+
+def test_combination_has_the_tests_of_its_own_past_or_of_a_sibling(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    write(tmp_path)
+    add_run(ciguard, tmp_path, 1, FIRST, old=1.0)
+    add_run(ciguard, tmp_path, 2, FIRST, one=4.0, two=4.0)
+    add_run(ciguard, tmp_path, 3, LAST, other=1.0)
+    found = plan(ciguard, tmp_path, "--shards", "2")
+    assert units(found, FIRST) == ["one", "two"]
+    assert units(found, LAST) == ["other"]
+    assert units(found, "ubuntu-latest, 3.13") == ["other"], "the newest of a sibling"
+    assert len(found["shards"]) == 8, "two of each, also where there is one test"
+
+
+def test_number_of_shards_follows_the_target_wall_where_times_are_known(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    write(tmp_path, 'python: ["3.12"]')
+    add_run(ciguard, tmp_path, 1, "3.12", **{f"t{number}": 60.0 for number in range(10)})
+    assert len(plan(ciguard, tmp_path, "--target-wall", "4m")["shards"]) >= 3
+    (tmp_path / "past.bin").unlink()
+    assert len(plan(ciguard, tmp_path, "--target-wall", "4m")["shards"]) == 1
+
+
+def test_a_job_without_a_matrix_has_one_combination(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, "")
+    found = plan(ciguard, tmp_path, "--shards", "2")
+    assert [shard["variant"] for shard in found["shards"]] == ["", ""]
+
+
+def test_axis_that_was_a_shard_by_hand_is_taken(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, 'python: ["3.12", "3.13"]\ngroup: [1, 2, 3]\n')
+    found = plan(ciguard, tmp_path, "--take", "group")
+    assert [shard["variant"] for shard in found["shards"]] == ["3.12"] * 3 + ["3.13"] * 3
+    assert len(plan(ciguard, tmp_path, "--take", "group", "--shards", "2")["shards"]) == 4
+    write(tmp_path, "group: [1, 2, 3]\n")
+    assert len(plan(ciguard, tmp_path, "--take", "group")["shards"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (MATRIX, "no axis 'group' to take"),
+        ("group: [1, 2]\ninclude: [{group: 1, slow: true}]\n", "include names 'group'"),
+    ],
+)
+def test_axis_that_cannot_be_taken_is_refused(
+    ciguard: Ciguard, tmp_path: Path, matrix: str, message: str
+) -> None:
+    write(tmp_path, matrix)
+    named = ("plan", "--matrix", "matrix.yml", "--take", "group", "--collect", "history")
+    assert message in ciguard(*named, cwd=tmp_path, expect=3).stderr
+
+
+def test_excluded_tests_of_the_past_are_not_planned(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, 'python: ["3.12"]', '[suite.""]\nexclude = ["*::two"]\ntimeout = "90s"\n')
+    add_run(ciguard, tmp_path, 1, "3.12", one=4.0, two=4.0)
+    found = plan(ciguard, tmp_path)
+    assert units(found, "3.12") == ["one"]
+    assert found["suites"][""]["timeout_s"] == 90.0, "of tests that the plan does not know"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--shards", "65"), "260 shards, and GitHub runs at most 256 jobs"),
+        (("--inventory", "matrix.yml"), "leave --inventory out"),
+        (("--explain", "one"), "leave --explain out"),
+    ],
+)
+def test_what_needs_a_listing_is_refused(
+    ciguard: Ciguard, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    write(tmp_path)
+    named = ("plan", "--matrix", "matrix.yml", "--collect", "history", *words)
+    assert message in ciguard(*named, cwd=tmp_path, expect=2).stderr
+
+
+def test_a_plan_for_no_matrix_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path)
+    done = ciguard("plan", "--collect", "history", cwd=tmp_path, expect=2)
+    assert "pass --matrix" in done.stderr
+
+
+def test_a_framework_that_lists_by_another_program_is_refused(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    write(tmp_path, MATRIX, '[suite.a]\nframework = "command"\nlist = ["ls"]\ncommand = ["./t"]\n')
+    named = ("plan", "--matrix", "matrix.yml", "--collect", "history")
+    assert "pass --collect here" in ciguard(*named, cwd=tmp_path, expect=2).stderr
