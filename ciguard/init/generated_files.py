@@ -170,7 +170,7 @@ def suggest_suites(
     read = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
     texts = {path: text for path, text in read.items() if text is not None}
     suggestion = suggest(tests, texts, framework, config.workflow.python, notify)
-    if not suggestion.suites:
+    if not suggestion.is_useful:
         raise no_suite(framework, suggestion.unknown, texts, tracked)
     left_out = {**suggestion.unknown, **other_projects(tracked, texts)}
     for place, tool in left_out.items():

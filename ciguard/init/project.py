@@ -62,6 +62,11 @@ class Suggestion:
     suites: tuple[StarterSuite, ...]
     unknown: Mapping[str, str]
 
+    @property
+    def is_useful(self) -> bool:
+        """There are suites, and the tests at the top, which are mostly the most, are among them."""
+        return bool(self.suites) and TOP not in self.unknown
+
 
 def detect_framework(
     files: Iterable[str], patterns: Mapping[str, Sequence[str]]
@@ -120,6 +125,10 @@ def suggest(
     """
     projects = _texts_by_project(texts)
     tested = {_project_of(path, projects) for path in test_files}
+    is_project = _is_project(projects[TOP]) or python_tool(projects[TOP], framework.NAME)
+    if len(tested) > 1 and TOP in tested and not is_project:
+        tested.remove(TOP)
+        notify("test files outside of every project: not in the workflow")
     unknown: dict[str, str] = {}
     homes: dict[str, str] = {}  # by folder with tests, the one of its environment
     for folder in sorted(tested):
@@ -142,7 +151,7 @@ def suggest(
             name=names[folder],
             cwd="" if folder == TOP else folder,
             command=environments[home].command,
-            args=tuple(map(framework.IGNORE_FOLDER.format, _projects_below(folder, projects))),
+            args=tuple(map(framework.IGNORE_FOLDER.format, _below(folder, tested))),
         )
         for folder, home in homes.items()
     )
@@ -198,10 +207,10 @@ def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str
     return above if is_member and not is_excluded else folder
 
 
-def _projects_below(folder: str, projects: Iterable[str]) -> list[str]:
-    """Folders of other projects, relative to a folder."""
+def _below(folder: str, folders: Iterable[str]) -> list[str]:
+    """The folders below one, relative to it."""
     start = "" if folder == TOP else f"{folder}/"
-    below = (name for name in projects if name not in (folder, TOP) and name.startswith(start))
+    below = (name for name in folders if name not in (folder, TOP) and name.startswith(start))
     return [name.removeprefix(start) for name in sorted(below)]
 
 

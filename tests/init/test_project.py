@@ -109,9 +109,25 @@ def test_suite_and_environment_for_each_project(
     assert suites(suggest(tests, texts, FRAMEWORK, "3.12")) == expected
 
 
-def test_suite_ignores_projects_below_its_folder() -> None:
-    found = suggest(["test_a.py", "api/test_b.py"], {"api/setup.py": ""}, FRAMEWORK, "3.12")
+def test_suite_ignores_projects_with_tests_below_its_folder() -> None:
+    texts = dict.fromkeys(("setup.py", "api/setup.py", "web/setup.py"), "")
+    found = suggest(["test_a.py", "api/test_b.py"], texts, FRAMEWORK, "3.12")
     assert [one.args for one in found.suites] == [("--ignore=api",), ()]
+
+
+def test_top_without_a_project_is_no_suite_beside_others() -> None:
+    told: list[str] = []
+    tests = ["scripts/test_a.py", "api/test_b.py"]
+    found = suggest(tests, {"api/setup.py": ""}, FRAMEWORK, "3.12", told.append)
+    assert [one.cwd for one in found.suites] == ["api"]
+    assert told == ["test files outside of every project: not in the workflow"]
+
+
+def test_project_below_a_top_that_cannot_be_set_up_is_not_enough() -> None:
+    texts = {"pixi.lock": "", "vendored/setup.py": ""}
+    found = suggest(["test_a.py", "vendored/test_b.py"], texts, FRAMEWORK, "3.12")
+    assert found.unknown == {".": "pixi"}
+    assert not found.is_useful
 
 
 @pytest.mark.parametrize(
