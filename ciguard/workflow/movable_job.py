@@ -106,18 +106,22 @@ def read_moved(text: str, where: str) -> MovedJob | None:
     run = plan["uses"].replace("/plan@", "/run@")
     version = text.partition(plan["uses"])[2].partition("\n")[0].rstrip()
     for name, job in workflow["jobs"].items():
-        for number, step in enumerate(job.get("steps", ()), 1):
-            if step.get("uses") == run:
+        steps = job.get("steps") if isinstance(job, dict) else None
+        for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
+            if isinstance(step, dict) and step.get("uses") == run and "command" in step["with"]:
                 actions = plan["uses"].replace("/plan@", "@") + version
                 suite = str(plan["with"].get("suite", ""))
-                return MovedJob(str(name), number, step["with"].get("command", ""), suite, actions)
+                return MovedJob(str(name), number, step["with"]["command"], suite, actions)
     return None
 
 
-def choose_step(workflow: Any, where: str, job: str = "", step: str = "") -> tuple[str, int]:
+def choose_step(
+    workflow: Any, source: SourceText, where: str, job: str = "", step: str = ""
+) -> tuple[str, int]:
     """The job and the number of the step that runs the tests.
 
     Args:
+        source: its text, for the lines of steps.
         job: its id; "" for the only one that runs tests.
         step: number from 1, id or name; "" for the only one that runs tests.
 
@@ -137,7 +141,9 @@ def choose_step(workflow: Any, where: str, job: str = "", step: str = "") -> tup
         return found[0].job, found[0].number
     if found:
         each = "; ".join(
-            f"--job {one.job} --step {one.number} ({one.commands[0].words:.40})" for one in found
+            f"--job {one.job} --step {one.number} (line {source.line_of_step(one.job, one.number)}"
+            f": {one.commands[0].words:.40})"
+            for one in found
         )
         what = f"{len(found)} steps run tests"
         raise NotMovable(what, where=where, fix=f"choose one: {each}")
@@ -177,8 +183,9 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     """
     # A text after it ends the last line: in a block scalar, that line end is a part of the value.
     workflow = load(text if text.endswith("\n") else f"{text}\n", where)
-    name, number = choose_step(workflow, where, job, step)
     source = SourceText(text)
+    name, number = choose_step(workflow, source, where, job, step)
+    _reject_shape(workflow, where)
     jobs = find_entry(source.root, "jobs")
     entry = find_entry(jobs.value, name) if jobs else None
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
@@ -201,6 +208,20 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     return MovableJob(source, workflow, where, name, number, matrix, commands)
 
 
+def _reject_shape(workflow: dict[str, Any], where: str) -> None:
+    """Refuse what GitHub would refuse too: all that follows relies on it."""
+    jobs = list(workflow["jobs"].values())
+    mappings = list(jobs)
+    for owner in (workflow, *(job for job in jobs if isinstance(job, dict))):
+        defaults, steps = owner.get("defaults", {}), owner.get("steps", [])
+        mappings += [defaults, defaults.get("run", {}) if isinstance(defaults, dict) else None]
+        mappings += steps if isinstance(steps, list) else [None]
+        for step in steps if isinstance(steps, list) else ():
+            mappings.append(step.get("with", {}) if isinstance(step, dict) else None)
+    if not all(isinstance(one, dict) for one in mappings):
+        raise InputError("GitHub would refuse it: a job, step, `with` or `defaults`", where=where)
+
+
 def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
     """Refuse what the job as a whole cannot have."""
     for taken in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
@@ -211,6 +232,9 @@ def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
         what = "its shards would cancel each other: they have one concurrency group"
         fix = "add ${{ matrix.ciguard }} to the group"
         raise NotMovable(what, where=f"{where}.concurrency", fix=fix)
+    if "strategy.job-" in str(jobs[name]):
+        what = "the job divides its tests by itself: strategy.job-index or strategy.job-total"
+        raise NotMovable(what, where=where, fix="take this division out, then run init again")
 
 
 def _reject_step(

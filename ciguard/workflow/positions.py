@@ -74,6 +74,14 @@ class SourceText:
         end = self.text.find("\n", position)
         return len(self.text) if end < 0 else end + 1
 
+    def line_of_step(self, job: str, number: int) -> int:
+        """The line of a job's step, from 1."""
+        node = self.root
+        for name in ("jobs", job, "steps"):
+            entry = find_entry(node, name)
+            node = entry.value if entry else None
+        return int(node.value[number - 1].start_mark.line) + 1 if node else 0
+
     def colon_end(self, entry: Entry) -> int:
         return self.text.index(":", entry.key.end_mark.index) + 1
 
@@ -144,7 +152,8 @@ def entries(node: yaml.Node | None) -> Iterator[Entry]:
 
 
 def find_entry(node: yaml.Node | None, name: str) -> Entry | None:
-    return next((entry for entry in entries(node) if entry.name == name), None)
+    """The key of a mapping; of two, the last one, as in the value."""
+    return next((entry for entry in reversed(list(entries(node))) if entry.name == name), None)
 
 
 def is_flow(node: yaml.Node) -> bool:

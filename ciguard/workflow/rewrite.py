@@ -99,7 +99,8 @@ def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
     source = job.source
     jobs = find_entry(source.root, "jobs")
     assert jobs is not None
-    entry = next(one for one in entries(jobs.value) if one.name == job.name)
+    entry = find_entry(jobs.value, job.name)
+    assert entry is not None
     try:
         edits = [
             *_new_job_edits(source, jobs, entry, new),

@@ -129,6 +129,11 @@ REFUSED = {
         "2 commands run",
         3,
     ),
+    "own shards": (
+        b"      - run: pytest\n        env:\n          N: ${{ strategy.job-index }}\n",
+        "the job divides its tests by itself",
+        3,
+    ),
     "docker": (b"      - run: docker run image pytest\n", "variables do not reach the tests", 3),
     "jest": (b"      - run: npx jest\n", "ciguard has no adapter for jest: npx jest", 3),
     "flow step": (b"      - {run: pytest}\n", "the step is in flow style", 3),
@@ -214,6 +219,10 @@ def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> N
     for step in ("2", "own"):
         answer = call(repository, "--into", CI, "--job", "test", "--step", step)
         assert "-        run: ./all" in answer.stdout
+    write(repository, JOB + PYTEST + b"      - run: |\n          tox\n")
+    answer = call(repository, "--into", CI, expect=3)
+    first, second = "--step 1 (line 6: pytest)", "--step 2 (line 7: tox)"
+    assert f"fix: choose one: --job test {first}; --job test {second}\n" in answer.stderr
     answer = call(repository, "--into", CI, "--job", "test", "--step", "3", expect=3)
     assert "no steps are '3'" in answer.stderr
     answer = call(repository, "--job", "test", expect=2)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from workflow.generated_workflows import generate
 
+from ciguard.errors import CiguardError
 from ciguard.init.workflow_files import render_new_jobs
 from ciguard.template_loader import environment
 from ciguard.workflow.matrix import combinations
@@ -117,3 +121,39 @@ def test_generated_workflow_is_moved_and_nothing_else_changes(seed: int) -> None
 def test_four_hundred_generated_workflows_are_moved() -> None:
     for seed in range(400):
         check(seed)
+
+
+ODD_VALUES: tuple[Any, ...] = (None, "x", 3, 1.5, True, [], {}, [None], ["x"], [[1]], {"a": None}, {1: 2})
+
+
+def mutated(seed: int) -> str:
+    """A generated workflow with a value of an odd kind, or with a part of its text gone."""
+    dice = random.Random(seed)
+    text = generate(seed).text
+    if dice.random() < 0.3:
+        start = dice.randrange(len(text))
+        return text[:start] + text[start + dice.choice([1, 2, 20]) :]
+    workflow = load(text, "before")
+    node, name = workflow, "jobs"
+    while isinstance(node[name], (dict, list)) and node[name] and dice.random() < 0.8:
+        node = node[name]
+        name = dice.choice(list(node) if isinstance(node, dict) else range(len(node)))
+    node[name] = copy.deepcopy(dice.choice(ODD_VALUES))
+    return yaml.safe_dump(workflow, sort_keys=False)
+
+
+def check_mutated(seed: int) -> None:
+    for step in ("", "3"):
+        with contextlib.suppress(CiguardError):
+            read_moved(moved(mutated(seed), step).text, "after")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_odd_workflow_is_moved_or_refused(seed: int) -> None:
+    check_mutated(seed)
+
+
+@pytest.mark.soak
+def test_a_thousand_odd_workflows_are_moved_or_refused() -> None:
+    for seed in range(1000):
+        check_mutated(seed)
