@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -393,3 +394,18 @@ def test_generated_workflows_are_restored_to_the_byte(repository: Path, call: In
 @pytest.mark.soak
 def test_three_hundred_workflows_are_restored_to_the_byte(repository: Path, call: Init) -> None:
     check_generated(repository, call, range(300))
+
+
+def test_guide_shows_lines_of_the_samples() -> None:
+    page = (SAMPLES.parent.parent.parent / "docs/how-to/into-your-workflow.md").read_text("utf-8")
+    texts = [moved_case(case) for case in MOVED]
+    shown = [
+        line
+        for block in re.findall(r"```diff\n(.*?)```", page, re.S)
+        for line in block.splitlines()
+    ]
+    assert len(shown) > 20
+    for line in shown:
+        if line[0] in "-+":
+            lines = {one for text in texts for one in text[line[0] == "+"].splitlines()}
+            assert line[1:] in lines
