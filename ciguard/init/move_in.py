@@ -218,7 +218,9 @@ def suite_name(config: Config, job: str) -> str:
 
 def new_jobs(actions: str, job: MovableJob, suite: str) -> NewJobs:
     return render_new_jobs(
-        *(actions, job.name, suite, job.matrix, environment()), is_conditional=job.is_conditional
+        *(actions, job.name, suite, job.matrix, environment()),
+        is_conditional=job.is_conditional,
+        take=job.take,
     )
 
 
@@ -255,6 +257,10 @@ def notify_user(job: MovableJob, moved: MovedWorkflow) -> None:
 def remarks(job: MovableJob, moved: MovedWorkflow) -> list[str]:
     """What somebody has to do besides, or to know."""
     found = ["require the check ciguard-report: checks by the names of test jobs change"]
+    if job.take:
+        found.append(
+            f"the axis {job.take} and the options that use it are gone: ciguard divides the tests"
+        )
     strategy = job.value.get("strategy", {"fail-fast": False})
     if strategy.get("fail-fast", True) is not False:
         found.append("set fail-fast: false, or a shard that fails cancels the others")

@@ -194,7 +194,14 @@ def render_configuration(
 
 
 def render_new_jobs(
-    actions: str, job: str, suite: str, matrix: str, templates: Environment, *, is_conditional: bool
+    actions: str,
+    job: str,
+    suite: str,
+    matrix: str,
+    templates: Environment,
+    *,
+    is_conditional: bool,
+    take: str = "",
 ) -> NewJobs:
     """Render the jobs that are added around a test job.
 
@@ -202,11 +209,13 @@ def render_new_jobs(
         actions: as `OWNER/ciguard@COMMIT`.
         matrix: text of its matrix at column 0; "" for none.
         is_conditional: the test job may be skipped although nothing failed.
+        take: axis that is no axis of the plan; "" for none.
     """
     environment = _for_actions(templates)
     environment.filters["quoted"] = quoted
     template = environment.get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
+    values["take"] = take
     return NewJobs(
         *(
             template.render(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from ciguard.errors import InputError
-from ciguard.workflow.matrix import read_matrix
+from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, is_block, is_flow
 from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import load
@@ -23,6 +24,12 @@ REPORT_JOB: Final = "ciguard-report"
 HISTORY_JOB: Final = "ciguard-history"
 BY_HAND: Final = "write the lines shown above by hand"
 _OWN_SHARDS: Final = frozenset({"--splits", "--num-shards", "--test-group-count"})
+# Options that divide the tests by an axis; ciguard does it in their place.
+_SPLIT_OPTIONS: Final = re.compile(
+    r"[ \t]+--(?:(?:splits|group|splitting-algorithm|durations-path)[= ]"
+    r"(?:\$\{\{[^}\n]*\}\}|[^\s'\"]+)|(?:store|clean)-durations(?![\w-]))"
+)
+_SPLIT_GROUP: Final = re.compile(r"--group[= ]\$\{\{ *matrix\.([\w-]+) *\}\}")
 _SHELLS: Final = frozenset({"bash", "sh", "python"})
 
 
@@ -38,6 +45,7 @@ class MovableJob:
         step: number of its test step, from 1.
         matrix: text of its matrix with the comments, at column 0; "" for none.
         commands: the test commands of the step; none where only `--step` names it.
+        take: axis of the matrix that divides the tests by hand; "" for none.
     """
 
     source: SourceText
@@ -47,6 +55,11 @@ class MovableJob:
     step: int
     matrix: str
     commands: tuple[FoundCommand, ...]
+    take: str
+
+    def without_split(self, command: str) -> str:
+        """The command without the options that divide the tests by the axis."""
+        return _SPLIT_OPTIONS.sub("", command) if self.take else command
 
     @property
     def value(self) -> dict[str, Any]:
@@ -205,7 +218,8 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     _reject_step(workflow["jobs"][name], number, commands, f"{where}.steps[{number}]")
     matrix = _moved_matrix(source, entry, where)
     read_matrix(matrix, where)
-    return MovableJob(source, workflow, where, name, number, matrix, commands)
+    take = _taken_axis(workflow["jobs"][name], number, commands, matrix, where)
+    return MovableJob(source, workflow, where, name, number, matrix, commands, take)
 
 
 def _reject_shape(workflow: dict[str, Any], where: str) -> None:
@@ -253,10 +267,6 @@ def _reject_step(
         what = f"variables do not reach the tests: {commands[0].words:.60}"
         fix = "run the tests in the job itself, as with `container:`"
         raise NotMovable(what, where=where, fix=fix)
-    if commands and _OWN_SHARDS.intersection(commands[0].words.split()):
-        what = f"the job divides its tests by itself: {commands[0].words:.60}"
-        fix = "take out these options and the axis of the matrix that they use, then run init again"
-        raise NotMovable(what, where=where, fix=fix)
     shell = str(step.get("shell", ""))
     if shell and shell not in _SHELLS and "{" not in shell:
         fix = "use bash, sh, python or a command with {0}"
@@ -265,6 +275,30 @@ def _reject_step(
     if used and used in str(job):
         what = f"{used} is used, which the action does not have"
         raise NotMovable(what, where=where, fix="write the output in a step of its own")
+
+
+def _taken_axis(
+    job: dict[str, Any], number: int, commands: Sequence[FoundCommand], matrix: str, where: str
+) -> str:
+    """The axis by which options of the command divide the tests; "" if none do.
+
+    Raises:
+        NotMovable: the tests are divided in another way.
+    """
+    if not commands or not _OWN_SHARDS.intersection(re.split(r"[ =]", commands[0].words)):
+        return ""
+    step = job["steps"][number - 1]
+    axes: set[str] = set(_SPLIT_GROUP.findall(step["run"]))
+    rest = [{**step, "run": _SPLIT_OPTIONS.sub("", step["run"])}]
+    rest += [one for one in job["steps"] if one is not step and "upload-artifact" not in str(one)]
+    others = {key: value for key, value in job.items() if key not in ("name", "steps", "strategy")}
+    axis = axes.pop() if len(axes) == 1 else ""
+    if axis and f"matrix.{axis}" not in f"{rest}{others}":
+        take_axis(matrix, axis, where)
+        return axis
+    what = f"the job divides its tests by itself: {commands[0].words:.60}"
+    fix = "take out these options and the axis of the matrix that they use, then run init again"
+    raise NotMovable(what, where=where, fix=fix)
 
 
 def _moved_matrix(source: SourceText, job: Entry, where: str) -> str:

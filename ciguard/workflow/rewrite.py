@@ -275,6 +275,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
         one = find_entry(step, key)
         if one is not None:
             text = source.text[source.colon_end(one) : source.content_end(one)]
+            text = job.without_split(text) if key == "run" else text
             shifted = re.sub(r"\n(?=[^\r\n])", f"\n{deeper}", text)
             lines.append(f"{indent}{deeper}{name}:{shifted}")
         elif key in defaults:
@@ -324,6 +325,7 @@ def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
         for owner in (workflow, moved):
             value = ((owner.get("defaults") or {}).get("run") or {}).get(key)
             inputs |= {} if value is None else {key: value}
+    step["run"] = job.without_split(step["run"])
     inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
     step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
     for text in (new.plan, new.report, new.history):

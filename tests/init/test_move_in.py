@@ -135,6 +135,16 @@ REFUSED = {
         "the job divides its tests by itself",
         3,
     ),
+    "shards by other options": (
+        b"      - run: pytest --num-shards 3 --shard-id ${{ matrix.x }}\n",
+        "the job divides its tests by itself",
+        3,
+    ),
+    "group used elsewhere": (
+        b"      - run: pytest --splits 3 --group ${{ matrix.x }}\n      - run: a ${{ matrix.x }}\n",
+        "the job divides its tests by itself",
+        3,
+    ),
     "docker": (b"      - run: docker run image pytest\n", "variables do not reach the tests", 3),
     "jest": (b"      - run: npx jest\n", "ciguard has no adapter for jest: npx jest", 3),
     "flow step": (b"      - {run: pytest}\n", "the step is in flow style", 3),
