@@ -6,6 +6,7 @@ rule knows stays unknown. docs/reference/endings.md has the table.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -33,7 +34,8 @@ DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
 _EXPLAINED_EXIT_CODES: Final = KILLED_CODES | {
     ExitCode.TESTS_FAILED
 }  # why a leg ended, disk or no disk
-TESTS_STEP: Final = "Run the shard"  # as templates/steps.yml.j2 calls it
+# As templates/steps.yml.j2 calls it, or as GitHub calls a step without a name that uses an action.
+TESTS_STEP: Final = re.compile(r"Run the shard|Run \S+/run(@\S+)?$")
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
 LOW_HEADROOM_RATIO: Final = 0.5  # a machine that is always short of memory did not die of that
 _MEMORY_EVENTS: Final = ("memory_low", "memory_not_reclaimable", "memory_guard", "signal")
@@ -322,7 +324,7 @@ def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | N
     failed = next((step for step in job.steps if step.conclusion == "failure"), None)
     if failed is None or record is not None or job.conclusion != "failure":
         return None
-    tests = [step for step in job.steps if step.name.startswith(TESTS_STEP)]
+    tests = [step for step in job.steps if TESTS_STEP.match(step.name)]
     before = bool(tests) and failed.number < tests[0].number
     if not before and failed.name not in RUNNER_STEPS:
         return None

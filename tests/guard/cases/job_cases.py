@@ -25,6 +25,7 @@ from guard.fake_jobs import (
     OPERATION,
     PRINTED,
     SET_UP,
+    SET_UP_OF_ACTION,
     SHUTDOWN,
     STEP_LIMIT,
     SUPERSEDED,
@@ -138,6 +139,9 @@ DEATHS = {
         dies, failed(), "unknown", EXIT_10, (EXIT_10,), log=PRINTED, calls=BOTH
     ),
     "set-up failed": dead(nothing_left, failed(SET_UP), "setup_failed", "Install: failure"),
+    "set-up before the action failed": dead(
+        nothing_left, failed(SET_UP_OF_ACTION), "setup_failed", "Install: failure"
+    ),
     "the runner's own set-up": dead(
         nothing_left, failed((("Set up job", "failure"),)), "setup_failed", "Set up job: failure"
     ),
