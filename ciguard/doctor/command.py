@@ -46,6 +46,7 @@ from ciguard.sources import local
 from ciguard.suites_and_pools import suites_of
 from ciguard.text import count_of, size
 from ciguard.workflow.aggregation import find_undetected_skips
+from ciguard.workflow.movable_job import is_moved
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
@@ -106,8 +107,15 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     # Without an origin there is no workflow to run: what only that needs is not missed here.
     origin = remote_url(invocation.folder, invocation.environ)
     worst = error if origin else warning
-    yield _install(config, worst)
-    yield from _checked("workflow", lambda: _workflow(invocation, config))
+    moved = [
+        path.relative_to(invocation.folder).as_posix()
+        for path in _workflow_files(invocation.folder)
+        if _uses_actions(path)
+    ]
+    yield from (ok("workflow", f"{file} uses ciguard's actions") for file in moved)
+    if not moved or (invocation.folder / WORKFLOW_FILE).exists():
+        yield _install(config, worst)
+        yield from _checked("workflow", lambda: _workflow(invocation, config))
     for path in _workflow_files(invocation.folder):
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_branch = config.history.store.startswith("branch:")
@@ -215,6 +223,13 @@ def _workflow_files(folder: Path) -> list[Path]:
     """The files that GitHub reads as workflows, by name."""
     files = (folder / WORKFLOW_FILE).parent.glob("*")
     return sorted(path for path in files if path.suffix in (".yml", ".yaml") and path.is_file())
+
+
+def _uses_actions(path: Path) -> bool:
+    try:
+        return is_moved(load_yaml(local.read(path).decode("utf-8", "replace"), path.name))
+    except CiguardError:
+        return False  # told by another check
 
 
 def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
