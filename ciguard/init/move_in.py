@@ -256,7 +256,7 @@ def notify_user(job: MovableJob, moved: MovedWorkflow) -> None:
 
 def remarks(job: MovableJob, moved: MovedWorkflow) -> list[str]:
     """What somebody has to do besides, or to know."""
-    found = ["require the check ciguard-report: checks by the names of test jobs change"]
+    found = ["require the check ciguard: checks by the names of test jobs change"]
     if job.take:
         found.append(
             f"the axis {job.take} and the options that use it are gone: ciguard divides the tests"

@@ -14,6 +14,8 @@ from workflow.generated_workflows import generate
 
 from ciguard.config import load
 from ciguard.init.move_in import address_of_installation
+from ciguard.workflow.movable_job import read_moved
+from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -419,3 +421,11 @@ def test_guide_shows_lines_of_the_samples() -> None:
         if line[0] in "-+":
             lines = {one for text in texts for one in text[line[0] == "+"].splitlines()}
             assert line[1:] in lines
+
+
+def test_own_workflow_uses_the_actions_of_the_same_commit() -> None:
+    text = (Path(__file__).parents[2] / ".github/workflows/ci.yml").read_text("utf-8")
+    moved = read_moved(text, "ci.yml")
+    assert moved is not None
+    assert (moved.job, moved.actions, moved.command) == ("test", "./", "bash .ci/run")
+    assert yaml_load(text, "ci.yml")["jobs"]["ciguard-report"]["name"] == "ciguard", "the check"
