@@ -264,6 +264,8 @@ def remarks(job: MovableJob, moved: MovedWorkflow) -> list[str]:
     strategy = job.value.get("strategy", {"fail-fast": False})
     if strategy.get("fail-fast", True) is not False:
         found.append("set fail-fast: false, or a shard that fails cancels the others")
+    if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
+        found.append("set `limit`: how much of the job's timeout-minutes is left for the tests")
     if "windows" in f"{job.value.get('runs-on')}{job.matrix}".lower():
         found.append("Windows has not been tried; commands without `shell:` run in bash there")
     if "workflow_call" in str(job.workflow.get("on")):

@@ -36,7 +36,7 @@ from ciguard.workflow.positions import (
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _MATRIX: Final = "${{ fromJSON(needs.ciguard.outputs.matrix) }}"
 _ARTIFACT_END: Final = "-${{ matrix.ciguard }}"
@@ -271,7 +271,8 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     deeper = _deeper(entry)
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
-    lines += [f"{indent}{deeper}{name}: {value}" for name, value in _INPUTS.items()]
+    inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}
+    lines += [f"{indent}{deeper}{name}: {value}" for name, value in inputs.items()]
     defaults = _default_texts(job, entry)
     for key, name in _STEP_KEYS.items():
         one = find_entry(step, key)
@@ -288,6 +289,12 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
         above = source.line_start(one.start) - len(source.line_break)
         edits.append(Edit(above, source.content_end(one), ""))
     return edits
+
+
+def _limit(step: Mapping[str, Any]) -> dict[str, str]:
+    """The input for the time limit of a step, which no composite action knows; {} without one."""
+    minutes = step.get("timeout-minutes")
+    return {"limit": f"{minutes}m"} if isinstance(minutes, int) else {}
 
 
 def _default_texts(job: MovableJob, entry: Entry) -> dict[str, str]:
@@ -322,7 +329,7 @@ def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
         if uploads_artifact(one) and isinstance(one.get("with"), dict):
             one["with"]["name"] = f"{one['with'].get('name', 'artifact')}{_ARTIFACT_END}"
     step = moved["steps"][job.step - 1]
-    inputs = dict(_INPUTS)
+    inputs = {**_INPUTS, **_limit(step)}
     for key in _DEFAULTS:
         for owner in (workflow, moved):
             value = ((owner.get("defaults") or {}).get("run") or {}).get(key)
