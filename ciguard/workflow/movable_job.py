@@ -105,7 +105,7 @@ def _plan_step(workflow: Any) -> dict[str, Any] | None:
     steps = job.get("steps") if isinstance(job, dict) else None
     for step in steps if isinstance(steps, list) else ():
         uses = str(step.get("uses", "")) if isinstance(step, dict) else ""
-        if "/plan@" in uses or uses == "./plan":
+        if "/plan@" in uses or uses == "$/plan":
             found: dict[str, Any] = step
             return found
     return None
@@ -117,13 +117,13 @@ def read_moved(text: str, where: str) -> MovedJob | None:
     plan = _plan_step(workflow)
     if plan is None:
         return None
-    run = plan["uses"].replace("/plan@", "/run@").replace("./plan", "./run")
+    run = plan["uses"].replace("/plan@", "/run@").replace("$/plan", "$/run")
     version = text.partition(plan["uses"])[2].partition("\n")[0].rstrip()
     for name, job in workflow["jobs"].items():
         steps = job.get("steps") if isinstance(job, dict) else None
         for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
             if isinstance(step, dict) and step.get("uses") == run and "command" in step["with"]:
-                actions = plan["uses"].replace("/plan@", "@").replace("./plan", "./") + version
+                actions = plan["uses"].replace("/plan@", "@").replace("$/plan", "$/") + version
                 suite = str(plan["with"].get("suite", ""))
                 return MovedJob(str(name), number, step["with"]["command"], suite, actions)
     return None

@@ -90,9 +90,9 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
 
 
 def action_path(actions: str, name: str) -> str:
-    """`OWNER/ciguard/NAME@SHA`; `./NAME` in that repository itself."""
-    if actions == "./":
-        return f"./{name}"
+    """`OWNER/ciguard/NAME@SHA`; `$/NAME` in that repository itself."""
+    if actions == "$/":
+        return f"$/{name}"
     repository, _, commit = actions.partition("@")
     return f"{repository}/{name}@{commit}"
 

@@ -427,5 +427,5 @@ def test_own_workflow_uses_the_actions_of_the_same_commit() -> None:
     text = (Path(__file__).parents[2] / ".github/workflows/ci.yml").read_text("utf-8")
     moved = read_moved(text, "ci.yml")
     assert moved is not None
-    assert (moved.job, moved.actions, moved.command) == ("test", "./", "bash .ci/run")
+    assert (moved.job, moved.actions, moved.command) == ("test", "$/", "bash .ci/run")
     assert yaml_load(text, "ci.yml")["jobs"]["ciguard-report"]["name"] == "ciguard", "the check"
