@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ciguard.guard.legs import LegResult
+    from ciguard.guard.verdict import Kind
     from ciguard.model import Plan
     from ciguard.model.listings import ListedPlan
 
@@ -39,6 +40,12 @@ def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[
             "first": one.units[0].unit if one.units else None,
         }
         yield Finding("incomplete", "different_listings", units=one.units, facts=facts)
+    kinds: tuple[tuple[Kind, tuple[tuple[str, str], ...]], ...]
+    kinds = (("nothing_listed", listed.empty), ("listing_short", listed.short))
+    for kind, suite_keys in kinds:
+        for suite, variant in suite_keys:
+            facts = {"suite": suite or None, "variant": variant or None}
+            yield Finding("incomplete", kind, facts=facts)
     for leg in legs:
         if leg.shard.key in listed.unlisted and leg.end.problem is None:
             yield Finding("incomplete", "no_listing", leg.shard.key)

@@ -11,7 +11,7 @@ import click
 from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
-from ciguard.guard.github_facts import decode_needs, query_jobs
+from ciguard.guard.github_facts import decode_needs, query_jobs, select_of_run
 from ciguard.guard.json import annotations_of, outputs_of
 from ciguard.guard.policy import effective_policy
 from ciguard.guard.prove import check_unread_files, prove
@@ -175,7 +175,8 @@ def evaluate(
         policy=policy,
         extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
     )
-    return Evaluation(with_listings(plan, records).plan, records, platform, policy, verdict)
+    counting = select_of_run(plan, records, platform).newest.values()
+    return Evaluation(with_listings(plan, counting).plan, records, platform, policy, verdict)
 
 
 def write_annotations(

@@ -64,6 +64,7 @@ Kind = Literal[
     "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "ran_in_several_shards", "different_scripts", "different_listings", "no_listing",
+    "nothing_listed", "listing_short",
     # the policy
     "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
     "policy_changed", "policy_unread", "no_base_run",

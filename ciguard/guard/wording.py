@@ -311,6 +311,14 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "[; {count:test} differ, the first is {first}]",
         "give parametrized tests the same ids in each job: no times, random numbers or set orders",
     ),
+    "nothing_listed": Words(
+        'its jobs list no test[ of suite "{suite}"][, variant "{variant}"]',
+        "check their commands and options: nothing was collected",
+    ),
+    "listing_short": Words(
+        'tests that were listed are in no shard[ of suite "{suite}"][, variant "{variant}"]',
+        _NOT_LEG,
+    ),
     "no_listing": Words("its record does not say which tests exist", _RERUN),
     "ran_in_several_shards": Words(
         "{units:test} with results in several shards; the worst result counts",

@@ -59,6 +59,8 @@ class ListedPlan:
         new, gone: how many units the plan did not know, and has in vain; None where its units were
             listed before it was made.
         unlisted: shards whose record has no listing.
+        empty: suites and variants of which a listing has no unit.
+        short: those whose shards together have not as many units as their one listing.
     """
 
     plan: Plan
@@ -66,6 +68,8 @@ class ListedPlan:
     gone: int | None = None
     disagreements: tuple[Disagreement, ...] = ()
     unlisted: tuple[str, ...] = ()
+    empty: tuple[tuple[str, str], ...] = ()
+    short: tuple[tuple[str, str], ...] = ()
 
 
 def read_listing(record: Record, suite_key: tuple[str, str]) -> LegListing | None:
@@ -122,6 +126,8 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
     listings: list[LegListing] = []
     disagreements: list[Disagreement] = []
     listed_shards: set[str] = set()
+    empty: list[tuple[str, str]] = []
+    short: list[tuple[str, str]] = []
     for suite_key, theirs in by_suite_key.items():
         read = {
             shard.key: read_listing(newest[shard.key], suite_key)
@@ -136,6 +142,12 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
         for shard in theirs:
             listing = seen.get(shard.key, known)
             shards[shard.key] = shard if listing is None else _listed(shard, listing)
+        if any(listing.units == 0 for listing in seen.values()):
+            empty.append(suite_key)
+        counts = {listing.units for listing in seen.values()}
+        shared = sum(len(shards[shard.key].units) for shard in theirs)
+        if len(seen) == len(theirs) and len(counts) == 1 and counts != {shared}:
+            short.append(suite_key)
     before = {unit.key for shard in plan.shards for unit in shard.units}
     after = {unit.key for shard in shards.values() for unit in shard.units}
     return ListedPlan(
@@ -148,6 +160,8 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
         len(before - after),
         tuple(disagreements),
         tuple(sorted(newest.keys() & shards.keys() - listed_shards)),
+        tuple(empty),
+        tuple(short),
     )
 
 
@@ -170,6 +184,7 @@ def _disagreement(
     if len(by_hash) <= 1:
         return ()
     first, *others = (seen[shards[0]] for shards in by_hash.values())
+    others = [other for other in others if first.names_all and other.names_all]
     units = set()
     for other in others:
         mine, theirs = (

@@ -65,6 +65,7 @@ EventKind = Union[
         "in_files",
         "internal_error",
         "last_output",
+        "listed",
         "listing",
         "not_run",
         "paused",

@@ -104,7 +104,7 @@ def with_listing_shards(
     for name, suite in sorted(suites.items()):
         for variant, entry in suite.variants.items():
             theirs = [
-                replace(shard, suite=name, variant=variant)
+                replace(shard, suite=name, variant=variant, processes=options.processes)
                 for shard in draft.shards
                 if shard.suite_key == (name, variant)
             ]

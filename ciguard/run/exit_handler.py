@@ -95,6 +95,8 @@ class ProcessExitHandler:
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.finished or running.has_result or live.report.vanished)
         had_results |= self._copy_files(live, concurrent, now_s)
+        # One that was given no unit had nothing to say.
+        had_results |= not running.start.units and not self.state.awaits_listing
         error = REAPER_LOST if ended.is_reaper_lost else ended.error
         output = error or last_output(live.last_output())
         ending = self._classify(live, ended, output, had_results=had_results)

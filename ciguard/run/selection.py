@@ -9,6 +9,7 @@ import fnmatch
 import hashlib
 import os
 import zlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
@@ -153,22 +154,11 @@ def listed_shard(plan: Plan, shard: Shard, private: str, environ: Mapping[str, s
     Raises:
         InputError: its suite cannot be listed.
     """
-    suite, variant = shard.suite_key
     units = _list_suite(plan, shard, shard.suite_key, private, environ)
-    lines = listing_lines(plan, shard, units)
-    gone = {(line.suite, line.variant, line.unit) for line in lines if line.kind == "gone"}
-    new = tuple(
-        PlannedUnit(
-            line.unit or "",
-            suite,
-            variant,
-            timeout_s=plan.suites[suite].timeout_s,
-            has_history=False,
-        )
-        for line in lines
-        if line.kind == "unplanned" and line.detail == shard.key
-    )
-    return replace(shard, units=(*(one for one in shard.units if one.key not in gone), *new))
+    state = State(shard, plan.suites, replace(plan.policy, lists=True))
+    for line in listing_lines(plan, shard, units):
+        state.observe(line)
+    return replace(shard, units=state.units)
 
 
 def read_answer(plan: Plan, shard: Shard, answer: bytes) -> Tuple[ListedUnit, ...]:
@@ -181,42 +171,36 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
     """What a leg found out about its combination, where the plan has the units of a past run. Pure.
 
     An `unplanned` line, with its shard, for each unit that is new; a `gone` line for each that is
-    no longer there; an `excluded` line for each that nobody is to run; and `listing` with their
-    counts and a hash, by which legs of a combination are compared. Of many differences each leg
-    names its own, and the first one all. O(units).
+    no longer there; an `excluded` line for each that nobody is to run; a `listed` line for each of
+    the shard's own, in the framework's order; and `listing` with counts and a hash, by which legs
+    of a combination are compared. Of many differences each leg names its own, and the first one
+    all. O(units).
 
     Args:
         units: all that exist. One whose id no line of a record can hold is an error, and not run.
     """
     suite_key = suite, variant = shard.suite_key
-    found = list(units)
-    units = [unit for unit in found if id_fits_in_line(unit.unit)]
-    long = [unit.unit for unit in found if not id_fits_in_line(unit.unit)]
-    legs = [one for one in plan.shards if one.suite_key == suite_key]
+    keys = [one.key for one in plan.shards if one.suite_key == suite_key]
+    listed, errors = _checked(units)
     patterns = plan.suites[suite].exclude
-    listed = {unit.unit: unit.group or "" for unit in units}
     excluded = {unit: pattern for unit in listed if (pattern := _excluding_pattern(unit, patterns))}
-    groups = {
-        UnitKey(suite, variant, unit): group
-        for unit, group in listed.items()
-        if unit not in excluded
+    there = [
+        replace(unit, group=unit.group or "")
+        for unit in listed.values()
+        if unit.unit not in excluded
+    ]
+    planned = {
+        unit.key: one.key for one in plan.shards if one.suite_key == suite_key for unit in one.units
     }
-    planned = {unit.key: one.key for one in legs for unit in one.units}
-    homes = _shard_by_group(plan, groups)
-    keys = [one.key for one in legs]
-    new = {
-        key: homes.get(group) or shard_by_hash(key._replace(unit=group or key.unit), keys)
-        for key, group in sorted(groups.items())
-        if key not in planned
-    }
-    gone = {key: home for key, home in sorted(planned.items()) if key not in groups}
+    homes = _homes(there, suite_key, planned, keys)
+    new = {key: home for key, home in homes.items() if key not in planned}
+    gone = {key: home for key, home in sorted(planned.items()) if key not in homes}
     names_all = shard.key == min(keys) or len(new) + len(gone) <= MAX_DIFFERENCE
+    lines = [
+        EventLine("collection_error", None, None, suite, variant, detail=error) for error in errors
+    ]
     differences: tuple[tuple[EventKind, dict[UnitKey, str]], ...]
     differences = (("unplanned", new), ("gone", gone))
-    lines = [
-        EventLine("collection_error", None, None, suite, variant, detail=too_long(unit))
-        for unit in long
-    ]
     lines += [
         EventLine(kind, None, None, *key, detail=home)
         for kind, shard_of in differences
@@ -228,17 +212,60 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
             EventLine("excluded", None, None, suite, variant, unit, detail=pattern)
             for unit, pattern in sorted(excluded.items())
         ]
+    lines += [
+        EventLine("listed", None, None, *key) for key, home in homes.items() if home == shard.key
+    ]
     counts = {
-        "units": len(groups),
+        "units": len(there),
         "new": len(new),
         "gone": len(gone),
         "excluded": len(excluded),
-        "files": len({unit.file for unit in units}),
+        "files": len({unit.file for unit in listed.values()}),
     }
-    seen = "\n".join(f"{unit}\0{group}" for unit, group in sorted(listed.items()))
+    seen = "\n".join(f"{unit.unit}\0{unit.group or ''}" for _, unit in sorted(listed.items()))
     digest = hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()
     lines.append(EventLine("listing", None, None, suite, variant, detail=digest, facts=counts))
     return lines
+
+
+def _checked(units: Iterable[ListedUnit]) -> Tuple[dict[str, ListedUnit], List[str]]:
+    """The units by id, in their order, without those that cannot run; and what is wrong."""
+    found: dict[str, ListedUnit] = {}
+    errors = []
+    for unit in units:
+        if not id_fits_in_line(unit.unit):
+            errors.append(too_long(unit.unit))
+        elif unit.unit in found:
+            errors.append(f"{unit.unit}: listed more than once, and a test runs once")
+        else:
+            found[unit.unit] = unit
+    return found, errors
+
+
+def _homes(
+    units: Iterable[ListedUnit],
+    suite_key: Tuple[str, str],
+    planned: Mapping[UnitKey, str],
+    shards: List[str],
+) -> dict[UnitKey, str]:
+    """By unit, in their order, the shard that runs it: the planned one, else that of its group or
+    file, else by a hash of that. A file with more than a shard's share of the units is divided.
+    """
+    all_units = [(UnitKey(*suite_key, unit.unit), unit) for unit in units]
+    sizes = Counter(unit.file for _, unit in all_units)
+    known: dict[Tuple[str, str], str] = {}
+    for key, unit in all_units:
+        if key in planned:
+            known.setdefault(("group", unit.group or ""), planned[key])
+            known.setdefault(("file", unit.file), planned[key])
+    found = {}
+    for key, unit in all_units:
+        kind, name = ("group", unit.group) if unit.group else ("file", unit.file)
+        if not name or (kind == "file" and sizes[name] * len(shards) > len(all_units)):
+            kind, name = "unit", unit.unit
+        home = known.get((kind, name)) or shard_by_hash(key._replace(unit=name), shards)
+        found[key] = planned.get(key, home)
+    return found
 
 
 def unplanned_units(

@@ -46,9 +46,9 @@ from ciguard.run.result_collector import ResultCollector
 from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
-    from typing import Dict, List, Set, Union
+    from typing import Dict, Set, Union
 
-    from ciguard.model import Line, PlannedUnit
+    from ciguard.model import Line
     from ciguard.run.leg import LegSpec
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo, Headroom
@@ -277,13 +277,8 @@ class Supervisor:
         lines = self._job.listing_lines(content)
         for line in lines:
             self._record_and_observe(replace(line, at_s=self._now_s(), process=live.batch.process))
-        self._total = len(self._present_units())
+        self._total = len(self._state.units)
         self._console.print_line(describe_listing(lines[-1].facts))
-
-    def _present_units(self) -> List[PlannedUnit]:
-        """The units of the shard that are there, as far as that is known."""
-        gone = self._state.gone
-        return [unit for place, unit in enumerate(self._state.units) if place not in gone]
 
     def _sample_memory(self, now_s: float) -> None:
         trees = {number: live.tree for number, live in self._handles.items()}
@@ -455,7 +450,7 @@ class Supervisor:
     def _end(self, finish: Finish) -> LegVerdict:
         found = judge_leg(
             self._tally,
-            present := self._present_units(),
+            self._state.units,
             finish.ending,
             dropped=self._record.dropped,
             unexplained=self._exit_handler.unexplained,
@@ -472,7 +467,7 @@ class Supervisor:
             if found.ending != "completed":
                 left = [key for key in found.missing if key not in self._exit_handler.causes]
                 reason = f"{found.ending}: {describe_reason(finish.reason)}"
-                for event in not_run_events(left, len(present), reason, now_s):
+                for event in not_run_events(left, len(self._state.units), reason, now_s):
                     self._record.append(event)
             ending = "disk_full" if self._record.dropped else found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))

@@ -133,6 +133,22 @@ def test_shards_that_list_different_units_make_the_run_incomplete() -> None:
     assert [key.unit for key in finding.units] == ["a.py::at[11:00]", "a.py::at[12:00]"]
 
 
+def test_a_line_that_is_lost_without_damage_makes_the_run_incomplete() -> None:
+    plan = plan_of()
+    records = [record_of(plan, key, (*OLD, *NEW)) for key in KEYS]
+    lost = next(one.key.unit for record in records for one in record.results if "new" in one.unit)
+    records = [
+        replace(
+            record,
+            events=tuple(one for one in record.events if one.unit != lost),
+            results=tuple(one for one in record.results if one.unit != lost),
+        )
+        for record in records
+    ]
+    kinds = {one.kind for one in prove(plan, records).findings if one.level == "incomplete"}
+    assert "listing_short" in kinds
+
+
 def test_a_leg_that_ended_without_a_listing_makes_the_run_incomplete() -> None:
     plan = plan_of()
     records = [record_of(plan, key, OLD) for key in KEYS]

@@ -40,6 +40,23 @@ def test_each(i): pass
 """
 
 
+ORDERED = """
+import pytest
+done = []
+@pytest.fixture(scope="module", params=["b", "a"][::-1])
+def wide(request): open("set-ups", "a").write(request.param)
+def test_z_first(): done.append(1)
+def test_needs_it(): assert done
+@pytest.mark.parametrize("i", range(3))
+def test_wide(wide, i): pass
+"""
+NESTED = """
+import subprocess, sys
+def test_outer():
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "inner"], check=True)
+"""
+
+
 def plan_of(
     *shards: tuple[str, ...], suite: Suite = PYTEST, policy: LegPolicy = LISTS, processes: int = 1
 ) -> Plan:
@@ -169,10 +186,76 @@ def test_a_process_that_dies_while_it_lists_ends_the_leg(tmp_path: Path) -> None
     assert "3 processes in a row finished no test" in leg.printed
 
 
-def test_commands_that_start_no_pytest_are_no_green_shard(tmp_path: Path) -> None:
-    suite = Suite("pytest", (sys.executable, "-c", "pass"))
+def test_commands_that_start_no_pytest_run_once_and_are_no_green_shard(tmp_path: Path) -> None:
+    suite = Suite("pytest", (sys.executable, "-c", "open('runs', 'a').write('x')"))
     begin(tmp_path, plan_of((), suite=suite)).wait(13)
     assert judge(tmp_path).state == "incomplete"
+    assert (tmp_path / "runs").read_text() == "x"
+
+
+def test_tests_run_in_the_order_of_their_file(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(ORDERED)
+    plan = plan_of(("test_a.py::test_needs_it",))
+    verdict = run(tmp_path, plan)
+    assert (verdict.state, verdict.planned) == ("passed", 8)
+    assert (tmp_path / "set-ups").read_text() == "ab", "one set-up for each parameter"
+
+
+def test_new_tests_of_a_file_stay_together(tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"test_{number}.py").write_text(TESTS.replace("range(6)", "range(3)"))
+    begin(tmp_path, plan_of(("test_3.py::test_old",), (), ())).wait(0)
+    (record,) = read_record_tree(tmp_path / "records")
+    shards: dict[str, set[str]] = {"test_3.py": {"01"}}
+    for event in record.events:
+        if event.kind == "unplanned" and event.unit:
+            shards.setdefault(event.unit.partition("::")[0], set()).add(event.detail)
+    assert all(len(found) == 1 for found in shards.values())
+    assert len(shards) == 8
+    assert {shard for found in shards.values() for shard in found} == {"01", "02", "03"}
+
+
+def test_another_worker_lists_if_the_first_one_dies(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import os\nif os.environ.get('PYTEST_XDIST_WORKER') == 'gw0': os._exit(1)\n"
+    )
+    (tmp_path / "test_a.py").write_text(TESTS)
+    suite = replace(PYTEST, args=("-n", "2"))
+    plan = plan_of((), suite=suite, policy=replace(LISTS, deadline_s=60.0))
+    leg = begin(tmp_path, plan).wait()
+    assert "listed: 8 tests" in leg.printed
+    assert "deadline" not in leg.printed
+
+
+def test_combination_without_a_test_makes_the_run_incomplete(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    suite = replace(PYTEST, args=("-m", "no_such_mark"))
+    verdict = run(tmp_path, plan_of(("test_a.py::test_old",), suite=suite))
+    kinds = {one.kind for one in verdict.findings if one.level == "incomplete"}
+    assert kinds >= {"nothing_listed"}
+
+
+def test_a_shard_without_tests_is_not_to_blame_for_a_broken_file(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_old(): pass\n")
+    (tmp_path / "test_b.py").write_text("import nothing_of_that_name\n")
+    verdict = run(tmp_path, plan_of(("test_a.py::test_old",), ()))
+    assert [one.kind for one in verdict.findings] == ["collection_error"]
+
+
+def test_a_pytest_that_a_test_starts_keeps_its_tests(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "test_inner.py").write_text("def test_inner(): pass\n")
+    (tmp_path / "test_a.py").write_text(NESTED)
+    (tmp_path / "script").write_text(f"{sys.executable} -m pytest test_a.py\n")
+    leg = begin(tmp_path, plan_of(()), "01", "--script", "script").wait()
+    assert leg.process.returncode == 0, leg.printed
+
+
+def test_a_test_that_is_listed_twice_makes_the_run_incomplete(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_old(): pass\n")
+    suite = replace(PYTEST, args=("--keep-duplicates", "test_a.py", "test_a.py"))
+    verdict = run(tmp_path, plan_of(("test_a.py::test_old",), suite=suite))
+    assert "collection_error" in {one.kind for one in verdict.findings}
 
 
 def test_an_import_that_hangs_ends_at_the_deadline(tmp_path: Path) -> None:
@@ -193,7 +276,7 @@ def test_a_signal_while_it_lists_ends_the_leg_with_a_record(tmp_path: Path) -> N
     no_survivor(leg)
 
 
-@pytest.mark.parametrize(("until_", "count"), [("test_old", 1), ("test_each[5]", 7)])
+@pytest.mark.parametrize(("until_", "count"), [("test_old", 1), ("test_each[5]", 8)])
 def test_a_shard_runs_up_to_a_planned_or_a_new_test(
     tmp_path: Path, until_: str, count: int
 ) -> None:

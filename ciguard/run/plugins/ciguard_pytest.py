@@ -79,7 +79,8 @@ class _Assignment:
     def units(self) -> Optional[List[str]]:
         """The node ids asked for, each once; None where nothing was asked for."""
         while self.listing_file and not os.path.exists(self.units_file):
-            if os.path.exists(self.stop_file):
+            removed = not os.path.exists(os.path.dirname(self.units_file))
+            if removed or os.path.exists(self.stop_file):
                 return []
             time.sleep(WAIT_S)
         units = _read(self.units_file)
@@ -313,7 +314,8 @@ class _Recorder:
         # Before the others: xdist's --dist loadgroup appends "@group" to the ids.
         self._collected = {id(item): item.nodeid for item in items}
         yield
-        if self._leg.listing_file and self._is_recording:
+        # Any worker of xdist: the first one may die before it comes to this.
+        if self._leg.listing_file and not os.path.exists(self._leg.listing_file):
             self._write_listing(items)
         wanted = self._leg.units()
         if wanted is None:
@@ -335,9 +337,10 @@ class _Recorder:
         lines = [described(item, self._unit(item), self._root) for item in items]
         lines.append({"done": True, "rootdir": self._root})
         path = self._leg.listing_file
-        with open(f"{path}.new", "w", encoding="ascii", newline="\n") as stream:
+        own = f"{path}.{os.getpid()}"
+        with open(own, "w", encoding="ascii", newline="\n") as stream:
             stream.writelines(json.dumps(line) + "\n" for line in lines)
-        os.replace(f"{path}.new", path)
+        os.replace(own, path)
 
     def _unit(self, item: pytest.Item) -> str:
         return self._collected.get(id(item), item.nodeid)

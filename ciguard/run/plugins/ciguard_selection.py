@@ -36,7 +36,10 @@ class _Selected:
 
 def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get("CIGUARD_UNITS_FILE")
-    if not path or config.option.collectonly:
+    # A pytest that a test starts inherits our variables; `ciguard_pytest` has set this one before.
+    owner = os.environ.get("CIGUARD_TAKEN_BY", str(os.getpid()))
+    is_ours = owner == str(os.getpid()) or hasattr(config, "workerinput")
+    if not path or config.option.collectonly or not is_ours:
         return
     try:
         with open(path, encoding="utf-8") as stream:

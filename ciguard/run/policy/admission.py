@@ -68,7 +68,7 @@ def has_free_slot(state: State) -> bool:
 
 def admit_listing(state: State) -> Start | None:
     """The process that lists what exists, and waits for its units; one at a time."""
-    if state.running or not has_free_slot(state):
+    if state.running or state.cannot_list or not has_free_slot(state):
         return None
     suite, variant = state.suite_key
     base_bytes = state.base_bytes[suite]

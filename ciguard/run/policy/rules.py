@@ -201,6 +201,8 @@ def _next_rerun(state: State, now_s: float) -> Action | None:
 
 def _admission(state: State, now_s: float) -> Action | None:
     if state.awaits_listing:
+        if awaiting_freed_memory(state, now_s):
+            return Wait(_next_moment_s(state, now_s))
         return admit_listing(state)
     if not state.waiting and state.idle is None:
         return _next_rerun(state, now_s)
@@ -215,11 +217,15 @@ def _ending(state: State) -> Action | None:
     if state.running:
         return None
     left = len(set(state.waiting) - state.tries.keys())
-    planned = len(state.units) - len(state.gone)
+    planned = len(state.units)
     if left or state.awaits_listing:
         ending: Ending = "setup_failed" if not state.tries else "crash"
         left += len(state.import_crashed)
-        facts = {"processes": MAX_FRUITLESS_PROCESSES, "units": left, "planned_units": planned}
+        facts = {
+            "processes": state.started if state.cannot_list else MAX_FRUITLESS_PROCESSES,
+            "units": left,
+            "planned_units": planned,
+        }
         return Finish(ending, Reason("fruitless", facts))
     not_retried = {*state.waiting, *(unit for one in state.reruns for unit in one.units)}
     counts = {

@@ -62,9 +62,8 @@ class State:
         self.suite_key = shard.suite_key
         self.awaits_listing = policy.lists
         self.idle: int | None = None  # the process that has listed, and waits for its units
-        self.gone: set[int] = set()  # planned, and no longer there
-        self._key = shard.key
-        self._new: list[UnitKey] = []  # until the end of the listing
+        self.cannot_list = False  # a process ended by itself and listed nothing: so would others
+        self._listed: list[UnitKey] = []  # until the end of the listing
         self._timeouts_s = {name: suite.timeout_s for name, suite in suites.items()}
         self.processes = max(1, shard.processes)
         self.budget_bytes = shard.budget_bytes
@@ -199,26 +198,19 @@ class State:
             self._observe_listing(line)
 
     def _observe_listing(self, line: EventLine) -> None:
-        key = UnitKey(line.suite, line.variant, line.unit or "")
-        if line.kind == "unplanned" and line.detail == self._key:
-            self._new.append(key)
-        elif line.kind == "gone":
-            unit = self.position(key)
-            self.gone.update(() if unit is None else (unit,))
+        """Take the shard's units, in the order in which they are listed."""
+        if line.kind == "listed":
+            self._listed.append(UnitKey(line.suite, line.variant, line.unit or ""))
         elif line.kind == "listing":
-            new = (
-                PlannedUnit(
-                    unit,
-                    suite,
-                    variant,
-                    timeout_s=self._timeouts_s[suite],
-                    has_history=False,
-                )
-                for suite, variant, unit in self._new
-            )
-            self.units, self._position = (*self.units, *new), None
-            self.waiting = [unit for unit in range(len(self.units)) if unit not in self.gone]
+            planned = {unit.key: unit for unit in self.units}
+            self.units = tuple(planned.get(key) or self._new_unit(key) for key in self._listed)
+            self.waiting, self._position = list(range(len(self.units))), None
             self.awaits_listing, self.idle = False, line.process
+
+    def _new_unit(self, key: UnitKey) -> PlannedUnit:
+        suite, variant, unit = key
+        limit_s = self._timeouts_s[suite]
+        return PlannedUnit(unit, suite, variant, timeout_s=limit_s, has_history=False)
 
     def _observe_start(self, line: StartLine) -> None:
         running = self.running.get(line.process or 0)
@@ -288,7 +280,10 @@ class State:
         self.process_bytes.pop(line.process, None)
         if not running.start.units:
             self.fruitless_processes += self.awaits_listing
+            self.cannot_list = self.awaits_listing and line.ending == "completed"
             self.idle = None
+            if line.ending in MEMORY_ENDINGS:
+                self.headrooms, self.memory_back_s = (), (line.at_s or 0.0) + MEMORY_BACK_S
             return
         if line.ending == "completed":
             running.close_reported()
@@ -384,6 +379,7 @@ class State:
             running = self.running[action.start.process]
             running.start, running.last_activity_s = action.start, action.start.at_s
             running.longest_s = self._longest_s(action.start)
+            running.done_s = None if action.start.units else action.start.at_s
             self.idle = None
         elif isinstance(action, Stop):
             self.running[action.process].stopping = action.ending
