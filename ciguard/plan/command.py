@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
     from ciguard.plan.deadline import TimeLimits
-    from ciguard.plan.history_inputs import LoadedHistory
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.scope import Scope
 
@@ -162,7 +161,7 @@ def command(
     scope = read_scope(
         invocation, listed=listed, suite=suite, matrix_file=matrix_file, take=take, pools=pools
     )
-    config, suites = scope.config, scope.suites
+    config = scope.config
     if scope.taken_shards is not None and not (flags["shards"] or flags["target_wall"]):
         flags["shards"] = str(scope.taken_shards)
     effective = _effective_config(config.plan, flags)
@@ -173,15 +172,13 @@ def command(
     run = _current_run(invocation.environ)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     source = HistorySource(history_location or config.history.store, base, query)
-    loaded = load_history(source, invocation.folder, invocation.environ)
     if collect == "history":
-        past_run_units = past_units(loaded.history, query, suites)
-        scope = replace(scope, listed=past_run_units, lists_in_legs=True)
+        scope = replace(scope, lists_in_legs=True)
     bounds = time_limits(effective.limit, effective.setup)
     options = _plan_options(scope, effective, bounds, is_static=static is not None)
     origin = _provenance(run, is_static=static is not None)
     made, explained = _make(
-        invocation, scope, loaded, source=source, options=options, origin=origin, unit=unit
+        invocation, scope, source=source, options=options, origin=origin, unit=unit
     )
     _write(made, output, folder)
     if static is not None:
@@ -239,7 +236,6 @@ def _provenance(run: ActionsRun | None, *, is_static: bool) -> Provenance:
 def _make(
     invocation: Invocation,
     scope: Scope,
-    loaded: LoadedHistory,
     *,
     source: HistorySource,
     options: PlanOptions,
@@ -248,6 +244,9 @@ def _make(
 ) -> tuple[PlanResult, Explained | None]:
     """The plan, and the unit of it that is to be explained."""
     suites, pools = scope.suites, scope.pools
+    loaded = load_history(source, invocation.folder, invocation.environ)
+    if scope.lists_in_legs:
+        scope = replace(scope, listed=past_units(loaded.history, source.query, suites))
     if scope.lists_in_legs and not scope.listed:
         files = tuple(chain.from_iterable(_test_files(invocation, scope).values()))
         origin = replace(origin, notes=loaded.notes)
@@ -264,6 +263,7 @@ def _make(
             for name, entry in scope.config.suite.items()
         },
     )
+    del loaded  # most of what is in memory
     _report_history(past.history_json)
     basis = past.inputs
     position = find_unit(basis, unit) if unit is not None else None
