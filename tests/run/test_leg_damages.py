@@ -88,8 +88,10 @@ FAILS = """
 import os, sys, time, types
 from ciguard.run import leg
 from ciguard.run.platforms.current import CURRENT
+rounds = []
 def wait(*words):
-    if os.path.exists("started"): raise ZeroDivisionError("not foreseen")
+    rounds.extend([1] if os.path.exists("started") else [])
+    if len(rounds) > 5: raise ZeroDivisionError("not foreseen")  # the start line was read
     return CURRENT.wait(*words)
 platform = types.SimpleNamespace(**{**vars(CURRENT), "wait": wait})
 plan = leg.read_plan("plan.json")
