@@ -57,16 +57,23 @@ class Layout:
         printed: what the log of a set-up holds, the versions of the real tools among it.
         folder: of the tests that the pull request changes.
         units: tests of the first push.
+        locked: folders for which uv writes its lock file before: it names the index of the machine.
     """
 
     name: str
     printed: tuple[str, ...]
     units: int
     folder: str = "tests"
+    locked: tuple[str, ...] = ()
 
 
 CASES = (
-    Layout("uv", (r"uv 0\.\d+\.\d+", r"CPython 3\.13\.", r"\+ sortedcontainers==2\.4\.0"), 7),
+    Layout(
+        "uv",
+        (r"uv 0\.\d+\.\d+", r"CPython 3\.13\.", r"\+ sortedcontainers==2\.4\.0"),
+        7,
+        locked=(".",),
+    ),
     Layout("poetry", (r"Python 3\.12\.", r"installed package poetry 2\.", r"shop \(1\)"), 7),
     Layout("pip", (r"Python 3\.13\.", r"Successfully installed .*shop-1"), 7),
     Layout(
@@ -77,6 +84,7 @@ CASES = (
         ),
         7,
         "api/tests",
+        ("api", "worker"),
     ),
 )
 
@@ -92,7 +100,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (folder / f"python{version}").symlink_to(found.resolve())
     tools = folder / "tools"
     subprocess.run([sys.executable, "-m", "venv", str(tools)], check=True)
-    pip = [str(tools / "bin/python"), "-m", "pip", "install", "-q", "--retries", "1", "pipx"]
+    pip = [str(tools / "bin/python"), "-m", "pip", "install", "-q", "--retries", "1", "pipx", "uv"]
     answer = subprocess.run(pip, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         pytest.skip(f"the package index was not reached: {answer.stderr.strip()[-300:]}")
@@ -125,8 +133,12 @@ def github(
 
 
 @pytest.fixture(scope="module")
-def pushed(github: GitHub, layout: Layout) -> Run:
+def pushed(github: GitHub, layout: Layout, network: dict[str, str]) -> Run:
     shutil.copytree(LAYOUTS / layout.name, github.checkout, dirs_exist_ok=True)
+    environ = {**os.environ, **network, "PATH": network["PATH"] + os.pathsep + os.environ["PATH"]}
+    for folder in layout.locked:
+        lock = [f"{network['ACT_PYTHONS']}/tools/bin/uv", "lock", "--quiet"]
+        subprocess.run(lock, cwd=github.checkout / folder, env=environ, check=True)
     answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
