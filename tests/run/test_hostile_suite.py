@@ -50,7 +50,7 @@ def test_each_unit_has_the_expected_ending(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("processes", [1, 2, 4])
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("turn", range(20))
+@pytest.mark.parametrize("turn", range(5))
 def test_each_unit_has_the_expected_ending_in_all_shapes(
     tmp_path: Path, processes: int, workers: int, turn: int
 ) -> None:
