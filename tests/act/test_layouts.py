@@ -57,14 +57,14 @@ class Layout:
         printed: what the log of a set-up holds, the versions of the real tools among it.
         folder: of the tests that the pull request changes.
         units: tests of the first push.
-        locked: folders for which uv writes its lock file before: it names the index of the machine.
+        lock: shell commands that write the lock files, which name the index of the machine.
     """
 
     name: str
     printed: tuple[str, ...]
     units: int
     folder: str = "tests"
-    locked: tuple[str, ...] = ()
+    lock: tuple[str, ...] = ()
 
 
 CASES = (
@@ -72,9 +72,18 @@ CASES = (
         "uv",
         (r"uv 0\.\d+\.\d+", r"CPython 3\.13\.", r"\+ sortedcontainers==2\.4\.0"),
         7,
-        locked=(".",),
+        lock=("uv lock",),
     ),
-    Layout("poetry", (r"Python 3\.12\.", r"installed package poetry 2\.", r"shop \(1\)"), 7),
+    Layout(
+        "poetry",
+        (r"Python 3\.12\.", r"installed package poetry 2\.", r"shop \(1\)"),
+        7,
+        # Without a source, Poetry asks another interface than pip, which not every mirror has.
+        lock=(
+            'pipx run --python python3.12 poetry source add -n --priority primary index "$INDEX"',
+            "pipx run --python python3.12 poetry lock -n",
+        ),
+    ),
     Layout("pip", (r"Python 3\.13\.", r"Successfully installed .*shop-1"), 7),
     Layout(
         "monorepo",
@@ -84,7 +93,7 @@ CASES = (
         ),
         7,
         "api/tests",
-        ("api", "worker"),
+        ("uv lock --directory api", "uv lock --directory worker"),
     ),
 )
 
@@ -105,10 +114,16 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if answer.returncode != 0:
         pytest.skip(f"the package index was not reached: {answer.stderr.strip()[-300:]}")
     (folder / "pipx").symlink_to(tools / "bin/pipx")
+    asked = [*pip[:3], "install", "--help"]
+    wide = {**os.environ, "COLUMNS": "300"}
+    answer = subprocess.run(asked, capture_output=True, text=True, check=True, env=wide)
+    index = re.search(r"--index-url <url> .*\(default (\S+)\)", answer.stdout)
+    assert index
     return {
         **{name: text for name, text in os.environ.items() if NETWORK.fullmatch(name)},
         "PATH": f"{folder / 'pipx-bin'}{os.pathsep}{folder}",
         "ACT_PYTHONS": str(folder),
+        "INDEX": index[1],
         "PIPX_HOME": str(folder / "pipx-home"),
         "PIPX_BIN_DIR": str(folder / "pipx-bin"),
         "UV_PYTHON_DOWNLOADS": "never",
@@ -135,10 +150,12 @@ def github(
 @pytest.fixture(scope="module")
 def pushed(github: GitHub, layout: Layout, network: dict[str, str]) -> Run:
     shutil.copytree(LAYOUTS / layout.name, github.checkout, dirs_exist_ok=True)
-    environ = {**os.environ, **network, "PATH": network["PATH"] + os.pathsep + os.environ["PATH"]}
-    for folder in layout.locked:
-        lock = [f"{network['ACT_PYTHONS']}/tools/bin/uv", "lock", "--quiet"]
-        subprocess.run(lock, cwd=github.checkout / folder, env=environ, check=True)
+    folders = (network["PATH"], f"{network['ACT_PYTHONS']}/tools/bin", os.environ["PATH"])
+    environ = {**os.environ, **network, "PATH": os.pathsep.join(folders)}
+    # Without an environment of any kind, Poetry locks for the Python that it runs in.
+    environ |= {"POETRY_VIRTUALENVS_CREATE": "false", "VIRTUAL_ENV": ""}
+    for command in layout.lock:
+        subprocess.run(["bash", "-c", command], cwd=github.checkout, env=environ, check=True)
     answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
