@@ -170,7 +170,7 @@ def evaluate(
         plan,
         records,
         jobs,
-        configured=configured_suites(invocation.config()) if plan.policy.run_unplanned else None,
+        configured=configured_suites(invocation.config()) if plan.is_static else None,
         platform=platform,
         policy=policy,
         extra_findings=(*check_unread_files(arrived.problems), *imported.findings),

@@ -70,7 +70,7 @@ def prove(
         plan: the contract.
         records: all that arrived, of any plan, run and attempt, in any order.
         needs: what GitHub says of the jobs before this one, where it was asked.
-        configured: the suites as they are now; only a plan that is kept can be older.
+        configured: the suites as they are now, for a static plan: others cannot be older.
         platform: what GitHub says of the jobs of the legs, where it was asked.
         policy: what it is judged by beside the plan.
         extra_findings: what was found where the records come from.
@@ -104,7 +104,7 @@ def prove(
         *different_scripts(plan, legs),
         *listing_findings(listed, legs),
     ]
-    if configured is not None and plan.policy.run_unplanned:
+    if configured is not None:
         found.extend(check_stale_plan(plan, configured))
     if platform is not None:
         found.extend(check_jobs(legs, platform))

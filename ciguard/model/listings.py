@@ -1,4 +1,4 @@
-"""What exists, by the listings of a run's legs: for a plan with the units of a past run. Pure."""
+"""What exists, by the listings of a run's legs: for a plan with units of the past. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ciguard.model.types import SLOTS, UnitKey
 if TYPE_CHECKING:
     from typing import Sequence
 
-    from ciguard.model.plan import InventorySummary, Plan, Shard
+    from ciguard.model.plan import InventorySummary, Plan, Shard, Suite
     from ciguard.model.record import Record
 
+LISTING_EVENT_KINDS: Final = ("unplanned", "gone", "excluded", "listed", "listing")
 MAX_ERRORS: Final = 20  # of a combination: a module that all import fails in each file
 
 
@@ -24,14 +25,15 @@ class LegListing:
 
     Attributes:
         hash: of all units that it listed; `units` counts those that are not excluded.
-        new: by shard, units that the plan does not know. `gone`: planned, and not there.
+        new: by shard, units that the plan does not know.
+        gone: units that were planned, and are not there; whether their file is.
         names_all: `new` and `gone` are complete; else they are those of the leg's own shard.
     """
 
     hash: str
     units: int
     new: Mapping[str, tuple[UnitKey, ...]]
-    gone: AbstractSet[UnitKey]
+    gone: Mapping[UnitKey, bool]
     names_all: bool
     excluded: tuple[Exclusion, ...] = ()
     errors: tuple[str, ...] = ()
@@ -77,20 +79,20 @@ def read_listing(record: Record, suite_key: tuple[str, str]) -> LegListing | Non
     last = next((one for one in reversed(record.events) if one.kind == "listing"), None)
     if last is None or (last.suite, last.variant) != suite_key:
         return None
-    new: dict[str, list[UnitKey]] = defaultdict(list)
-    gone: dict[UnitKey, None] = {}
-    excluded: list[Exclusion] = []
+    # Once each: every step of a leg lists.
+    new: dict[str, dict[UnitKey, None]] = defaultdict(dict)
+    gone: dict[UnitKey, bool] = {}
+    excluded: dict[Exclusion, None] = {}
     errors: dict[str, None] = {}
     for event in record.events:
         key = UnitKey(event.suite, event.variant, event.unit or "")
         if event.kind == "unplanned":
-            new[event.detail].append(key)
+            new[event.detail][key] = None
         elif event.kind == "gone":
-            gone[key] = None
+            gone[key] = bool(event.facts.get("file_exists"))
         elif event.kind == "excluded":
-            excluded.append(
-                Exclusion(key.unit, exclusion_rule(key.suite, event.detail), *suite_key)
-            )
+            rule = exclusion_rule(key.suite, event.detail)
+            excluded[Exclusion(key.unit, rule, *suite_key)] = None
         elif event.kind == "collection_error":
             errors[f"{key.unit}: {event.detail}"] = None
     counts = last.facts
@@ -99,7 +101,7 @@ def read_listing(record: Record, suite_key: tuple[str, str]) -> LegListing | Non
         last.detail,
         int(counts.get("units", 0)),
         {shard: tuple(keys) for shard, keys in new.items()},
-        gone.keys(),
+        gone,
         named == counts.get("new", 0) + counts.get("gone", 0),
         tuple(excluded),
         tuple(errors)[:MAX_ERRORS],
@@ -154,7 +156,7 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
         replace(
             plan,
             shards=tuple(shards[shard.key] for shard in plan.shards),
-            inventory=_inventory(plan, listings, before, after),
+            inventory=_inventory(plan, listings, after),
         ),
         len(after - before),
         len(before - after),
@@ -196,17 +198,19 @@ def _disagreement(
 
 
 def _inventory(
-    plan: Plan,
-    listings: Sequence[LegListing],
-    before: AbstractSet[UnitKey],
-    after: AbstractSet[UnitKey],
+    plan: Plan, listings: Sequence[LegListing], after: AbstractSet[UnitKey]
 ) -> InventorySummary:
-    """What was collected; files of the checkout that had a planned unit and have none now."""
+    """What was collected; files that are there, had a planned unit and have none now."""
     excluded = {
         (one.suite, one.variant, one.unit): one for each in listings for one in each.excluded
     }
     errors = dict.fromkeys(error for each in listings for error in each.errors)
-    emptied = (_files(plan, before) - _files(plan, after)) & plan.inventory.files.keys()
+    emptied = {
+        file_of_unit(plan.suites, key)
+        for each in listings
+        for key, file_exists in each.gone.items()
+        if file_exists
+    } - {file_of_unit(plan.suites, key) for key in after}
     return replace(
         plan.inventory,
         collected=len(after) + len(excluded),
@@ -216,7 +220,7 @@ def _inventory(
     )
 
 
-def _files(plan: Plan, keys: AbstractSet[UnitKey]) -> AbstractSet[str]:
-    """Files that ids name, from the repository's root."""
-    named = {(key.suite, key.unit.partition("::")[0]) for key in keys if "::" in key.unit}
-    return {repository_path(plan.suites, suite, file) for suite, file in named}
+def file_of_unit(suites: Mapping[str, Suite], key: UnitKey) -> str:
+    """The file that its id names, from the repository's root; "" where it names none."""
+    file, separator, _ = key.unit.partition("::")
+    return repository_path(suites, key.suite, file) if separator else ""

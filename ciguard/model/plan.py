@@ -87,8 +87,7 @@ class LegPolicy:
     guard_rail: GuardRail = "auto"
     max_tries: int = 1
     deadline_s: float | None = None
-    run_unplanned: bool = False  # units that are newer than the plan run too, each in one shard
-    lists: bool = False  # the units are those of a past run: each leg lists what exists now
+    lists: bool = False  # the units are of a past run or commit: each leg lists what exists now
 
 
 # Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
@@ -299,6 +298,11 @@ class Plan:
         suite, name = shard.suite_key
         variant = self.suites[suite].variants.get(name)
         return variant.matrix if variant is not None else None
+
+    @property
+    def is_static(self) -> bool:
+        """Kept in the repository: its legs list, and it is for no matrix that somebody expands."""
+        return self.policy.lists and all(self.combination(shard) is None for shard in self.shards)
 
     def job_name(self, shard: Shard) -> str:
         """`tests (03)`: what a shard's job is called; with suite and pool where several are."""

@@ -92,7 +92,8 @@ def allocate_together_or_apart(
     """What shares a pool and a command together, or each suite and variant apart if that is better.
 
     Together each shard pays the set-up of all of them; apart the last shard of each is not full.
-    Combinations of a matrix are apart in any case: each has jobs of its own.
+    Combinations of a matrix are apart in any case: each has jobs of its own. So are suites and
+    variants that are listed by the legs: a leg lists one.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
@@ -102,7 +103,7 @@ def allocate_together_or_apart(
         found = allocate(works, options)
         bounds_s = [work.bound_s(len(one.shards)) for work, one in zip(works, found, strict=True)]
         return Allocation(works, found, max(bounds_s))
-    together = builder.partition(pools)
+    together = builder.partition(pools, by_variant=options.policy.lists)
     works, found = together, allocate(together, options)
     if any(sum(work.starts_s) > work.min_process_overhead_s for work in together):
         apart = builder.partition(pools, by_variant=True)

@@ -175,7 +175,8 @@ def command(
     if collect == "history":
         scope = replace(scope, lists_in_legs=True)
     bounds = time_limits(effective.limit, effective.setup)
-    options = _plan_options(scope, effective, bounds, is_static=static is not None)
+    lists = static is not None or scope.lists_in_legs
+    options = _plan_options(scope, effective, bounds, lists=lists)
     origin = _provenance(run, is_static=static is not None)
     made, explained = _make(
         invocation, scope, source=source, options=options, origin=origin, unit=unit
@@ -208,7 +209,7 @@ def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
 
 
 def _plan_options(
-    scope: Scope, effective: PlanConfig, bounds: TimeLimits, *, is_static: bool
+    scope: Scope, effective: PlanConfig, bounds: TimeLimits, *, lists: bool
 ) -> PlanOptions:
     policy = scope.config.policy
     return PlanOptions(
@@ -220,7 +221,7 @@ def _plan_options(
         risk=effective.risk,
         processes=effective.processes,
         group=effective.group,
-        policy=LegPolicy(policy.guard_rail, 1 + policy.retries, run_unplanned=is_static),
+        policy=LegPolicy(policy.guard_rail, 1 + policy.retries, lists=lists),
     )
 
 
@@ -267,12 +268,14 @@ def _make(
     _report_history(past.history_json)
     basis = past.inputs
     position = find_unit(basis, unit) if unit is not None else None
-    origin = replace(origin, history=past.history_json, notes=past.notes, base=past.base_count)
+    is_static = options.policy.lists and not scope.lists_in_legs
+    base = None if is_static else past.base_count  # later commits have another
+    origin = replace(origin, history=past.history_json, notes=past.notes, base=base)
     if scope.given:
         made = plan_fixed(basis, scope.given, options, origin)
     else:
         made = plan(basis, options, origin)
-    if scope.lists_in_legs:
+    if options.policy.lists:
         made = with_listing_shards(made.plan, suites, pools, options, made.split)
     if position is None:
         return made, None

@@ -1,7 +1,8 @@
-"""A plan without a listing: of the units that a past run had. Each leg lists what exists now. Pure.
+"""A plan of units of the past, whose legs list what exists now. Pure.
 
-The project then need not be set up where it is planned. A combination without a past of its own is
-planned as a sibling was; without any, its shards are empty, and share by a hash what they list.
+Of a past run, they need no set-up of the project where it is planned. A combination without a past
+of its own is planned as a sibling was; without any, its shards are empty, and share by a hash what
+they list.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def with_listing_shards(
     options: PlanOptions,
     split: tuple[str, ...] = (),
 ) -> PlanResult:
-    """The plan whose legs list what exists: with shards for each variant, as many as requested.
+    """The plan whose legs list what exists: with shards for each variant, also without a unit.
 
     Raises:
         UsageError: more shards than GitHub has jobs.
@@ -121,7 +122,8 @@ def with_listing_shards(
                 variant,
             )
             shards += theirs
-            extra += [empty] * ((options.shards or 1) - len(theirs))
+            wanted = options.shards if options.per_combination else None
+            extra += [empty] * ((wanted or 1) - len(theirs))
     count = len(shards) + len(extra)
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"
@@ -134,12 +136,15 @@ def with_listing_shards(
             draft,
             suites={name: draft.suites.get(name, suite) for name, suite in suites.items()},
             pools={name: pool for name, pool in pools.items() if name in used},
-            policy=replace(draft.policy, lists=True),
             shards=tuple(
                 replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(ordered, 1)
             ),
             # What a combination lacks was added.
-            warnings=tuple(note for note in draft.warnings if note.kind != "fewer_shards"),
+            warnings=tuple(
+                note
+                for note in draft.warnings
+                if note.kind != "fewer_shards" or not options.per_combination
+            ),
         ),
         (),
         split,

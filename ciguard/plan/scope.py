@@ -13,7 +13,6 @@ from ciguard.plan.collection import reject_multiline_ids
 from ciguard.plan.fixed_shards import fixed_assignment
 from ciguard.plan.inventory import reject_duplicates
 from ciguard.plan.outputs import MATRIX_KEY
-from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import (
     config_of_suite,
@@ -64,7 +63,7 @@ def check_listed_by_legs(scope: Scope, **others: str | None) -> None:
     """Refuse what needs a listing before the plan.
 
     Raises:
-        UsageError: it was asked for, or a framework cannot list in a process that runs tests.
+        UsageError: it was asked for.
     """
     where = "--collect history"
     if not scope.per_combination:
@@ -73,10 +72,6 @@ def check_listed_by_legs(scope: Scope, **others: str | None) -> None:
     for name in (name for name, value in others.items() if value is not None):
         fix = f"leave --{'inventory' if name == 'listed' else name} out, or pass --collect here"
         raise UsageError("the tests are not known before the jobs run", where=where, fix=fix)
-    for name, suite in scope.suites.items():
-        if not framework(suite.framework).LISTS_IN_TESTED_PROCESS:
-            what = f"suite {name!r}: framework {suite.framework} lists by a program of its own"
-            raise UsageError(what, where=where, fix="pass --collect here")
 
 
 def read_scope(

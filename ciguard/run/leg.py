@@ -29,7 +29,6 @@ from ciguard.run.selection import (
     listing_lines,
     read_answer,
     up_to,
-    with_unplanned_units,
     without_units,
 )
 from ciguard.run.supervisor import Supervisor
@@ -135,29 +134,15 @@ def check_suites(plan: Plan, shard: Shard) -> None:
 def check_commit(plan: Plan, head: ShardLine) -> None:
     """Refuse a plan that was made for another commit: no report would count the record.
 
-    A plan that is kept in the repository is for all that follow.
+    A plan that is kept in the repository names none: it is for all that follow.
 
     Raises:
         InputError: naming both.
     """
-    if plan.policy.run_unplanned or not plan.head_sha or not head.head_sha:
-        return
-    if plan.head_sha != head.head_sha:
+    if plan.head_sha and head.head_sha and plan.head_sha != head.head_sha:
         what = f"is for commit {plan.head_sha:.60}, and this run is of {head.head_sha:.60}"
         fix = "download the plan that this run's own plan job has made"
         raise InputError(what, where="plan", fix=fix)
-
-
-def _check_scope(plan: Plan, scope: Selection) -> None:
-    """Refuse steps of a leg that lists: the next one would have to list again.
-
-    Raises:
-        UsageError: it is one.
-    """
-    if plan.policy.lists and scope not in (ALL_UNITS, Selection(until=scope.until)):
-        what = "the plan has the tests of a past run: only a listing tells which of them are there"
-        fix = "make a plan with --collect here, or run the whole shard"
-        raise UsageError(what, where="--for, --resume-from, --continue", fix=fix)
 
 
 @contextlib.contextmanager
@@ -206,7 +191,7 @@ def run_shard(
 
     Raises:
         InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
-            `_narrowed`.
+            `listed_shard`, `_select_units`.
     """
     shard = shard_of(plan, key)
     check_suites(plan, shard)
@@ -220,18 +205,16 @@ def run_shard(
         script=script,
     )
     check_commit(plan, head)
-    _check_scope(plan, scope)
     # Without history the plan takes all units for equal, which predicts nothing.
     known = not scope.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if known else None
     with _private_folder() as private:
-        opening: List[EventLine] = []
-        if plan.policy.lists and scope.until:
-            shard = listed_shard(plan, shard, private, environ)
+        listed: List[EventLine] = []
+        adapter = framework(plan.suites[shard.suite_key[0]].framework)
+        if plan.policy.lists and not (adapter.LISTS_IN_TESTED_PROCESS and scope == ALL_UNITS):
+            # A part of the shard is chosen before its first process.
+            shard, listed = listed_shard(plan, shard, private, environ)
             plan = replace(plan, policy=replace(plan.policy, lists=False))
-        if plan.policy.run_unplanned:
-            shard, unplanned = with_unplanned_units(plan, shard, private, environ)
-            opening = [EventLine("unplanned", 0.0, None, *one) for one in unplanned]
         shard, head, earlier, narrowed = _select_units(shard, head, scope, plan)
         folder = new_folder(record)
         if earlier.lines:
@@ -253,7 +236,7 @@ def run_shard(
             for_s=scope.step_limit_s,
             predicted_s=predicted_s,
             earlier=earlier,
-            initial_events=(*opening, *narrowed),
+            initial_events=(*(replace(one, at_s=earlier.wall_s) for one in listed), *narrowed),
             listing_lines=lambda answer: listing_lines(
                 plan, shard, read_answer(plan, shard, answer)
             ),

@@ -37,6 +37,7 @@ from ciguard.model import (
     UnitKey,
 )
 from ciguard.model.attempts import resolve_attempts
+from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.run.policy.process_state import UnitProgress
 
 if TYPE_CHECKING:
@@ -46,8 +47,11 @@ if TYPE_CHECKING:
 
 StoredLine = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 PRIOR_LEGS_FILE: Final = "earlier.jsonl"
-# Kinds of events that end with it.
-STEP_EVENT_KINDS: Final = ("resumed", "grace_used", "not_run", "failed_previously")
+# Kinds of events that end with it: the next one lists again.
+STEP_EVENT_KINDS: Final = (
+    *("resumed", "grace_used", "not_run", "failed_previously"),
+    *LISTING_EVENT_KINDS,
+)
 
 
 @dataclass(frozen=True, **SLOTS)

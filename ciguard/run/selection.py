@@ -1,6 +1,6 @@
-"""Which units a leg takes on: all of its shard, those up to one, those that did not end before, and
-those that no shard of a plan knows, which each fall to one shard by a hash. Of a plan that was made
-of a past run, those that are gone are left out.
+"""Which units a leg takes on: all of its shard, those up to one, or those that did not end before.
+Where the plan has the units of a past run or commit, those that are gone are left out, and new ones
+each fall to one shard by a hash.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequenc
 
 from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
-from ciguard.model import SLOTS, EventLine, LegPolicy, PlannedUnit, UnitKey
+from ciguard.model import SLOTS, EventLine, LegPolicy, UnitKey
+from ciguard.model.listings import file_of_unit
 from ciguard.run.frameworks.listing import list_units, too_long
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.admission import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
@@ -27,7 +28,7 @@ from ciguard.text import count_of, whole_name
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import EventKind, Plan, Shard, Suite
+    from ciguard.model import Plan, Shard, Suite
     from ciguard.run.frameworks.base import ListedUnit
     from ciguard.run.policy.actions import Start
 
@@ -122,43 +123,23 @@ def without_units(shard: Shard, ended: AbstractSet[UnitKey]) -> Shard:
     return replace(shard, units=tuple(unit for unit in shard.units if unit.key not in ended))
 
 
-def with_unplanned_units(
+def listed_shard(
     plan: Plan, shard: Shard, private: str, environ: Mapping[str, str]
-) -> Tuple[Shard, Tuple[UnitKey, ...]]:
-    """The shard with the new units that fall to it, and those alone.
+) -> Tuple[Shard, List[EventLine]]:
+    """The shard with the units that exist, by a listing of its own, and what is recorded of that.
 
     Args:
-        private: the leg's own folder, with `inside` in it.
-
-    Raises:
-        InputError: a suite cannot be listed: then it is not known what is new.
-    """
-    suite_keys = sorted({(unit.suite, unit.variant) for unit in shard.units})
-    listed = {key: _list_suite(plan, shard, key, private, environ) for key in suite_keys}
-    found = unplanned_units(plan, shard.key, listed)
-    units = tuple(
-        PlannedUnit(
-            unit, suite, variant, timeout_s=_limit_s(shard, suite, variant), has_history=False
-        )
-        for suite, variant, unit in found
-    )
-    return replace(shard, units=(*shard.units, *units)), found
-
-
-def listed_shard(plan: Plan, shard: Shard, private: str, environ: Mapping[str, str]) -> Shard:
-    """The shard with the units that exist, by a listing of its own: to run a part of it.
-
-    Args:
+        plan: one whose legs list.
         private: the leg's own folder, with `inside` in it.
 
     Raises:
         InputError: its suite cannot be listed.
     """
-    units = _list_suite(plan, shard, shard.suite_key, private, environ)
-    state = State(shard, plan.suites, replace(plan.policy, lists=True))
-    for line in listing_lines(plan, shard, units):
+    lines = listing_lines(plan, shard, _list_suite(plan, shard, private, environ))
+    state = State(shard, plan.suites, plan.policy)
+    for line in lines:
         state.observe(line)
-    return replace(shard, units=state.units)
+    return replace(shard, units=state.units), lines
 
 
 def read_answer(plan: Plan, shard: Shard, answer: bytes) -> Tuple[ListedUnit, ...]:
@@ -168,13 +149,13 @@ def read_answer(plan: Plan, shard: Shard, answer: bytes) -> Tuple[ListedUnit, ..
 
 
 def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List[EventLine]:
-    """What a leg found out about its combination, where the plan has the units of a past run. Pure.
+    """What a leg found out about its suite and variant, where the plan has units of the past.
 
     An `unplanned` line, with its shard, for each unit that is new; a `gone` line for each that is
-    no longer there; an `excluded` line for each that nobody is to run; a `listed` line for each of
-    the shard's own, in the framework's order; and `listing` with counts and a hash, by which legs
-    of a combination are compared. Of many differences each leg names its own, and the first one
-    all. O(units).
+    no longer there, and whether its file is; an `excluded` line for each that nobody is to run; a
+    `listed` line for each of the shard's own, in the framework's order; and `listing` with counts
+    and a hash, by which legs of a combination are compared. Of many differences each leg names its
+    own, and the first one all. O(units).
 
     Args:
         units: all that exist. One whose id no line of a record can hold is an error, and not run.
@@ -199,14 +180,15 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
     lines = [
         EventLine("collection_error", None, None, suite, variant, detail=error) for error in errors
     ]
-    differences: tuple[tuple[EventKind, dict[UnitKey, str]], ...]
-    differences = (("unplanned", new), ("gone", gone))
     lines += [
-        EventLine(kind, None, None, *key, detail=home)
-        for kind, shard_of in differences
-        for key, home in shard_of.items()
+        EventLine("unplanned", None, None, *key, detail=home)
+        for key, home in new.items()
         if names_all or home == shard.key
     ]
+    for key, home in gone.items():
+        if names_all or home == shard.key:
+            exists = {"file_exists": float(os.path.exists(file_of_unit(plan.suites, key)))}
+            lines.append(EventLine("gone", None, None, *key, detail=home, facts=exists))
     if names_all:
         lines += [
             EventLine("excluded", None, None, suite, variant, unit, detail=pattern)
@@ -268,62 +250,9 @@ def _homes(
     return found
 
 
-def unplanned_units(
-    plan: Plan, shard: str, listed: Mapping[Tuple[str, str], Iterable[ListedUnit]]
-) -> Tuple[UnitKey, ...]:
-    """Units that fall to a shard, are in no shard of the plan and are not excluded. Pure.
-
-    Args:
-        listed: by suite and variant, all units that exist now.
-    """
-    planned = {unit.key for one in plan.shards for unit in one.units}
-    found = []
-    for (suite, variant), units in listed.items():
-        groups = {
-            UnitKey(suite, variant, unit.unit): unit.group
-            for unit in units
-            if _excluding_pattern(unit.unit, plan.suites[suite].exclude) is None
-        }
-        holders = _shards_with_suite(plan, (suite, variant))
-        homes = _shard_by_group(plan, groups)
-        for key, group in groups.items():
-            group_key = key._replace(unit=group) if group else key
-            home = homes.get(group or "") or shard_by_hash(group_key, holders)
-            if key not in planned and home == shard:
-                found.append(key)
-    return tuple(found)
-
-
 def shard_by_hash(key: UnitKey, shards: List[str]) -> str:
     """The shard that a unit of no shard falls to: the same in every leg and on every machine."""
     return shards[zlib.crc32("\0".join(key).encode("utf-8", "surrogatepass")) % len(shards)]
-
-
-def _shard_by_group(plan: Plan, groups: Mapping[UnitKey, Optional[str]]) -> dict[str, str]:
-    """By group of the project's own, the first shard that has a unit of it."""
-    found: dict[str, str] = {}
-    for shard in plan.shards:
-        for unit in shard.units:
-            group = groups.get(unit.key)
-            if group:
-                found.setdefault(group, shard.key)
-    return found
-
-
-def _limit_s(shard: Shard, suite: str, variant: str) -> float | None:
-    """The longest that a unit of this suite and variant may take here; None if one has no limit."""
-    limits = [one.timeout_s for one in shard.units if (one.suite, one.variant) == (suite, variant)]
-    known = [limit for limit in limits if limit is not None]
-    return max(known) if known and len(known) == len(limits) else None
-
-
-def _shards_with_suite(plan: Plan, suite_key: Tuple[str, str]) -> List[str]:
-    """Shards that run this suite and variant anyway: they list it, and have its processes."""
-    return [
-        shard.key
-        for shard in plan.shards
-        if any((unit.suite, unit.variant) == suite_key for unit in shard.units)
-    ]
 
 
 def _excluding_pattern(unit: str, patterns: Iterable[str]) -> Optional[str]:
@@ -331,10 +260,10 @@ def _excluding_pattern(unit: str, patterns: Iterable[str]) -> Optional[str]:
 
 
 def _list_suite(
-    plan: Plan, shard: Shard, suite_key: Tuple[str, str], private: str, environ: Mapping[str, str]
+    plan: Plan, shard: Shard, private: str, environ: Mapping[str, str]
 ) -> Tuple[ListedUnit, ...]:
-    """All units of a suite's variant that exist now."""
-    name, variant = suite_key
+    """All units of the shard's suite and variant that exist now."""
+    name, variant = shard.suite_key
     suite = plan.suites[name]
     listing = list_units(
         framework(suite.framework),
@@ -347,7 +276,7 @@ def _list_suite(
         pool_env=plan.pools[shard.pool].env,
     )
     if listing.errors:
-        what = "cannot be listed, so that new units would be missed"
+        what = "cannot be listed, so that new tests would be missed"
         where = " ".join(filter(None, ("suite", name, variant)))
         raise InputError(f"{what}:\n" + "\n".join(listing.errors), where=where)
     return listing.units

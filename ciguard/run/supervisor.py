@@ -22,6 +22,7 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.listing import restore_plugins
@@ -123,7 +124,9 @@ class Supervisor:
         self._job.platform.adopt_orphans()
         for line in self._job.initial_events:
             self._record_and_observe(line)
-            if line.detail and line.kind != "unplanned":
+            if line.kind == "listing":
+                self._console.print_line(describe_listing(line.facts))
+            elif line.detail and line.kind not in LISTING_EVENT_KINDS:
                 self._console.print_line(f"{line.kind}: {line.detail}")
         self._report_limitations(0.0, *self._job.platform.LIMITATIONS)
         # To the very end: a second signal must not come between the tests and the last line.

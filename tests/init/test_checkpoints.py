@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from conftest import call_in_process
 from init.workflow_steps import Job
-from run.leg_runner import UNGUARDED, build_pyz, plan_of, until
+from run.leg_runner import LISTS, UNGUARDED, build_pyz, plan_of, until
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.compare.run_columns import runs_from_records
@@ -45,7 +45,8 @@ def job_in(folder: Path, policy: LegPolicy = UNGUARDED, *, static: bool = False)
     (folder / "checkout").mkdir()
     (folder / "checkout" / "test_a.py").write_text(TESTS)
     (folder / "plan").mkdir()
-    (folder / "plan" / "plan.json").write_bytes(plan_codec.encode(plan_of(UNITS, policy=policy)))
+    units = [*UNITS[:-1], "test_a.py::test_gone"] if policy.lists else UNITS
+    (folder / "plan" / "plan.json").write_bytes(plan_codec.encode(plan_of(units, policy=policy)))
     build_pyz(folder / "plan" / "ciguard-run.pyz")
     (folder / "checkout" / ".ciguard").symlink_to(folder / "plan")
     (folder / "artifacts").mkdir()
@@ -81,7 +82,7 @@ def history(folder: Path) -> str:
 def test_leg_continues_over_steps_and_fails_for_an_early_failure(
     tmp_path: Path,
 ) -> None:
-    job = job_in(tmp_path, static=True)
+    job = job_in(tmp_path, LISTS, static=True)
     (tmp_path / "checkout" / "bad").touch()
     job.execute()
     assert job.outcomes[PART % 1] == "success"

@@ -2,72 +2,42 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from run.leg_runner import OF_MATRIX, PYTEST, listing_plan
 
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Policy
 from ciguard.guard.verdict_headline import headline
 from ciguard.model import (
     EndLine,
     EventLine,
     InventorySummary,
     LegPolicy,
-    Plan,
-    PlannedUnit,
-    Pool,
-    Prediction,
     ProcessEndLine,
     ProcessLine,
     Record,
     Result,
-    Shard,
     ShardLine,
-    Suite,
-    Variant,
+    UnitKey,
 )
 from ciguard.model.listings import with_listings
 from ciguard.run import selection
 from ciguard.run.frameworks.base import ListedUnit
-from ciguard.run.selection import listing_lines
+from ciguard.run.selection import listing_lines, shard_by_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ciguard.model import Plan, Suite
+
 KEYS = ("01", "02", "03")
 OLD = ("a.py::one", "a.py::two", "b.py::three")
+OLD_SHARDS = tuple((unit,) for unit in OLD)
 NEW = tuple(f"c.py::new{number}" for number in range(12))
-
-
-def plan_of(*variants: str, inventory: InventorySummary | None = None) -> Plan:
-    """One of the old units in each of three shards, for each variant."""
-    shards = [
-        Shard(
-            f"{place * 3 + number:02}",
-            "linux",
-            (PlannedUnit(OLD[number - 1], "", variant),),
-            Prediction(1.0, 1.0),
-            suite="",
-            variant=variant,
-        )
-        for place, variant in enumerate(variants or ("",))
-        for number in (1, 2, 3)
-    ]
-    return Plan(
-        id="plan",
-        suites={
-            "": Suite(
-                "pytest", ("pytest",), variants={name: Variant(matrix={}) for name in variants}
-            )
-        },
-        pools={"linux": Pool("ubuntu-latest")},
-        policy=LegPolicy(lists=True),
-        shards=tuple(shards),
-        lower_bound_s=1.0,
-        gap=0.0,
-        inventory=inventory or InventorySummary(3, {"a.py": 2, "b.py": 1}, ""),
-    )
 
 
 def record_of(plan: Plan, key: str, units: Iterable[str], attempt: int = 1) -> Record:
@@ -90,7 +60,7 @@ def record_of(plan: Plan, key: str, units: Iterable[str], attempt: int = 1) -> R
 
 
 def test_new_units_are_in_one_shard_each_and_gone_ones_in_none() -> None:
-    plan = plan_of()
+    plan = listing_plan(*OLD_SHARDS)
     listed = (*OLD[1:], *NEW)
     found = with_listings(plan, [record_of(plan, key, listed) for key in KEYS])
     units = [unit.unit for shard in found.plan.shards for unit in shard.units]
@@ -101,7 +71,7 @@ def test_new_units_are_in_one_shard_each_and_gone_ones_in_none() -> None:
 
 
 def test_units_are_counted_in_each_combination() -> None:
-    plan = plan_of("x", "y")
+    plan = listing_plan(*OLD_SHARDS, variants=("x", "y"))
     listed = {"x": (*OLD, "a.py::only_x"), "y": OLD[:2]}
     records = [record_of(plan, one.key, listed[one.variant]) for one in plan.shards]
     verdict = prove(plan, records)
@@ -110,7 +80,7 @@ def test_units_are_counted_in_each_combination() -> None:
 
 
 def test_new_units_of_a_lost_shard_are_named() -> None:
-    plan = plan_of()
+    plan = listing_plan(*OLD_SHARDS)
     verdict = prove(plan, [record_of(plan, key, (*OLD, *NEW)) for key in KEYS[:2]])
     lost = {one.key.unit for one in verdict.missing}
     assert "b.py::three" in lost
@@ -120,8 +90,9 @@ def test_new_units_of_a_lost_shard_are_named() -> None:
     assert headline(verdict).endswith(f"{len(lost)} of 15 tests have no result, 12 new")
 
 
-def test_shards_that_list_different_units_make_the_run_incomplete() -> None:
-    plan = plan_of()
+@pytest.mark.parametrize("suite", [PYTEST, OF_MATRIX])
+def test_shards_that_list_different_units_make_the_run_incomplete(suite: Suite) -> None:
+    plan = listing_plan(*OLD_SHARDS, suite=suite)
     records = [
         record_of(plan, key, (*OLD, f"a.py::at[{12 if key == '03' else 11}:00]")) for key in KEYS
     ]
@@ -134,7 +105,7 @@ def test_shards_that_list_different_units_make_the_run_incomplete() -> None:
 
 
 def test_a_line_that_is_lost_without_damage_makes_the_run_incomplete() -> None:
-    plan = plan_of()
+    plan = listing_plan(*OLD_SHARDS)
     records = [record_of(plan, key, (*OLD, *NEW)) for key in KEYS]
     lost = next(one.key.unit for record in records for one in record.results if "new" in one.unit)
     records = [
@@ -150,7 +121,7 @@ def test_a_line_that_is_lost_without_damage_makes_the_run_incomplete() -> None:
 
 
 def test_a_leg_that_ended_without_a_listing_makes_the_run_incomplete() -> None:
-    plan = plan_of()
+    plan = listing_plan(*OLD_SHARDS)
     records = [record_of(plan, key, OLD) for key in KEYS]
     records[1] = replace(records[1], events=())
     verdict = prove(plan, records)
@@ -158,16 +129,24 @@ def test_a_leg_that_ended_without_a_listing_makes_the_run_incomplete() -> None:
     assert (finding.kind, finding.shard) == ("no_listing", "02")
 
 
-def test_fewer_units_than_on_the_base_are_found_by_the_listing() -> None:
-    inventory = InventorySummary(3, {}, "", base_planned=3, base_source="run 7")
-    plan = plan_of(inventory=inventory)
-    verdict = prove(plan, [record_of(plan, key, OLD[:2]) for key in KEYS])
+@pytest.mark.parametrize(
+    ("inventory", "policy"),
+    [
+        (InventorySummary(3, {}, "", base_planned=3, base_source="run 7"), Policy()),
+        (InventorySummary(3, {}, ""), Policy(base_planned=(3, "run 7"))),  # of a static plan
+    ],
+)
+def test_fewer_units_than_on_the_base_are_found_by_the_listing(
+    inventory: InventorySummary, policy: Policy
+) -> None:
+    plan = replace(listing_plan(*OLD_SHARDS), inventory=inventory)
+    verdict = prove(plan, [record_of(plan, key, OLD[:2]) for key in KEYS], policy=policy)
     (finding,) = verdict.findings
     assert (finding.kind, finding.facts["now"], finding.facts["before"]) == ("fewer_units", 2, 3)
 
 
 def test_the_last_attempt_of_a_shard_says_what_exists() -> None:
-    plan = plan_of()
+    plan = listing_plan(*OLD_SHARDS)
     first = [record_of(plan, key, OLD) for key in KEYS]
     again = record_of(plan, "03", (*OLD, *NEW), attempt=2)
     (disagreement,) = with_listings(plan, [*first, again]).disagreements
@@ -179,7 +158,7 @@ def test_of_many_new_units_the_first_shard_names_all(
     monkeypatch: pytest.MonkeyPatch, lost: str, planned: int | None
 ) -> None:
     monkeypatch.setattr(selection, "MAX_DIFFERENCE", 5)
-    plan = plan_of()
+    plan = listing_plan(*OLD_SHARDS)
     records = [record_of(plan, key, (*OLD, *NEW)) for key in KEYS if key != lost]
     named = [sum(one.kind == "unplanned" for one in record.events) for record in records]
     assert max(named) == (12 if planned else max(named))
@@ -190,12 +169,40 @@ def test_of_many_new_units_the_first_shard_names_all(
 
 
 def test_a_plan_that_was_made_by_a_listing_stays_as_it_is() -> None:
-    plan = replace(plan_of(), policy=LegPolicy())
-    found = with_listings(plan, [record_of(plan_of(), "01", (*OLD, *NEW))])
+    plan = replace(listing_plan(*OLD_SHARDS), policy=LegPolicy())
+    found = with_listings(plan, [record_of(listing_plan(*OLD_SHARDS), "01", (*OLD, *NEW))])
     assert (found.plan, found.new, found.gone) == (plan, None, None)
 
 
 def test_events_of_other_kinds_are_no_listing() -> None:
-    plan = plan_of()
+    plan = listing_plan(*OLD_SHARDS)
     record = replace(record_of(plan, "01", OLD), events=(EventLine("session_end"),))
     assert with_listings(plan, [record]).unlisted == ("01",)
+
+
+def test_new_units_of_a_group_run_in_one_shard_that_of_the_group() -> None:
+    plan = listing_plan(*OLD_SHARDS)
+    units = [ListedUnit(OLD[1], "a.py", group="old")]
+    units += [ListedUnit(unit, "c.py", group="old") for unit in NEW]
+    units += [ListedUnit(f"{unit}-again", "c.py", group="new") for unit in NEW]
+    homes = defaultdict(set)
+    for event in listing_lines(plan, plan.shards[0], units):
+        if event.kind == "unplanned":
+            homes[(event.unit or "").partition("-")[2]].add(event.detail)
+    assert homes[""] == {"02"}
+    assert len(homes["again"]) == 1
+
+
+def test_every_unit_hashes_to_one_shard() -> None:
+    units = [UnitKey("", "", f"t{number}") for number in range(300)]
+    counts = Counter(shard_by_hash(unit, list(KEYS)) for unit in units)
+    assert counts.keys() == set(KEYS)
+    assert min(counts.values()) > 60, "nearly even"
+    assert shard_by_hash(UnitKey("s", "v", "tëst\ud800"), list(KEYS)) in KEYS
+
+
+def test_each_step_of_a_leg_may_list() -> None:
+    plan = listing_plan(*OLD_SHARDS)
+    records = [record_of(plan, key, (*OLD[1:], *NEW)) for key in KEYS]
+    again = [replace(record, events=record.events * 2) for record in records]
+    assert with_listings(plan, again) == with_listings(plan, records)

@@ -124,7 +124,6 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
         "guard_rail": "observe",
         "max_tries": 2,
         "deadline_s": 1110.0,
-        "run_unplanned": False,
         "lists": False,
     }
     assert plan["pools"]["small"]["memory_bytes"] == 8 << 30

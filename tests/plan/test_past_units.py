@@ -138,11 +138,3 @@ def test_a_plan_for_no_matrix_is_refused(ciguard: Ciguard, tmp_path: Path) -> No
     write(tmp_path)
     done = ciguard("plan", "--collect", "history", cwd=tmp_path, expect=2)
     assert "pass --matrix" in done.stderr
-
-
-def test_a_framework_that_lists_by_another_program_is_refused(
-    ciguard: Ciguard, tmp_path: Path
-) -> None:
-    write(tmp_path, MATRIX, '[suite.a]\nframework = "command"\nlist = ["ls"]\ncommand = ["./t"]\n')
-    named = ("plan", "--matrix", "matrix.yml", "--collect", "history")
-    assert "pass --collect here" in ciguard(*named, cwd=tmp_path, expect=2).stderr

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from run.leg_runner import plan_of, start
+from run.leg_runner import start
 
 from ciguard.codec.plan_file import decode
 from ciguard.errors import InputError
@@ -76,14 +76,21 @@ def test_new(n): pass
 def test_slow(): assert 0
 """
 CONFIGURATION = '[suite.unit]\nexclude = ["*slow*"]\n'
+SEVERAL = """
+[suite."".variant.a]
+[suite."".variant.b]
+[suite.empty]
+exclude = ["*"]
+"""
 GUARD = ("guard", "--plan", ".ciguard", "--records", "records")
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
-    """A repository with a kept plan of two shards, units that are newer, and its legs' records."""
+    """A repository with a kept plan of two shards that went on since, and its legs' records."""
     folder = tmp_path_factory.mktemp("kept")
     (folder / "test_a.py").write_text("def test_1(): pass\ndef test_2(): pass\n")
+    (folder / "test_moved.py").write_text("def test_3(): pass\n")
     (folder / "ciguard.toml").write_text(CONFIGURATION)
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     ciguard("init", "--static", "--yes", cwd=folder)
@@ -95,23 +102,24 @@ def kept(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
         GITHUB_SHA="a" * 40,
     )
     (folder / "test_b.py").write_text(NEW)
+    (folder / "test_a.py").write_text("def test_1(): pass\ndef test_renamed(): pass\n")
+    (folder / "test_moved.py").unlink()
     for shard in ("01", "02"):
         leg = ("--plan", ".ciguard", "--shard", shard, "--record", f"records/{shard}")
         start(folder, *leg).wait(0)
     return folder
 
 
-def test_static_plan_has_no_commit_and_runs_unplanned_units(kept: Path) -> None:
+def test_static_plan_has_no_commit_and_lists_in_its_legs(kept: Path) -> None:
     legs = yaml.safe_load((kept / WORKFLOW).read_text())["jobs"]["legs"]
     shards = [entry["shard"] for entry in legs["strategy"]["matrix"]["include"]]
     assert shards == ["01", "02"]
     plan = decode((kept / ".ciguard" / "plan.json").read_bytes(), "plan.json")
     assert plan.head_sha is None
-    assert plan.policy.run_unplanned
-    assert not plan_of(["a"]).policy.run_unplanned, "other plans are what runs"
+    assert plan.policy.lists
 
 
-def test_unit_newer_than_the_static_plan_runs_once(kept: Path, ciguard: Ciguard) -> None:
+def test_what_exists_runs_once_and_is_proved(kept: Path, ciguard: Ciguard) -> None:
     new = [f"test_b.py::test_new[{number}]" for number in range(6)]
     lines = [
         json.loads(line)
@@ -119,21 +127,24 @@ def test_unit_newer_than_the_static_plan_runs_once(kept: Path, ciguard: Ciguard)
         for line in path.read_text().splitlines()
     ]
     ran = sorted(line["unit"] for line in lines if line["type"] == "result")
-    assert ran == sorted([*new, "test_a.py::test_1", "test_a.py::test_2"])
-    reported = [line["unit"] for line in lines if line.get("kind") == "unplanned"]
-    assert sorted(reported) == new
+    assert ran == sorted([*new, "test_a.py::test_1", "test_a.py::test_renamed"])
     done = ciguard(*GUARD, cwd=kept)
-    assert "tests with results, but not in the plan" in done.stdout
-    assert "kept plan" not in done.stdout
+    expected = "PASSED: all 8 tests of 2 shards have a result, 7 new, 2 gone"
+    assert done.stdout.splitlines()[0] == expected
 
 
-def test_suite_that_cannot_be_listed_is_an_error(kept: Path, tmp_path: Path) -> None:
-    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "test_b.py").write_text("import nowhere\n")
-    words = ("--plan", ".ciguard", "--shard", "01", "--record", "later")
-    broken = start(tmp_path, *words).wait(3)
-    assert "suite unit: cannot be listed, so that new units would be missed" in broken.printed
-    assert "nowhere" in broken.printed
+def test_shard_has_one_suite_and_variant_and_each_has_one(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "ciguard.toml").write_text(SEVERAL)
+    (tmp_path / "test_a.py").write_text("def test_1(): pass\ndef test_2(): pass\n")
+    (tmp_path / "w.yml").write_text(f"{BEGIN}\n{END}\n")
+    ciguard("plan", *NONE, "-o", "base.json", cwd=tmp_path)
+    words = ("plan", *NONE, "--static", "w.yml", "--base-plan", "base.json")
+    ciguard(*words, cwd=tmp_path)
+    plan = decode((tmp_path / ".ciguard" / "plan.json").read_bytes(), "plan.json")
+    assert [(shard.suite_key, len(shard.units)) for shard in plan.shards] == [
+        *((("", "a"), 2), (("", "b"), 2), (("empty", ""), 0)),
+    ]
+    assert plan.inventory.base_planned is None, "the base of a later commit has other tests"
 
 
 def test_outdated_static_plan_is_incomplete(kept: Path, tmp_path: Path, ciguard: Ciguard) -> None:

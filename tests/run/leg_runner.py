@@ -8,8 +8,9 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from ciguard.model import (
     Prediction,
     Shard,
     Suite,
+    Variant,
 )
 from ciguard.plan.outputs import members, zipped
 from ciguard.sources.local import read_record_tree
@@ -36,8 +38,10 @@ if TYPE_CHECKING:
     from ciguard.model import Record
 
 PYTEST = Suite("pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"))
+OF_MATRIX = replace(PYTEST, variants={"": Variant(matrix={})})  # else a plan that lists is static
 SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
 UNGUARDED = LegPolicy(guard_rail="off")
+LISTS = LegPolicy(guard_rail="off", lists=True)
 LEG = (sys.executable, "-m", "ciguard.run")
 MARK = "LEG_UNDER_TEST"  # what the leg and all that it starts have in their environment
 
@@ -72,6 +76,29 @@ def plan_of(
         lower_bound_s=1.0,
         gap=0.0,
         inventory=InventorySummary(len(planned), {}, "0"),
+    )
+
+
+def listing_plan(
+    *shards: Iterable[str],
+    suite: Suite = PYTEST,
+    variants: Iterable[str] = ("",),
+    policy: LegPolicy = LISTS,
+    processes: int = 1,
+) -> Plan:
+    """For each variant, a plan of shards 01, 02, ... with these units of a past run."""
+    one = plan_of([], suites={"": suite}, policy=policy, processes=processes)
+    return replace(
+        one,
+        shards=tuple(
+            replace(
+                one.shards[0],
+                key=f"{number:02}",
+                units=tuple(PlannedUnit(unit, variant=variant) for unit in units),
+                variant=variant,
+            )
+            for number, (variant, units) in enumerate(product(variants, shards), 1)
+        ),
     )
 
 

@@ -100,9 +100,6 @@ def test_plan_of_another_commit_is_an_error(folder: Path) -> None:
     assert f"plan: is for commit {'a' * 40}, and this run is of {'b' * 40}" in printed
     assert "  fix: download the plan" in printed
     assert not (folder / "record").exists()
-    stored = replace(plan, policy=replace(plan.policy, run_unplanned=True))  # in the repository
-    (folder / "plan.json").write_bytes(plan_codec.encode(stored))
-    start(folder, *WORDS, **github).wait(0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process
-from run.leg_runner import Leg, no_survivor, plan_of, start, until
+from run.leg_runner import LISTS, UNGUARDED, Leg, no_survivor, plan_of, start, until
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
@@ -97,21 +97,21 @@ def outcomes(record: Record) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "rerun", "processes"),
+    ("number", "rerun", "processes", "policy"),
     [
-        (signal.SIGTERM, 1, 1),
-        (signal.SIGKILL, 2, 2),
+        (signal.SIGTERM, 1, 1, UNGUARDED),
+        (signal.SIGKILL, 2, 2, LISTS),
         *(
             pytest.param(*one, marks=pytest.mark.soak)
-            for one in product([signal.SIGTERM, signal.SIGKILL], [1, 2], [1, 2])
-            if one not in {(signal.SIGTERM, 1, 1), (signal.SIGKILL, 2, 2)}
+            for one in product([signal.SIGTERM, signal.SIGKILL], [1, 2], [1, 2], [UNGUARDED, LISTS])
+            if one not in {(signal.SIGTERM, 1, 1, UNGUARDED), (signal.SIGKILL, 2, 2, LISTS)}
         ),
     ],
 )
 def test_only_unfinished_units_run_again(
-    tmp_path: Path, number: int, rerun: int, processes: int
+    tmp_path: Path, number: int, rerun: int, processes: int, policy: LegPolicy
 ) -> None:
-    plan = plan_of(UNITS, processes=processes)
+    plan = plan_of(UNITS, processes=processes, policy=policy)
     lay_out(tmp_path, plan)
     interrupted(tmp_path, number, **attempt(1))
     before = ran(tmp_path)
@@ -133,7 +133,8 @@ def test_only_unfinished_units_run_again(
     (record,) = read_record_tree(tmp_path / "records")
     assert outcomes(record) == EXPECTED
     left = [unit for unit in plan.shards[0].units if unit.unit.split("_")[-1] in after]
-    rest = replace(plan, shards=(replace(plan.shards[0], units=tuple(left)),))
+    shards = (replace(plan.shards[0], units=tuple(left)),)
+    rest = replace(plan, policy=UNGUARDED, shards=shards)  # listed before anything is decided
     replays(tmp_path / "records" / "a-second", rest)
 
 
