@@ -139,12 +139,6 @@ def with_listing_shards(
             shards=tuple(
                 replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(ordered, 1)
             ),
-            # What a combination lacks was added.
-            warnings=tuple(
-                note
-                for note in draft.warnings
-                if note.kind != "fewer_shards" or not options.per_combination
-            ),
         ),
         (),
         split,

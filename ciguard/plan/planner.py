@@ -77,7 +77,8 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     )
     wanted = options.shards
     if wanted is not None and options.per_combination:
-        wanted *= len(works)
+        # Where legs list, a combination gets the shards that it lacks without a test.
+        wanted = None if options.policy.lists else wanted * len(works)
     if wanted not in (None, len(shards)):
         facts = {"requested": wanted, "planned": len(shards)}
         draft = replace(draft, warnings=(*draft.warnings, PlanNote("fewer_shards", facts)))
