@@ -6,34 +6,42 @@
 from __future__ import annotations
 
 import json
-import tempfile
+import re
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.config import FILE, configured_by
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
-from ciguard.init.generated_files import GeneratedFile, generate, running_direct_url
+from ciguard.init.generated_files import (
+    GeneratedFile,
+    generate,
+    running_direct_url,
+    unused_keys,
+)
 from ciguard.init.project import detect_framework
 from ciguard.init.repository import git, repository_files
 from ciguard.init.workflow_files import render_new_jobs
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.template_loader import environment
-from ciguard.workflow.movable_job import NotMovable, is_moved, read_job, read_moved
+from ciguard.workflow.movable_job import NotMovable, read_job
+from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import MAX_BYTES, load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ciguard.config import Config
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import MovedWorkflow, NewJobs
 
+# What `uses:` of a step can hold, before the name of an action is put in.
+_ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
 _OTHER_FRAMEWORK_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
@@ -44,12 +52,15 @@ def actions_address(config: Config) -> str:
     """Where the actions are: as configured, else where the running ciguard was installed from.
 
     Raises:
-        UsageError: neither is known.
+        UsageError: neither is known, or no step can use it.
     """
     found = config.init.actions or address_of_installation(running_direct_url())
+    fix = f'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of {FILE}'
     if not found:
-        fix = f'set actions = "OWNER/ciguard@COMMIT" in [init] of {FILE}'
         what = "the repository of ciguard's actions is not known"
+        raise UsageError(what, where="init.actions", fix=fix)
+    if not _ADDRESS.fullmatch(found):
+        what = f"no address of actions: {found!r:.60}"
         raise UsageError(what, where="init.actions", fix=fix)
     return found
 
@@ -72,6 +83,8 @@ def moved_files(
 ) -> list[GeneratedFile]:
     """The workflow with its test job moved, and a configuration where there is none.
 
+    Of a workflow that was moved before, only the addresses of the actions change.
+
     Args:
         path: of the workflow file, relative to the folder.
         job_name, step: as `choose_step` takes them.
@@ -84,9 +97,13 @@ def moved_files(
     actions = actions_address(config)
     tracked = repository_files(folder)
     text = read_workflow(folder, path)
+    if unused := unused_keys(folder, config):
+        console.err(unused)
     if is_moved(load(text, path)):
-        console.out(f"{path} uses ciguard's actions already")
-        return []
+        repinned = repin(text, path, actions)
+        if repinned == text:
+            console.out(f"{path} uses ciguard's actions already")
+        return [GeneratedFile(path, text, repinned)] if repinned != text else []
     require_committed(folder, path)
     job = read_job(text, path, job_name, step)
     reject_framework(job, config, tracked)
@@ -123,7 +140,7 @@ def restored_file(folder: Path, path: str) -> list[GeneratedFile]:
     """The workflow as it was before its test job was moved, with what was edited since.
 
     Raises:
-        InputError: git has no such version of it, or the edits since are in ciguard's lines.
+        InputError: git has no such version of it, or a line of ciguard was edited.
     """
     repository_files(folder)
     text = read_workflow(folder, path)
@@ -131,34 +148,25 @@ def restored_file(folder: Path, path: str) -> list[GeneratedFile]:
     if moved is None:
         console.out(f"{path} does not use ciguard's actions")
         return []
-    commits = (git(folder, "log", "--format=%H", "--", path) or "").split()
-    for commit in commits:
-        before = git(folder, "cat-file", "--filters", f"{commit}:{path}")
-        if before is not None and not is_moved(load(before, path)):
-            break
-    else:
-        fix = "take ciguard's lines out by hand"
-        raise InputError("git has no version of it without ciguard", where=path, fix=fix)
-    number = moved.step_in(load(before, path))
-    job = read_job(before, path, moved.job, str(number))
-    again = move_job(job, new_jobs(moved.actions, job, moved.suite), moved.actions).text
-    if again == text:
-        return [GeneratedFile(path, text, before)]
-    merged = merge_texts(text, again, before)
-    if merged is None or is_moved(load(merged, path)):
-        fix = f"take them out by hand; the file before is git show {commit:.12}:{path}"
-        raise InputError("ciguard's lines were edited", where=path, fix=fix)
-    console.err(f"{path} was edited since ciguard moved in: the edits stay")
-    return [GeneratedFile(path, text, merged)]
+    before = next((old for old in _versions(folder, path) if not is_moved(load(old, path))), None)
+    if before is None:
+        what = "git has no version of it without ciguard"
+        fix = "commit a new name of the file first; a shallow clone needs git fetch --unshallow"
+        raise InputError(what, where=path, fix=fix)
+    restored = restore(text, before, path, lambda job: new_jobs(moved.actions, job, job.name))
+    if restored != before:
+        console.err(f"{path} was edited since ciguard moved in: the edits stay")
+    return [GeneratedFile(path, text, restored)]
 
 
-def merge_texts(ours: str, base: str, theirs: str) -> str | None:
-    """What git merges the three to; None where the changes meet."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for file, text in (("ours", ours), ("base", base), ("theirs", theirs)):
-            (folder / file).write_bytes(text.encode())
-        return git(folder, "merge-file", "-p", "ours", "base", "theirs")
+def _versions(folder: Path, path: str) -> Iterator[str]:
+    """What git has of a file, under its earlier names too, the newest first."""
+    log = ("log", "--follow", "--format=%x00%H", "--name-only", "--", path)
+    for entry in (git(folder, "-c", "core.quotePath=false", *log) or "").split("\0")[1:]:
+        commit, _, name = entry.strip().partition("\n")
+        text = git(folder, "cat-file", "--filters", f"{commit}:{name.strip()}")
+        if text is not None:
+            yield text
 
 
 def read_workflow(folder: Path, path: str) -> str:

@@ -17,7 +17,7 @@ from ciguard.workflow.yaml_values import load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.workflow.test_commands import FoundCommand
+    from ciguard.workflow.test_commands import FoundCommand, FoundStep
 
 PLAN_JOB: Final = "ciguard"
 REPORT_JOB: Final = "ciguard-report"
@@ -72,63 +72,6 @@ class MovableJob:
         return "if" in self.value
 
 
-@dataclass(frozen=True, slots=True)
-class MovedJob:
-    """A job whose test step is ciguard's action.
-
-    Attributes:
-        command: what the step ran.
-        actions: as `OWNER/ciguard@SHA # version`.
-    """
-
-    job: str
-    step: int
-    command: str
-    suite: str
-    actions: str
-
-    def step_in(self, workflow: Any) -> int:
-        """The number of the step in a version of the workflow where it is a command."""
-        steps = workflow["jobs"].get(self.job, {}).get("steps", [])
-        numbers = [at for at, step in enumerate(steps, 1) if step.get("run") == self.command]
-        return numbers[0] if len(numbers) == 1 else self.step
-
-
-def is_moved(workflow: Any) -> bool:
-    """Say whether the workflow has a job `ciguard` that uses an action called plan."""
-    return _plan_step(workflow) is not None
-
-
-def _plan_step(workflow: Any) -> dict[str, Any] | None:
-    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
-    job = jobs.get(PLAN_JOB) if isinstance(jobs, dict) else None
-    steps = job.get("steps") if isinstance(job, dict) else None
-    for step in steps if isinstance(steps, list) else ():
-        uses = str(step.get("uses", "")) if isinstance(step, dict) else ""
-        if "/plan@" in uses or uses == "$/plan":
-            found: dict[str, Any] = step
-            return found
-    return None
-
-
-def read_moved(text: str, where: str) -> MovedJob | None:
-    """The job that `move_job` moved; None where there is none."""
-    workflow = load(text, where)
-    plan = _plan_step(workflow)
-    if plan is None:
-        return None
-    run = plan["uses"].replace("/plan@", "/run@").replace("$/plan", "$/run")
-    version = text.partition(plan["uses"])[2].partition("\n")[0].rstrip()
-    for name, job in workflow["jobs"].items():
-        steps = job.get("steps") if isinstance(job, dict) else None
-        for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
-            if isinstance(step, dict) and step.get("uses") == run and "command" in step["with"]:
-                actions = plan["uses"].replace("/plan@", "@").replace("$/plan", "$/") + version
-                suite = str(plan["with"].get("suite", ""))
-                return MovedJob(str(name), number, step["with"]["command"], suite, actions)
-    return None
-
-
 def choose_step(
     workflow: Any, source: SourceText, where: str, job: str = "", step: str = ""
 ) -> tuple[str, int]:
@@ -155,7 +98,7 @@ def choose_step(
         return found[0].job, found[0].number
     if found:
         each = "; ".join(
-            f"--job {one.job} --step {one.number} (line {source.line_of_step(one.job, one.number)}"
+            f"--job {one.job} --step {one.number} (line {_line_of_step(source, one)}"
             f": {one.commands[0].words:.40})"
             for one in found
         )
@@ -168,6 +111,11 @@ def choose_step(
         what += f"; jobs that call a workflow: {', '.join(called)}"
         fix += ", or move the job in the workflow that is called"
     raise NotMovable(what, where=where, fix=fix)
+
+
+def _line_of_step(source: SourceText, found: FoundStep) -> int:
+    steps = source.find("jobs", found.job, "steps")
+    return int(steps.value.value[found.number - 1].start_mark.line) + 1 if steps else 0
 
 
 def _step_number(job: Any, where: str, step: str) -> int:
@@ -186,6 +134,11 @@ def _step_number(job: Any, where: str, step: str) -> int:
     return named[0]
 
 
+def load_ended(text: str, where: str) -> Any:
+    """The value of a text that a line end follows: in a block scalar, it is a part of the value."""
+    return load(text if text.endswith("\n") else f"{text}\n", where)
+
+
 def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob:
     """The test job of a workflow, checked for what cannot be moved.
 
@@ -195,8 +148,7 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     Raises:
         InputError: no workflow; NotMovable: a workflow, and the job stays as it is.
     """
-    # A text after it ends the last line: in a block scalar, that line end is a part of the value.
-    workflow = load(text if text.endswith("\n") else f"{text}\n", where)
+    workflow = load_ended(text, where)
     source = SourceText(text)
     name, number = choose_step(workflow, source, where, job, step)
     _reject_shape(workflow, where)

@@ -74,13 +74,19 @@ class SourceText:
         end = self.text.find("\n", position)
         return len(self.text) if end < 0 else end + 1
 
-    def line_of_step(self, job: str, number: int) -> int:
-        """The line of a job's step, from 1."""
-        node = self.root
-        for name in ("jobs", job, "steps"):
-            entry = find_entry(node, name)
-            node = entry.value if entry else None
-        return int(node.value[number - 1].start_mark.line) + 1 if node else 0
+    def is_blank(self, line_start: int) -> bool:
+        return not self.text[line_start : self.line_end(line_start)].strip()
+
+    def find(self, *path: str | int) -> Entry | None:
+        """The key at the end of a path of names; a number is an entry of a list, from 1."""
+        node, entry = self.root, None
+        for part in path:
+            if isinstance(part, int):
+                node = node.value[part - 1] if isinstance(node, yaml.SequenceNode) else None
+            else:
+                entry = find_entry(node, part)
+                node = entry.value if entry else None
+        return entry
 
     def colon_end(self, entry: Entry) -> int:
         return self.text.index(":", entry.key.end_mark.index) + 1

@@ -22,6 +22,7 @@ from ciguard.workflow.movable_job import (
     REPORT_JOB,
     MovableJob,
     NotMovable,
+    load_ended,
     matrix_range,
 )
 from ciguard.workflow.positions import (
@@ -65,10 +66,12 @@ class MovedWorkflow:
     """The workflow with its test job moved.
 
     Attributes:
+        present_jobs: the text without the jobs that are added.
         aggregations: aggregation jobs that need ciguard's jobs now, and were green without them.
     """
 
     text: str
+    present_jobs: str
     aggregations: tuple[UndetectedSkip, ...]
 
 
@@ -84,9 +87,10 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
     text = _edited(job, new, actions, ())
     found = find_undetected_skips(load(text, job.where), job.where)
     skips = tuple(skip for skip in found if skip.planning_job == PLAN_JOB)
+    aggregations = [skip.job for skip in skips]
     if skips:
-        text = _edited(job, new, actions, [skip.job for skip in skips])
-    return MovedWorkflow(text, skips)
+        text = _edited(job, new, actions, aggregations)
+    return MovedWorkflow(text, _edited(job, None, actions, aggregations), skips)
 
 
 def action_path(actions: str, name: str) -> str:
@@ -97,15 +101,14 @@ def action_path(actions: str, name: str) -> str:
     return f"{repository}/{name}@{commit}"
 
 
-def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> str:
+def _edited(job: MovableJob, new: NewJobs | None, actions: str, aggregations: Sequence[str]) -> str:
     source = job.source
-    jobs = find_entry(source.root, "jobs")
+    jobs, entry = source.find("jobs"), source.find("jobs", job.name)
     assert jobs is not None
-    entry = find_entry(jobs.value, job.name)
     assert entry is not None
     try:
         edits = [
-            *_new_job_edits(source, jobs, entry, new),
+            *(_new_job_edits(source, jobs, entry, new) if new else ()),
             *_needs_edits(source, entry, [PLAN_JOB], job.where),
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
@@ -118,7 +121,7 @@ def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
                 added = _missing_needs(job.workflow["jobs"][one.name])
                 edits += _needs_edits(source, one, added, job.where)
         text = source.edited(edits)
-        is_same = load(text, job.where) == _wanted(job, new, actions, aggregations)
+        is_same = load_ended(text, job.where) == _wanted(job, new, actions, aggregations)
     except InputError as error:
         raise NotMovable(error.what, where=job.where, fix=error.fix or BY_HAND) from error
     if not is_same:
@@ -137,18 +140,28 @@ def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) 
     """The planning job above the test job, the others after the last job."""
     line_break, column = source.line_break, entry.column
     start = source.comments_before(entry.start, column)
-    plan = _indented(new.plan, column, line_break)
+    plan = _indented(new.plan, entry, line_break)
     end = source.comments_after(source.content_end(jobs), 1)
     last = [
-        f"{line_break * 2}{_indented(text, column, line_break)}"
+        f"{line_break * 2}{_indented(text, entry, line_break)}"
         for text in (new.report, new.history)
     ]
     return [Edit(start, start, plan + line_break * 2), Edit(end, end, "".join(last))]
 
 
-def _indented(text: str, column: int, line_break: str) -> str:
+def _indented(text: str, entry: Entry, line_break: str) -> str:
+    """A rendered job, which has two spaces a level, as the file indents its jobs."""
+    level = _level(entry)
+
+    def indent(line: str) -> int:
+        width = len(line) - len(line.lstrip(" "))
+        # From the steps on, a list's dash and its space stay two characters; a matrix stays as is.
+        above, in_step = min(width, 4), min(max(width - 4, 0), 6)
+        keys = 2 + (in_step - 2) // 2 * level if in_step else 0
+        return entry.column + above // 2 * level + keys + max(width - 10, 0)
+
     lines = text.strip("\n").split("\n")
-    return line_break.join(" " * column + line if line else line for line in lines)
+    return line_break.join(" " * indent(line) + line.lstrip(" ") if line else "" for line in lines)
 
 
 def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int, str]:
@@ -191,7 +204,7 @@ def _needs_edits(source: SourceText, job: Entry, names: Sequence[str], where: st
 def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
     strategy = find_entry(job.value, "strategy")
     if strategy is None:
-        deeper = _deeper(job)
+        deeper = " " * _level(job)
         lines = ["strategy:", f"{deeper}fail-fast: false", f"{deeper}matrix: {_MATRIX}"]
         return [_insert_key(source, job.value, lines, where)]
     entry = find_entry(strategy.value, "matrix")
@@ -205,9 +218,9 @@ def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
     return [Edit(after_key, after_key, f" {value}"), Edit(source.line_end(after_key), end, "")]
 
 
-def _deeper(job: Entry) -> str:
-    """What a level of indentation is in the job."""
-    return " " * (next(entries(job.value)).column - job.column)
+def _level(job: Entry) -> int:
+    """How many spaces a level of indentation is in the job."""
+    return next(entries(job.value)).column - job.column
 
 
 def _permission_edits(job: MovableJob, entry: Entry) -> list[Edit]:
@@ -217,7 +230,7 @@ def _permission_edits(job: MovableJob, entry: Entry) -> list[Edit]:
     if own is not None:
         node = own.value
         return [_insert_key(job.source, node, ["actions: read"], job.where)] if added else []
-    deeper = _deeper(entry)
+    deeper = " " * _level(entry)
     lines = ["permissions:", *(f"{deeper}{key}: {value}" for key, value in added.items())]
     return [_insert_key(job.source, entry.value, lines, job.where)] if added else []
 
@@ -268,7 +281,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     if step is None or not is_block(step, yaml.MappingNode):
         raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
     replaced = [one for one in entries(step) if one.name in _STEP_KEYS]
-    deeper = _deeper(entry)
+    deeper = " " * _level(entry)
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
     inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}
@@ -309,7 +322,7 @@ def _default_texts(job: MovableJob, entry: Entry) -> dict[str, str]:
     return found
 
 
-def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> Any:
+def _wanted(job: MovableJob, new: NewJobs | None, actions: str, aggregations: Sequence[str]) -> Any:
     """The value that the edited text must have."""
     workflow = copy.deepcopy(job.workflow)
     jobs = workflow["jobs"]
@@ -337,6 +350,8 @@ def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
     step["run"] = job.without_split(step["run"])
     inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
     step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
+    if new is None:
+        return workflow
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
     (plan,) = (one for one in jobs[PLAN_JOB]["steps"] if one.get("id") == "plan")

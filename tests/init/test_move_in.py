@@ -14,11 +14,11 @@ from workflow.generated_workflows import generate
 
 from ciguard.config import load
 from ciguard.init.move_in import address_of_installation
-from ciguard.workflow.movable_job import read_moved
+from ciguard.workflow.moved_job import read_moved
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:
-    from conftest import Golden
+    from conftest import Ciguard, Golden
     from init.conftest import Init
 
 SAMPLES = Path(__file__).parent.parent / "samples/move_in"
@@ -91,7 +91,9 @@ def test_configuration_is_written_with_the_suite_of_the_job(
     commit(repository)
     answer = call(repository, "--into", CI, "--yes", expect=2)
     assert answer.stderr.startswith("ciguard init: init.actions: the repository of ciguard's")
-    assert 'set actions = "OWNER/ciguard@COMMIT" in [init] of ciguard.toml' in answer.stderr
+    assert (
+        'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of ciguard.toml' in answer.stderr
+    )
     assert answer.stdout == ""
     installed = tmp_path / "ciguard_shards-1.dist-info"
     installed.mkdir()
@@ -103,6 +105,7 @@ def test_configuration_is_written_with_the_suite_of_the_job(
     answer = call(repository, "--into", CI, "--yes")
     assert answer.stdout.splitlines() == [f"{CI}: changed", "ciguard.toml: created"]
     assert list(load(repository, {}).suite) == ["test"]
+    assert "[workflow]" not in (repository / "ciguard.toml").read_text("utf-8")
     assert 'suite: "test"' in (repository / CI).read_text("utf-8")
 
 
@@ -116,6 +119,31 @@ def test_plan_uses_the_suite_that_is_configured(
     (repository / "ciguard.toml").write_text(f"{ACTIONS}{suites}", "utf-8")
     call(repository, "--into", CI, "--yes")
     assert f'suite: "{name}"' in (repository / CI).read_text("utf-8")
+
+
+def test_keys_without_effect_are_reported(repository: Path, call: Init, ciguard: Ciguard) -> None:
+    unused = '[workflow]\nsetup = "- run: make"\nforks = true\n'
+    (repository / "ciguard.toml").write_text(f"{ACTIONS}{unused}", "utf-8")
+    what = "ciguard.toml: workflow.setup, workflow.forks: no effect on a workflow of your own"
+    assert what in call(repository, "--into", CI, "--yes").stderr
+    for is_used in (False, True):
+        printed = " ".join(ciguard("doctor", "--offline", cwd=repository).stdout.split())
+        assert (what in printed) is not is_used
+        (repository / OWN).write_bytes(WORKFLOW)
+
+
+@pytest.mark.parametrize(
+    "address", ["octo-org/ciguard", "https://x.example/a/b@c", "a/b@c\n- run: x"]
+)
+def test_address_that_no_step_can_use_is_an_error(
+    address: str, repository: Path, call: Init
+) -> None:
+    (repository / "ciguard.toml").write_text(f"[init]\nactions = {json.dumps(address)}\n", "utf-8")
+    answer = call(repository, "--into", CI, "--yes", expect=2)
+    assert answer.stderr.splitlines() == [
+        f"ciguard init: init.actions: no address of actions: {address!r}",
+        '  fix: set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of ciguard.toml',
+    ]
 
 
 def test_several_suites_without_the_job_are_an_error(repository: Path, call: Init) -> None:
@@ -292,38 +320,113 @@ def test_out_restores_the_workflow_to_the_byte(case: str, repository: Path, call
     assert answer.stdout == f"{CI} does not use ciguard's actions\n"
 
 
-def test_out_keeps_what_was_edited_since(repository: Path, call: Init) -> None:
+CHECKOUT = b"      - uses: actions/checkout@v7\n"
+# What is edited after the move -> what stands there when ciguard is gone. Both as (before, after).
+EDITS = {
+    "above": ((b"jobs:\n", b"env:\n  X: 1\njobs:\n"),) * 2,
+    "beside the test step": ((b"@v7\n      - ", b"@v8\n      - "),) * 2,
+    "a step": ((b"test:\n", b"test:\n    timeout-minutes: 9\n"),) * 2,
+    "a command": ((b"command: make test\n", b"command: make t -j\n"), (b"make test", b"make t -j")),
+    "a script": (
+        (b"command: make test\n", b"command: |\n            a\n\n            tox # b\n"),
+        (b"run: make test\n", b"run: |\n          a\n\n          tox # b\n"),
+    ),
+    "a job at the end": ((b"", b"\n  lint:\n    steps: []\n"),) * 2,
+    "jobs of ciguard": ((b"checkout@3d3c42", b"checkout@0123"), (b"", b"")),
+    "another address": ((COMMIT.encode(), b"main"), (b"", b"")),
+}
+
+
+def edited(text: bytes, change: tuple[bytes, bytes]) -> bytes:
+    """The text with a change: at its end, or wherever the words stand."""
+    before, after = change
+    assert before in text
+    return text.replace(before, after) if before else text + after
+
+
+@pytest.mark.parametrize(("now", "then"), EDITS.values(), ids=EDITS)
+def test_out_keeps_what_was_edited_since(
+    now: tuple[bytes, bytes], then: tuple[bytes, bytes], repository: Path, call: Init
+) -> None:
     call(repository, "--into", CI, "--yes")
-    moved = (repository / CI).read_bytes()
-    added = b"      - run: echo new\n"
-    (repository / CI).write_bytes(
-        moved.replace(
-            b"    steps:\n      - uses: actions/checkout@v7\n",
-            b"    steps:\n" + added + b"      - uses: actions/checkout@v7\n",
-        )
-    )
+    write(repository, edited((repository / CI).read_bytes(), now))
+    call(repository, "--out", CI, "--yes")
+    assert (repository / CI).read_bytes() == edited(WORKFLOW, then)
+
+
+@pytest.mark.parametrize("matrix", [b"        py: [a]\n", b"{py: [a]}"])
+def test_out_keeps_the_matrix_that_is_planned_now(
+    matrix: bytes, repository: Path, call: Init
+) -> None:
+    lines = b" " + matrix if matrix.startswith(b"{") else b"\n" + matrix.rstrip()
+    before = job_with(b"strategy:", b"  matrix:" + lines)
+    write(repository, before)
+    call(repository, "--into", CI, "--yes")
+    write(repository, (repository / CI).read_bytes().replace(b"[a]", b"[a, b]"))
     answer = call(repository, "--out", CI, "--yes")
     assert "was edited since ciguard moved in: the edits stay" in answer.stderr
-    assert (repository / CI).read_bytes() == WORKFLOW.replace(
-        b"    steps:\n", b"    steps:\n" + added
-    )
+    assert (repository / CI).read_bytes() == before.replace(b"[a]", b"[a, b]")
 
 
-def test_out_refuses_where_lines_of_ciguard_were_edited(repository: Path, call: Init) -> None:
+@pytest.mark.parametrize(
+    ("change", "where", "what"),
+    [
+        (
+            (b"shard: ${{ matrix.ciguard }}", b"shard: '01'"),
+            "{line}",
+            "a line of ciguard was edited: shard: '01'\n  fix: undo that, run init --out again",
+        ),
+        ((b"", b"  x:\n    needs: [test, ciguard]\n"), " jobs.x", "the job uses ciguard's jobs"),
+        (
+            (b"suite:", b"matrix: '{a: [b]}'\n          suite:"),
+            " jobs.test",
+            "its matrix was added or taken out since",
+        ),
+    ],
+)
+def test_out_refuses_what_it_cannot_take_out(
+    change: tuple[bytes, bytes], where: str, what: str, repository: Path, call: Init
+) -> None:
     call(repository, "--into", CI, "--yes")
-    edited = (repository / CI).read_bytes().replace(b"command: make test", b"command: make tests")
-    write(repository, edited)
+    text = edited((repository / CI).read_bytes(), change)
+    write(repository, text)
     answer = call(repository, "--out", CI, "--yes", expect=3)
-    assert f"{CI}: ciguard's lines were edited\n  fix: take them out by hand" in answer.stderr
-    assert (repository / CI).read_bytes() == edited
+    line = text[: text.find(b"shard: '01'")].count(b"\n") + 1
+    assert f"{CI}:{where.format(line=line)}: {what}" in answer.stderr
+    assert (repository / CI).read_bytes() == text
 
 
-def test_out_needs_the_file_as_it_was_in_git(repository: Path, call: Init) -> None:
+def test_out_follows_a_file_that_was_renamed(repository: Path, call: Init) -> None:
     call(repository, "--into", CI, "--yes")
+    commit(repository)
     other = ".github/workflows/other.yml"
     (repository / CI).rename(repository / other)
     answer = call(repository, "--out", other, "--yes", expect=3)
-    assert f"{other}: git has no version of it without ciguard" in answer.stderr
+    assert f"{other}: git has no version of it without ciguard\n  fix: commit" in answer.stderr
+    commit(repository)
+    call(repository, "--out", other, "--yes")
+    assert (repository / other).read_bytes() == WORKFLOW
+
+
+def test_second_move_updates_the_address_of_the_actions(repository: Path, call: Init) -> None:
+    call(repository, "--into", CI, "--yes")
+    moved = (repository / CI).read_bytes()
+    newer = ACTIONS.replace(COMMIT, "f" * 40).replace("v0.2.0", "v0.3.0")
+    (repository / "ciguard.toml").write_text(newer, "utf-8")
+    answer = call(repository, "--into", CI)
+    changed = [line for line in answer.stdout.splitlines() if line.startswith("+ ")]
+    names = [re.search(f"uses: octo-org/ciguard/([a-z]+)@{'f' * 40} # v0.3.0$", x) for x in changed]
+    assert [found and found[1] for found in names] == ["plan", "run", "report", "history"]
+    assert (repository / CI).read_bytes() == moved
+    call(repository, "--into", CI, "--yes")
+    expected = moved.replace(COMMIT.encode(), b"f" * 40).replace(b"v0.2.0", b"v0.3.0")
+    assert (repository / CI).read_bytes() == expected
+    (repository / "ciguard.toml").write_text(newer.replace(" # v0.3.0", ""), "utf-8")
+    again = call(repository, "--into", CI, "--yes")
+    assert again.stdout == f"{CI} uses ciguard's actions already\n", "the comment stays"
+    commit(repository)
+    call(repository, "--out", CI, "--yes")
+    assert (repository / CI).read_bytes() == WORKFLOW
 
 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:

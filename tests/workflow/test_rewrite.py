@@ -15,7 +15,8 @@ from ciguard.errors import CiguardError
 from ciguard.init.workflow_files import render_new_jobs
 from ciguard.template_loader import environment
 from ciguard.workflow.matrix import combinations
-from ciguard.workflow.movable_job import is_moved, read_job, read_moved
+from ciguard.workflow.movable_job import read_job
+from ciguard.workflow.moved_job import is_moved, read_moved
 from ciguard.workflow.rewrite import MovedWorkflow, move_job
 from ciguard.workflow.yaml_values import load
 
