@@ -269,7 +269,6 @@ class InitConfig(_Section):
 
     actions: str = Field(
         "",
-        pattern=r"^(\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?)?$",
         description=(
             "repository of ciguard's actions, as `OWNER/ciguard@COMMIT`; a comment such as "
             "` # v0.2.0` may follow; `$/` in that repository itself (default: where the running "

@@ -11,7 +11,7 @@ import click
 from pydantic import SecretStr
 
 from ciguard import console
-from ciguard.config import FILES, configured_by
+from ciguard.config import FILE, FILES, configured_by
 from ciguard.doctor.checks import (
     Check,
     as_json,
@@ -35,6 +35,7 @@ from ciguard.init.generated_files import (
     artifact_version,
     generate,
     running_requirement,
+    unused_keys,
 )
 from ciguard.init.repository import git, repository_problem
 from ciguard.plan.collection import FIX, collect_units
@@ -46,7 +47,7 @@ from ciguard.sources import local
 from ciguard.suites_and_pools import suites_of
 from ciguard.text import count_of, size
 from ciguard.workflow.aggregation import find_undetected_skips
-from ciguard.workflow.movable_job import is_moved
+from ciguard.workflow.moved_job import is_moved
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         if _uses_actions(path)
     ]
     yield from (ok("workflow", f"{file} uses ciguard's actions") for file in moved)
+    if moved and (unused := unused_keys(invocation.folder, config)):
+        yield warning("configuration", unused, f"take it out of {FILE}")
     if not moved or (invocation.folder / WORKFLOW_FILE).exists():
         yield _install(config, worst)
         yield from _checked("workflow", lambda: _workflow(invocation, config))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from ciguard.config import FILE, SuiteConfig, configured_by
+from ciguard.config import FILE, SuiteConfig, WorkflowConfig, configured_by
 from ciguard.errors import UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
@@ -121,6 +121,7 @@ def generate(
             artifacts=artifacts,
             forks=config.workflow.forks,
             confirm=suggestion.checkout if config.workflow.confirm_suspects else None,
+            is_moved=bool(suite),
         )
         changed_files.append(GeneratedFile(FILE, None, starter))
     elif config.workflow.confirm_suspects and not config.experiment.setup:
@@ -176,6 +177,15 @@ def suggest_suites(
     for place, tool in left_out.items():
         notify(f"{place} ({tool}): not in the workflow; see docs/how-to/other-frameworks.md")
     return suggestion
+
+
+def unused_keys(folder: Path, config: Config) -> str:
+    """Which keys change nothing where a workflow of the user's own is the only one; "" for none."""
+    fields = WorkflowConfig.model_fields
+    keys = [name for name, value in config.workflow if value != fields[name].default]
+    if not keys or (folder / WORKFLOW_FILE).exists():
+        return ""
+    return f"{FILE}: workflow.{', workflow.'.join(keys)}: no effect on a workflow of your own"
 
 
 def artifact_version(folder: Path, notify: Callable[[str], None]) -> int:

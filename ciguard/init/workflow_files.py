@@ -169,10 +169,12 @@ def render_configuration(
     artifacts: int = 4,
     forks: bool = False,
     confirm: str | None = None,
+    is_moved: bool = False,
 ) -> str:
     """Render the starting ciguard.toml.
 
     Args:
+        is_moved: the tests run in a workflow of the user's own, which is not made from this file.
         confirm: what makes a fresh checkout ready, where suspects are to be run again.
     """
     environment = templates.overlay()
@@ -190,6 +192,7 @@ def render_configuration(
         artifacts=artifacts,
         forks=forks,
         confirm=confirm,
+        is_moved=is_moved,
     )
 
 
