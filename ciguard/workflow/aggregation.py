@@ -20,6 +20,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ciguard.workflow.yaml_values import jobs_of, steps_of
+
 _COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b.*--github")
 _AFTER_FAILURE: Final = re.compile(
     r"\balways\(\)|!cancelled\(\)|\bsuccess\(\)\|\|failure\(\)|\bfailure\(\)\|\|success\(\)", re.I
@@ -90,10 +92,7 @@ def find_undetected_skips(workflow: Any, file: str) -> tuple[UndetectedSkip, ...
     Returns:
         One finding for each pair of jobs, in the order of the file.
     """
-    values = _get(workflow, "jobs")
-    if not isinstance(values, Mapping):
-        return ()
-    jobs = {str(name): _job(value) for name, value in values.items()}
+    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
     reports = _jobs_of("report", jobs)
     findings = []
     for planning in _jobs_of("plan", jobs):
@@ -146,8 +145,7 @@ def _skipped_jobs(jobs: Mapping[str, _Job], failed: str) -> set[str]:
 
 
 def _job(value: Any) -> _Job:
-    steps = _get(value, "steps")
-    steps = steps if isinstance(steps, list) else []
+    steps = [step for _, step in steps_of(value)]
     paths = [_text(_get(step, "uses")).partition("@")[0].rpartition("/") for step in steps]
     texts = [_get(step, key) for step in steps for key in ("if", "env", "run", "with")]
     condition = _text(_get(value, "if"))

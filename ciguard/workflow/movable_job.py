@@ -10,9 +10,9 @@ import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import read_matrix, take_axis
-from ciguard.workflow.positions import Entry, SourceText, find_entry, is_block, is_flow
+from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
 from ciguard.workflow.test_commands import find_test_steps
-from ciguard.workflow.yaml_values import load
+from ciguard.workflow.yaml_values import jobs_of, load, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,8 +85,8 @@ def choose_step(
     Raises:
         NotMovable: no step, or several, could be meant.
     """
-    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
-    if not isinstance(jobs, dict) or not jobs:
+    jobs = jobs_of(workflow)
+    if not jobs:
         raise InputError("no workflow: it has no jobs", where=where)
     if job and job not in jobs:
         fix = f"its jobs are {', '.join(map(str, jobs))}"
@@ -119,18 +119,18 @@ def _line_of_step(source: SourceText, found: FoundStep) -> int:
 
 
 def _step_number(job: Any, where: str, step: str) -> int:
-    steps = job.get("steps") if isinstance(job, dict) else None
-    if not isinstance(steps, list):
+    steps = dict(steps_of(job))
+    if not steps:
         fix = "move the job in the workflow that is called"
         raise NotMovable("the job has no steps", where=where, fix=fix)
     named = [
         number
-        for number, one in enumerate(steps, 1)
-        if isinstance(one, dict) and step in (str(number), one.get("id"), one.get("name"))
+        for number, one in steps.items()
+        if step in (str(number), one.get("id"), one.get("name"))
     ]
     if len(named) != 1:
         what = f"{len(named) or 'no'} steps are {step!r}"
-        raise InputError(what, where=where, fix=f"pass a number from 1 to {len(steps)}")
+        raise InputError(what, where=where, fix=f"pass a number from 1 to {max(steps)}")
     return named[0]
 
 
@@ -152,8 +152,7 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     source = SourceText(text)
     name, number = choose_step(workflow, source, where, job, step)
     _reject_shape(workflow, where)
-    jobs = find_entry(source.root, "jobs")
-    entry = find_entry(jobs.value, name) if jobs else None
+    jobs, entry = source.find("jobs"), source.find("jobs", name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
         raise NotMovable("its jobs are in flow style", where=where, fix=BY_HAND)
     where = f"{where}:{entry.key.start_mark.line + 1}: jobs.{name}"
@@ -267,7 +266,7 @@ def _moved_matrix(source: SourceText, job: Entry, where: str) -> str:
     start, end = matrix_range(source, entry, where)
     column = entry.column if is_flow(entry.value) else _child_column(entry.value)
     lines = source.text[start:end].splitlines()
-    text = "\n".join(line[min(column, len(line) - len(line.lstrip(" "))) :] for line in lines)
+    text = "\n".join(line[min(column, indent_of(line)) :] for line in lines)
     if "${{" in text:
         fix = "ciguard plans combinations that stand in the file: write them out"
         raise NotMovable("the matrix is computed", where=f"{where}.strategy.matrix", fix=fix)

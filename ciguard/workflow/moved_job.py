@@ -11,10 +11,10 @@ from ciguard.errors import InputError
 from ciguard.workflow.movable_job import HISTORY_JOB, PLAN_JOB, REPORT_JOB, matrix_range, read_job
 from ciguard.workflow.positions import Edit, SourceText, entries, is_flow
 from ciguard.workflow.rewrite import action_path, move_job
-from ciguard.workflow.yaml_values import load
+from ciguard.workflow.yaml_values import jobs_of, load, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import NewJobs
@@ -42,8 +42,8 @@ class MovedJob:
 
     def step_in(self, workflow: Any) -> int:
         """The number of the step in a version of the workflow where it is a command."""
-        steps = workflow["jobs"].get(self.job, {}).get("steps", [])
-        numbers = [at for at, step in enumerate(steps, 1) if step.get("run") == self.command]
+        steps = steps_of(jobs_of(workflow).get(self.job))
+        numbers = [number for number, step in steps if step.get("run") == self.command]
         return numbers[0] if len(numbers) == 1 else self.step
 
 
@@ -53,20 +53,11 @@ def is_moved(workflow: Any) -> bool:
 
 
 def _plan_step(workflow: Any) -> dict[str, Any] | None:
-    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
-    job = jobs.get(PLAN_JOB) if isinstance(jobs, dict) else None
-    for _, step in _steps(job):
+    for _, step in steps_of(jobs_of(workflow).get(PLAN_JOB)):
         uses = str(step.get("uses", ""))
         if "/plan@" in uses or uses == "$/plan":
             return step
     return None
-
-
-def _steps(job: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    steps = job.get("steps") if isinstance(job, dict) else None
-    for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
-        if isinstance(step, dict):
-            yield number, step
 
 
 def _repository(plan: dict[str, Any]) -> str:
@@ -85,8 +76,8 @@ def read_moved(text: str, where: str) -> MovedJob | None:
     if plan is None:
         return None
     run = f"{_repository(plan)}/run"
-    for name, job in workflow["jobs"].items():
-        for number, step in _steps(job):
+    for name, job in jobs_of(workflow).items():
+        for number, step in steps_of(job):
             uses, inputs = str(step.get("uses")), _inputs(step)
             if uses.partition("@")[0] == run and "command" in inputs:
                 version = text.partition(uses)[2].partition("\n")[0].rstrip()
@@ -235,7 +226,7 @@ def _merge(base: str, ours: str, theirs: str, where: Callable[[int], str]) -> st
 
 def _reject_use(text: str, where: str) -> None:
     """Refuse a workflow that still needs ciguard's jobs."""
-    for name, job in load(text, where)["jobs"].items():
+    for name, job in jobs_of(load(text, where)).items():
         needs = job.get("needs") or [] if isinstance(job, dict) else []
         used = {needs} if isinstance(needs, str) else set(needs)
         if used.intersection(ADDED_JOBS) or _LEFT_BEHIND.search(str(job)):

@@ -119,8 +119,7 @@ class SourceText:
         while True:
             start = self.next_line(end)
             line = self.text[start : self.line_end(start)]
-            indent = len(line) - len(line.lstrip(" "))
-            if start == len(self.text) or not line.lstrip().startswith("#") or indent < column:
+            if start == len(self.text) or not is_comment(line) or indent_of(line) < column:
                 return end
             end = self.line_end(start)
 
@@ -130,7 +129,7 @@ class SourceText:
         while start:
             above = self.line_start(start - 1)
             line = self.text[above:start]
-            if not line.lstrip().startswith("#") or len(line) - len(line.lstrip(" ")) != column:
+            if not is_comment(line) or indent_of(line) != column:
                 break
             start = above
         return start
@@ -148,6 +147,14 @@ class SourceText:
             parts += [self.text[done : edit.start], edit.text]
             done = edit.end
         return "".join([*parts, self.text[done:]])
+
+
+def indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
 
 
 def entries(node: yaml.Node | None) -> Iterator[Entry]:

@@ -31,6 +31,7 @@ from ciguard.workflow.positions import (
     SourceText,
     entries,
     find_entry,
+    indent_of,
     is_block,
     is_flow,
 )
@@ -114,7 +115,7 @@ def _edited(job: MovableJob, new: NewJobs | None, actions: str, aggregations: Se
             *_matrix_edits(source, entry, job.where),
             *_name_edits(find_entry(entry.value, "name"), _NAME_END, job.where),
             *_step_edits(job, entry, action_path(actions, "run")),
-            *_artifact_edits(job, entry),
+            *_artifact_edits(job),
         ]
         for one in entries(jobs.value):
             if one.name in aggregations:
@@ -154,7 +155,7 @@ def _indented(text: str, entry: Entry, line_break: str) -> str:
     level = _level(entry)
 
     def indent(line: str) -> int:
-        width = len(line) - len(line.lstrip(" "))
+        width = indent_of(line)
         # From the steps on, a list's dash and its space stay two characters; a matrix stays as is.
         above, in_step = min(width, 4), min(max(width - 4, 0), 6)
         keys = 2 + (in_step - 2) // 2 * level if in_step else 0
@@ -260,11 +261,15 @@ def uploads_artifact(step: Any) -> bool:
     return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
 
 
-def _artifact_edits(job: MovableJob, entry: Entry) -> list[Edit]:
+def _step_nodes(job: MovableJob) -> list[yaml.Node]:
+    steps = job.source.find("jobs", job.name, "steps")
+    return list(steps.value.value) if steps else []
+
+
+def _artifact_edits(job: MovableJob) -> list[Edit]:
     """Each shard uploads an artifact of its own."""
     edits = []
-    steps = find_entry(entry.value, "steps")
-    for step, node in zip(job.value["steps"], steps.value.value if steps else (), strict=True):
+    for step, node in zip(job.value["steps"], _step_nodes(job), strict=True):
         inputs = find_entry(node, "with")
         if uploads_artifact(step) and inputs is not None:
             name, line = find_entry(inputs.value, "name"), f"name: artifact{_ARTIFACT_END}"
@@ -276,9 +281,8 @@ def _artifact_edits(job: MovableJob, entry: Entry) -> list[Edit]:
 def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     """The step's commands become inputs of the action; its other keys stay where they are."""
     source = job.source
-    steps = find_entry(entry.value, "steps")
-    step = steps.value.value[job.step - 1] if steps else None
-    if step is None or not is_block(step, yaml.MappingNode):
+    step = _step_nodes(job)[job.step - 1]
+    if not is_block(step, yaml.MappingNode):
         raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
     replaced = [one for one in entries(step) if one.name in _STEP_KEYS]
     deeper = " " * _level(entry)

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.workflow.yaml_values import jobs_of, steps_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -123,16 +125,12 @@ class FoundStep:
 
 def find_test_steps(workflow: Any) -> tuple[FoundStep, ...]:
     """Every step whose script runs tests, in the order of the file."""
-    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
-    found = []
-    for name, job in jobs.items() if isinstance(jobs, dict) else ():
-        steps = job.get("steps") if isinstance(job, dict) else None
-        for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
-            script = step.get("run") if isinstance(step, dict) else None
-            commands = find_test_commands(script) if isinstance(script, str) else ()
-            if commands:
-                found.append(FoundStep(str(name), number, commands))
-    return tuple(found)
+    return tuple(
+        FoundStep(str(name), number, commands)
+        for name, job in jobs_of(workflow).items()
+        for number, step in steps_of(job)
+        if isinstance(step.get("run"), str) and (commands := find_test_commands(step["run"]))
+    )
 
 
 def find_test_commands(script: str) -> tuple[FoundCommand, ...]:

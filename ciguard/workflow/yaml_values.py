@@ -7,11 +7,14 @@ number 3.1 and `010` the number 10, as in a workflow.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 MAX_BYTES: Final = 1 << 20  # GitHub's own limit of a workflow file
 MAX_VALUES: Final = 200_000  # after aliases are followed: ten lines of them can say a billion
@@ -76,6 +79,20 @@ def load(text: str, where: str) -> Any:
         fix = "write out what the aliases stand for, or leave them out"
         raise InputError(f"more than {MAX_VALUES:,} values by aliases", where=where, fix=fix)
     return value
+
+
+def jobs_of(workflow: Any) -> Mapping[str, Any]:
+    """The jobs of a workflow by id; none of a value of another shape."""
+    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
+    return jobs if isinstance(jobs, dict) else {}
+
+
+def steps_of(job: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The steps of a job with their numbers, from 1; none of a value of another shape."""
+    steps = job.get("steps") if isinstance(job, dict) else None
+    for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
+        if isinstance(step, dict):
+            yield number, step
 
 
 def _problem(error: Exception) -> str:
