@@ -248,9 +248,13 @@ def runs_from_records(records: Iterable[Record], name: str) -> tuple[Run, ...]:
         by_run[run_id, 1].append(found[-1][1])
         if len(found) > 1 and not _measured(found[-1][1]) & _measured(found[-2][1]):
             by_run[run_id, 0].append(found[-2][1])
-    runs = [(_run(found, name), order) for order, found in by_run.items()]
-    runs.sort(key=lambda pair: (pair[0].at or UNDATED, pair[1]))
-    return tuple(run for run, _ in runs)
+    runs = {identity: _run(found, name) for identity, found in by_run.items()}
+
+    def order(identity: tuple[int, int]) -> tuple[datetime, int, int]:
+        # A leg that ran again can have begun after the first of the run: its place is that of both.
+        return runs[identity[0], 1].at or UNDATED, *identity
+
+    return tuple(runs[identity] for identity in sorted(runs, key=order))
 
 
 def _measured(record: Record) -> set[tuple[CaseKey, float | None, float]]:

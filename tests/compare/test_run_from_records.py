@@ -96,6 +96,16 @@ def test_attempts_of_a_leg_are_separate_measurements() -> None:
     assert [key.case for key in earlier.keys] == ["a"]
 
 
+def test_run_follows_the_measurement_before_whichever_of_its_legs_ran_again() -> None:
+    first = files_of({"01": [case("a")]}, started_at="2026-11-01T10:00:00Z")
+    failed = files_of({"02": [case("b", 1.0)]}, started_at="2026-11-01T10:00:09Z")
+    rerun = {"started_at": "2026-11-01T11:00:00Z", "run_attempt": 2}
+    files = {**first, **failed, **files_of({"02": [case("b", 2.0)]}, **rerun)}
+    earlier, run = runs_from_records(read_records(files.items()), "x")
+    assert [key.case for key in earlier.keys] == ["b"]
+    assert [key.case for key in run.keys] == ["a", "b"]
+
+
 def test_resumed_attempt_and_its_predecessor_are_one_measurement() -> None:
     started = [case("a", 1.0, at_s=1.0), died("b", "deadline", at_s=2.0)]
     first = files_of({"01": started}, ending=None)
