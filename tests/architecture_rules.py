@@ -254,7 +254,7 @@ def needs_nothing_installed_in_a_leg(source: Source) -> Iterator[str]:
     guests = set()
     if source.is_inside():
         source = as_it_runs(source)
-        guests = {"py" + "test", "_py" + "test", "xdist"}
+        guests = {"py" + "test", "_py" + "test", "xdist", "coverage"}
         guests |= {path.stem for path in (ROOT / "ciguard/run/plugins").glob("ciguard_*.py")}
     for name in external(source):
         if name not in sys.stdlib_module_names and name not in guests:

@@ -1,37 +1,45 @@
 """Gives pytest-cov a data file of this process's own, beside its record.
 
 Loaded by `-p ciguard_coverage`. pytest-cov erases the data file that it finds, so of the processes
-of a leg only the last one's data would be left. Where the user has set COVERAGE_FILE that counts.
+of a leg only the last one's data would be left. At its end, each process combines the files of all
+into the one that pytest-cov alone would have written, which later steps of the job upload.
 The variable is set only while pytest-cov looks at it: tests see the environment that they know.
-Standard library and pytest 7+, Python 3.8+.
+Standard library and pytest 7+, Python 3.8+; coverage where pytest-cov is used.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from typing import Any, Generator, Iterator
+    from typing import Any, Generator, Iterator, List
 
 VARIABLE = "COVERAGE_FILE"
+# The data file as configured, and one that can combine into it.
+_WANTED = pytest.StashKey["tuple[str, Any]"]()
 
 
 @contextlib.contextmanager
 def _own_file(options: Any) -> Iterator[None]:
     """While pytest-cov starts, if it is to measure anything."""
     record = os.environ.get("CIGUARD_RECORD_FILE")
-    if not record or not getattr(options, "cov_source", None) or VARIABLE in os.environ:
+    if not record or not getattr(options, "cov_source", None):
         yield
         return
+    given = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = f"{os.path.splitext(os.path.abspath(record))[0]}.coverage"
     try:
         yield
     finally:
-        os.environ.pop(VARIABLE, None)
+        del os.environ[VARIABLE]
+        if given is not None:
+            os.environ[VARIABLE] = given
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -43,8 +51,39 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Generator[None, Any, None]:
     # A worker of pytest-xdist starts here; its controller, and any other process, above.
+    options = session.config.option
     if hasattr(session.config, "workerinput"):
-        with _own_file(session.config.option):
+        with _own_file(options):
             yield
-    else:
-        yield
+        return
+    yield
+    if os.environ.get("CIGUARD_RECORD_FILE") and session.config.pluginmanager.hasplugin("_cov"):
+        import coverage  # noqa: PLC0415 - only pytest-cov needs it
+
+        combined = coverage.Coverage(config_file=options.cov_config)
+        # Before a test changes the folder.
+        session.config.stash[_WANTED] = (
+            os.path.abspath(str(combined.get_option("run:data_file"))),
+            combined,
+        )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the file that pytest-cov alone would have written, with the data of all processes."""
+    target, combined = session.config.stash.get(_WANTED, ("", None))
+    if combined is None:
+        return
+    own = f"{target}.{os.getpid()}-ciguard"
+    combined.set_option("run:data_file", own)
+    record = os.path.dirname(os.path.abspath(os.environ["CIGUARD_RECORD_FILE"]))
+    earlier = [target] if session.config.option.cov_append and os.path.exists(target) else []
+    done: List[str] = []
+    # Again where another process ended meanwhile, whose file this one may have replaced.
+    while done != (found := sorted(glob.glob(os.path.join(glob.escape(record), "*.coverage")))):
+        done = found
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            combined.combine(earlier + found, keep=True)
+            combined.save()
+        os.replace(own, target)

@@ -49,9 +49,9 @@ def leg(
     return start_shard(folder, plan, **environ).wait(10 if "dies" in names else 0).printed
 
 
-def coverage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def coverage(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "coverage", *words]
-    environ = clean_environ()
+    environ = {**clean_environ(), **environ}
     return subprocess.run(
         command, cwd=folder, env=environ, capture_output=True, text=True, check=False
     )
@@ -62,7 +62,12 @@ def missing(folder: Path) -> list[int]:
     files = sorted((folder / "record").glob("process-*.coverage"))
     done = coverage(folder, "combine", *map(str, files))
     assert done.returncode == 0, done.stdout
-    done = coverage(folder, "json", "-q", "-o", "-")
+    return missing_lines(folder)
+
+
+def missing_lines(folder: Path, **environ: str) -> list[int]:
+    """The same, of the data file as it is."""
+    done = coverage(folder, "json", "-q", "-o", "-", **environ)
     found: list[int] = json.loads(done.stdout)["files"]["mod.py"]["missing_lines"]
     return found
 
@@ -74,7 +79,8 @@ def test_coverage_of_all_processes_can_be_combined(
     tmp_path: Path, words: tuple[str, ...], processes: int
 ) -> None:
     leg(tmp_path, ALL, words, processes)
-    assert not (tmp_path / ".coverage").exists()
+    assert [path.name for path in tmp_path.glob(".coverage*")] == [".coverage"]
+    assert missing_lines(tmp_path) == [], "in the file that pytest-cov alone would have written"
     assert len(list((tmp_path / "record").glob("*.coverage*"))) == processes
     assert missing(tmp_path) == []
     done = coverage(tmp_path, "report", "--fail-under=100")
@@ -83,11 +89,23 @@ def test_coverage_of_all_processes_can_be_combined(
 
 def test_only_coverage_of_a_dead_process_is_missing(tmp_path: Path) -> None:
     leg(tmp_path, ("one", "dies", "two", "three", "four"), (), 1)
+    assert missing_lines(tmp_path) == [3]
     assert missing(tmp_path) == [3]
 
 
-def test_coverage_file_set_by_the_user_is_left_to_pytest_cov(tmp_path: Path) -> None:
+def test_coverage_file_set_by_the_user_has_the_data_of_all_processes(tmp_path: Path) -> None:
     file = str(tmp_path / "own")
-    leg(tmp_path, ALL, (), 1, COVERAGE_FILE=file, EXPECTED=file)
-    assert (tmp_path / "own").exists()
-    assert list((tmp_path / "record").glob("*.coverage*")) == []
+    names = ("one", "two", "environment", "dies", "three", "four")
+    leg(tmp_path, names, (), 1, COVERAGE_FILE=file, EXPECTED=file)
+    assert missing_lines(tmp_path, COVERAGE_FILE=file) == [3, 5]
+    assert not (tmp_path / ".coverage").exists()
+
+
+def test_data_of_an_earlier_step_stays_if_told_so(tmp_path: Path) -> None:
+    leg(tmp_path, ("one", "two"), (), 1)
+    (tmp_path / "record").rename(tmp_path / "record-of-another-step")
+    leg(tmp_path, ("three",), ("--cov-append",), 1)
+    assert missing_lines(tmp_path) == [9]
+    (tmp_path / "record").rename(tmp_path / "record-of-a-third")
+    leg(tmp_path, ("four",), (), 1)
+    assert missing_lines(tmp_path) == [3, 5, 7]
