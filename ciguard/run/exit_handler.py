@@ -117,7 +117,8 @@ class ProcessExitHandler:
         self._record_missing(live, ending, ended.exit_code, now_s, output)
         of_file = self._record_crashing_file(number, ending, ended.exit_code, now_s)
         errors = bool(live.report.errors)
-        unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
+        exit_code = self._framework_exit_code(live, ended)
+        unexplained = is_unexplained(running, ending, exit_code, errors=errors)
         if errors and live.batch.listing_file:
             unexplained = False  # it imported what is no file of its units
         why = ""
@@ -169,16 +170,27 @@ class ProcessExitHandler:
         )
         return replace(culprit, message=message)
 
+    def _framework_exit_code(self, live: ProcessHandle, ended: ExitInfo) -> int:
+        """That of the process, or of the framework's session in a script that failed with it.
+
+        `make` ends with 2 where a command of its ends with 1.
+        """
+        suite = self.job.suites[self.state.running[live.batch.process].start.suite]
+        if suite.is_script and ended.exit_code and fatal_signal(ended.exit_code) is None:
+            return live.report.session_status or ended.exit_code
+        return ended.exit_code
+
     def _classify(
         self, live: ProcessHandle, ended: ExitInfo, output: str, *, had_results: bool
     ) -> Ending:
         """How the process ended, by its exit code, its output and what it was doing."""
         running = self.state.running[live.batch.process]
         executor = self.job.executor(running.start.suite)
-        is_normal = executor.is_normal_exit(ended.exit_code, had_results=had_results)
+        exit_code = self._framework_exit_code(live, ended)
+        is_normal = executor.is_normal_exit(exit_code, had_results=had_results)
         return classify_exit(
             running,
-            ended.exit_code,
+            exit_code,
             clean=not ended.error and is_normal,
             out_of_memory=live.killed_for_memory(self.oom_kills()),
             collecting=live.report.collecting,

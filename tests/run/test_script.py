@@ -80,6 +80,22 @@ def test_options_reach_pytest_through_make(shop: Path, ciguard: Ciguard) -> None
     assert outcomes(record) == {"passed": 4}
 
 
+def test_failed_test_explains_the_exit_code_of_make(shop: Path, ciguard: Ciguard) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    makefile = shop / "sub" / "Makefile"
+    makefile.write_text("test:\n\tpython -m pytest\n", "utf-8")
+    record = run_script(ciguard, shop, "make -s test\n", expect=10)  # ends with 2, pytest with 1
+    assert outcomes(record) == {"failed": 4}
+    assert [end.ending for end in record.process_ends] == ["completed"]
+    assert "unexplained_exit" not in {event.kind for event in record.events}
+    makefile.write_text("test:\n\tSTAGE=ci python -m pytest\n\tfalse\n", "utf-8")
+    shutil.rmtree(shop / "record")
+    record = run_script(ciguard, shop, "make -s test\n", expect=10)  # of which no test knows
+    assert outcomes(record) == {"passed": 4}
+    assert "unexplained_exit" in {event.kind for event in record.events}
+
+
 def test_options_of_the_user_are_kept(shop: Path, ciguard: Ciguard) -> None:
     text = "STAGE=ci python -m pytest\n"
     record = run_script(ciguard, shop, text, PYTEST_ADDOPTS="-k 'not nothing' --tb=line")

@@ -63,6 +63,7 @@ class ProcessReport:
         collecting: it reads test files, and has begun none of its units.
         stopped: why its framework began no more units, in its own words.
         finished: it came to the end of its session, where a framework shows what failed.
+        session_status: exit status of its session, where it came to its end and named one.
         unreadable: the first line of it that is none, and why; "" where all could be read.
     """
 
@@ -72,6 +73,7 @@ class ProcessReport:
     collecting: bool = False
     stopped: str = ""
     finished: bool = False
+    session_status: Optional[int] = None
     unreadable: str = ""
 
     def add(self, event: EventLine) -> None:
@@ -89,6 +91,7 @@ class ProcessReport:
             self.stopped = event.detail
         elif event.kind == "session_end":
             self.finished = True
+            self.session_status = int(event.detail) if event.detail.isdecimal() else None
 
     def error_of(self, unit: str) -> Optional[str]:
         """The error of the file, class or folder that holds the unit."""
