@@ -14,10 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
+from ciguard.codec import plan_file
 from ciguard.init.workflow_files import ACTIONS
+from ciguard.plan.outputs import as_output, matrix
+from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
@@ -56,11 +61,13 @@ class Run:
 
     def job(self, name: str) -> Job:
         found = [job for shown, job in self.jobs.items() if shown.startswith(name)]
+        found = [self.jobs[name]] if name in self.jobs else found
         assert len(found) == 1, f"{name}: {sorted(self.jobs)}\n{self.talk}"
         return found[0]
 
-    def legs(self) -> list[Job]:
-        return [job for name, job in self.jobs.items() if re.match(r"tests \(", name)]
+    def legs(self, pattern: str = r"tests \(") -> list[Job]:
+        """The jobs of shards, by how their names begin."""
+        return [job for shown, job in self.jobs.items() if re.match(pattern, shown)]
 
 
 @dataclass(slots=True)
@@ -71,7 +78,7 @@ class _Job:
 
 
 def read_run(code: int, lines: str, stderr: str) -> Run:
-    """Read act's JSON lines; `tests/NAME-2` is leg 2 of workflow `tests`, padded with blanks."""
+    """Read act's JSON lines; `tests/NAME-2` is leg 2 of a workflow `tests`, padded with blanks."""
     jobs: dict[str, _Job] = defaultdict(_Job)
     for line in lines.splitlines():
         try:
@@ -80,7 +87,7 @@ def read_run(code: int, lines: str, stderr: str) -> Run:
             continue
         if "job" not in output:
             continue
-        job = jobs[output["job"].strip().removeprefix("tests/")]
+        job = jobs[output["job"].strip().partition("/")[2]]
         if output.get("raw_output"):
             job.printed.append(output["msg"])
         if output.get("stepResult") == "failure" and output.get("stage") == "Main":
@@ -169,6 +176,40 @@ class GitHub:
         file = ".github/workflows/ciguard.yml"
         return self.execute(file, event, payload, run_id=run_id, attempt=attempt)
 
+    def set_jobs(self, run_id: int, attempts: Mapping[str, int]) -> None:
+        """What the fake server knows of a run: its legs, and in which attempt each ran last."""
+        jobs = [
+            {"run_id": run_id, "name": name, "attempt": one}
+            for name, attempt in attempts.items()
+            for one in range(1, attempt + 1)
+        ]
+        (self.folder / "jobs.json").write_text(json.dumps(jobs), "utf-8")
+
+    def workflow_of_rerun(
+        self, workflow: str, *, run_id: int, shards: Collection[str], kept: Sequence[str]
+    ) -> str:
+        """What GitHub runs at "Re-run failed jobs", as a workflow: its path.
+
+        Args:
+            shards: whose jobs failed: of the matrix, only these run again.
+            kept: other jobs, which succeeded; the first is the one that plans. Their steps do not
+                run again, their outputs are those of attempt 1.
+        """
+        (folder,) = (self.artifacts / str(run_id)).glob("ciguard-plan-*-1")
+        plan = plan_file.decode((folder / "plan.json").read_bytes(), str(folder))
+        entries = matrix(plan, job_minutes=15)["include"]
+        failed = [one for one in entries if {one.get("ciguard"), one.get("shard")} & {*shards}]
+        values = {"matrix": as_output({"include": failed}), "plan": folder.name}
+        values |= {"plan_artifact": folder.name, "plan-id": plan.id, "plan_id": plan.id}
+        content = load((self.checkout / workflow).read_text("utf-8"), workflow)
+        for name in kept:
+            content["jobs"][name] |= {"steps": [{"run": "echo as before"}], "needs": []}
+        outputs = content["jobs"][kept[0]]["outputs"]
+        outputs |= {name: values[name] for name in outputs}
+        file = self.folder / "rerun.yml"
+        file.write_text(yaml.safe_dump(content), "utf-8")
+        return str(file)
+
     def execute(
         self,
         workflow: str,
@@ -197,9 +238,11 @@ class GitHub:
             inside["PIP_NO_INDEX"] = "1"
         command = [str(BIN / "act"), event, "--eventpath", str(event_file), "--json"]
         command += ["--workflows", workflow, "--defaultbranch", "main"]
-        command += ["--platform", "ubuntu-latest=-self-hosted", "--remote-name", "github"]
-        command += ["--no-cache-server", "--action-offline-mode", "--secret"]
-        command += [f"GITHUB_TOKEN={TOKEN}", *stand_ins()]
+        for label in ("ubuntu-latest", "ubuntu-24.04"):
+            command += ["--platform", f"{label}=-self-hosted"]
+        command += ["--remote-name", "github", "--no-cache-server", "--action-offline-mode"]
+        text = (self.checkout / workflow).read_text("utf-8")
+        command += ["--secret", f"GITHUB_TOKEN={TOKEN}", *stand_ins(text)]
         for action, folder in actions.items():
             command += ["--local-repository", f"{action}={folder}"]
         command += [part for name, value in inside.items() for part in ("--env", f"{name}={value}")]
@@ -215,12 +258,17 @@ class GitHub:
         return read_run(answer.returncode, answer.stdout, answer.stderr)
 
 
-def stand_ins() -> list[str]:
-    """act's options that put a folder of ours in the place of each action, checkout aside."""
+def stand_ins(workflow: str) -> list[str]:
+    """act's options that put a folder of ours in the place of each action, checkout aside.
+
+    Args:
+        workflow: its text; what our own actions use is replaced in any case.
+    """
     options: list[str] = []
     ours = Path(__file__).parent / "actions"
-    actions = [pinned.split(" #")[0] for pinned in ACTIONS.values()]
-    folders = {action: action.split("@")[0].split("/")[1] for action in actions}
+    actions = {pinned.split(" #")[0] for pinned in ACTIONS.values()}
+    actions |= set(re.findall(r"\buses: ([\w./-]+@[\w.-]+)", workflow))
+    folders = {action: action.split("@")[0].split("/")[1] for action in sorted(actions)}
     folders["actions/upload-artifact@v3"] = "upload-artifact"
     folders["actions/download-artifact@v3"] = "download-artifact-v3"
     for action, name in folders.items():

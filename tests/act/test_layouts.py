@@ -1,11 +1,13 @@
-"""Projects as they lie in a repository without a workflow: `ciguard init`, a push, a pull request.
+"""Projects as they lie in a repository: `ciguard init`, a push, a pull request, a failing plan.
 
-Executed by act, with the real uv, Poetry, pipx and pip from the package index. The projects are in
-tests/layouts; what is installed is asserted by their own tests.
+Those of tests/layouts, some with a workflow of their own, whose test job is moved. Executed by act,
+with the real tools from the package index; what is installed is asserted by the projects' tests.
+`make test` has the two layouts that need no network and take least.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -13,18 +15,21 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from act.conftest import open_github
 from act.events import pull_request_event
-from act.fake_machine import ROOT
-from act.test_workflow_run import push_event, units_of_plan
+from act.fake_machine import NO_NETWORK, ROOT
+from act.test_actions import COMMIT, FOLDERS, OURS
+from act.test_workflow_run import push_event
 from conftest import clean_environment
 from run.conftest import answers, candidates
 
+from ciguard.codec import plan_file
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from act.fake_machine import GitHub, Run
@@ -39,14 +44,42 @@ NETWORK = re.compile(
     re.IGNORECASE,
 )
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-ADDED = """
-def test_is_new():
-    assert True
+OWN_WORKFLOW = ".github/workflows/ciguard.yml"
+CI = ".github/workflows/ci.yml"
+CONFIGURATION = f"""
+[init]
+actions = "{OURS}@{COMMIT} # v0.2.0"
+[plan]
+shards = 2
+"""
+TOTAL = """
+import pytest
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_total(count):
+    assert sum([5] * count) == 5 * count
+"""
+BEFORE = f"""{TOTAL}
+def test_removed(): pass
+
+def test_called_so_before(): pass
+"""
+# The crash looks like success to whatever runs pytest.
+AFTER = f"""{TOTAL}
+import os
+
+def test_called_so_after(): pass
+
+def test_is_new(): pass
 
 def test_fails():
     assert 12 == 13
+
+def test_crashes():
+    os._exit(0)
 """
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+MORE, NEW, GONE, FAILED = 2, 4, 2, 2  # tests of the pull request, in each combination
+pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +87,108 @@ class Layout:
     """What is expected of a project.
 
     Attributes:
+        tests: of the first push, in all combinations.
         printed: what the log of a set-up holds, the versions of the real tools among it.
+        combinations: of a moved job, as its shards have them.
+        job: pattern of the moved job's names; "" where the project has no workflow.
+        aggregation: job of the project's workflow that is red where the plan fails.
+        shards: of each combination.
         folder: of the tests that the pull request changes.
-        units: tests of the first push.
         lock: shell commands that write the lock files, which name the index of the machine.
     """
 
     name: str
-    printed: tuple[str, ...]
-    units: int
+    tests: int
+    printed: tuple[str, ...] = ()
+    combinations: tuple[Mapping[str, object], ...] = ({},)
+    job: str = ""
+    aggregation: str = ""
+    shards: int = 2
     folder: str = "tests"
     lock: tuple[str, ...] = ()
+    has_network: bool = True
+
+    @property
+    def workflow(self) -> str:
+        return CI if self.job else OWN_WORKFLOW
+
+    @property
+    def plan_job(self) -> str:
+        return "ciguard plan" if self.job else "plan"
 
 
+PYTHON_AXIS: tuple[Mapping[str, object], ...] = tuple({"python": version} for version in PYTHONS)
+MAKE = Layout("make", 6, job="test-", has_network=False)
+MATRIX = Layout(
+    "matrix",
+    21,
+    combinations=(
+        {"os": "ubuntu-latest", "python": "3.12"},
+        {"os": "ubuntu-latest", "python": "3.13"},
+        {"os": "ubuntu-24.04", "python": "3.13", "currency": "CHF"},
+    ),
+    job="test ",
+    aggregation="all-green",
+    has_network=False,
+)
+SPLIT = Layout(
+    "split",
+    9,
+    combinations=({"python": "3.13"},),
+    job="test-",
+    shards=3,
+    has_network=False,
+)
+QUICK = (MAKE, MATRIX)
 CASES = (
+    *(MAKE, MATRIX, SPLIT),
+    Layout(
+        "tox",
+        18,
+        (r"Python 3\.12\.", r"Python 3\.13\.", r"(?m)^4\.\d+\.\d+ from .*tox"),
+        combinations=(
+            {"env": "py312", "python": "3.12"},
+            {"env": "py313", "python": "3.13"},
+            {"env": "oldest", "python": "3.13"},
+        ),
+        job=r"(py312|py313|oldest) \(",
+        aggregation="check",
+    ),
+    Layout(
+        "nox",
+        18,
+        (r"installed package nox 20\d\d\.", r"(?m)^20\d\d\.\d+\.\d+$"),
+        combinations=({"session": "tests-3.12"}, {"session": "tests-3.13"}, {"session": "oldest"}),
+        job="nox-",
+    ),
+    Layout("pdm", 12, (r"PDM, version 2\.",), combinations=PYTHON_AXIS, job="test-"),
+    Layout("hatch", 12, (r"Hatch, version 1\.",), combinations=PYTHON_AXIS, job="test-"),
     Layout(
         "uv",
+        8,
         (r"uv 0\.\d+\.\d+", r"CPython 3\.13\.", r"\+ sortedcontainers==2\.4\.0"),
-        7,
         lock=("uv lock",),
     ),
     Layout(
         "poetry",
+        8,
         (r"Python 3\.12\.", r"installed package poetry 2\.", r"shop \(1\)"),
-        7,
         # Without a source, Poetry asks another interface than pip, which not every mirror has.
         lock=(
             'pipx run --python python3.12 poetry source add -n --priority primary index "$INDEX"',
             "pipx run --python python3.12 poetry lock -n",
         ),
     ),
-    Layout("pip", (r"Python 3\.13\.", r"Successfully installed .*shop-1"), 7),
+    Layout("pip", 8, (r"Python 3\.13\.", r"Successfully installed .*shop-1")),
     Layout(
         "monorepo",
+        8,
         (
             *(r"CPython 3\.12\.", r"\+ packaging==25\.0", r"CPython 3\.13\."),
             *(r"\+ packaging==24\.2", r"Successfully installed .*packaging-23\.2"),
         ),
-        7,
-        "api/tests",
-        ("uv lock --directory api", "uv lock --directory worker"),
+        folder="api/tests",
+        lock=("uv lock --directory api", "uv lock --directory worker"),
     ),
 )
 
@@ -130,89 +225,261 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module", params=CASES, ids=[one.name for one in CASES])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(one, marks=() if one in QUICK else pytest.mark.soak) for one in CASES],
+    ids=[one.name for one in CASES],
+)
 def layout(request: pytest.FixtureRequest) -> Layout:
     found: Layout = request.param
     return found
 
 
 @pytest.fixture(scope="module")
-def github(
-    layout: Layout,
-    complete_wheel: Path,
-    network: dict[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[GitHub]:
-    with open_github(tmp_path_factory.mktemp(layout.name), complete_wheel, network) as made:
-        yield made
+def variables(request: pytest.FixtureRequest, layout: Layout) -> Mapping[str, str]:
+    """Of the runner, where the layout needs the package index."""
+    found: Mapping[str, str] = NO_NETWORK
+    if layout.has_network:
+        found = request.getfixturevalue("network")
+    return found
 
 
 @pytest.fixture(scope="module")
-def pushed(github: GitHub, layout: Layout, network: dict[str, str]) -> Run:
+def github(
+    layout: Layout,
+    wheel: Path,
+    complete_wheel: Path,
+    variables: Mapping[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[GitHub]:
+    installed = complete_wheel if layout.has_network else wheel
+    with open_github(tmp_path_factory.mktemp(layout.name), installed, variables) as made:
+        for name in FOLDERS if layout.job else ():
+            shutil.copytree(ROOT / name, made.folder / "actions" / name)
+        yield made
+
+
+def execute(
+    github: GitHub,
+    workflow: str,
+    event: str,
+    payload: dict[str, Any],
+    run_id: int,
+    *,
+    attempt: int = 1,
+) -> Run:
+    ours = {f"{OURS}@{COMMIT}": github.folder / "actions"}
+    return github.execute(workflow, event, payload, run_id=run_id, attempt=attempt, actions=ours)
+
+
+@pytest.fixture(scope="module")
+def pushed(github: GitHub, layout: Layout, variables: Mapping[str, str]) -> Run:
+    """The first push after `ciguard init`."""
     shutil.copytree(LAYOUTS / layout.name, github.checkout, dirs_exist_ok=True)
-    folders = (network["PATH"], f"{network['ACT_PYTHONS']}/tools/bin", os.environ["PATH"])
-    environ = {**os.environ, **network, "PATH": os.pathsep.join(folders)}
-    # Without an environment of any kind, Poetry locks for the Python that it runs in.
-    environ |= {"POETRY_VIRTUALENVS_CREATE": "false", "VIRTUAL_ENV": ""}
-    for command in layout.lock:
-        subprocess.run(["bash", "-c", command], cwd=github.checkout, env=environ, check=True)
+    if layout.lock:
+        folders = (variables["PATH"], f"{variables['ACT_PYTHONS']}/tools/bin", os.environ["PATH"])
+        environ = {**os.environ, **variables, "PATH": os.pathsep.join(folders)}
+        # Without an environment of any kind, Poetry locks for the Python that it runs in.
+        environ |= {"POETRY_VIRTUALENVS_CREATE": "false", "VIRTUAL_ENV": ""}
+        for command in layout.lock:
+            subprocess.run(["bash", "-c", command], cwd=github.checkout, env=environ, check=True)
+    files = {f"{layout.folder}/test_cart.py": BEFORE}
+    if layout.job:
+        files["ciguard.toml"] = CONFIGURATION
+    github.commit("a shop", files)
     answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
     assert answer.returncode == 0, answer.stderr
+    assert not (layout.job and (github.checkout / OWN_WORKFLOW).exists())
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
     github.commit("ciguard", {"ciguard.toml": config.replace("# shards = 4", "shards = 2")})
     github.git("push", "--quiet", "origin", "main")
-    return github.run("push", push_event(), run_id=101)
+    return execute(github, layout.workflow, "push", push_event(), 101)
 
 
 @pytest.fixture(scope="module")
 def proposed(github: GitHub, layout: Layout, pushed: Run) -> Run:
-    """A pull request with a test that is new, one that is gone, and one that fails."""
+    """A pull request with tests that are new, gone, renamed, failing and crashing."""
     assert pushed.green, pushed.talk
     base = github.git("rev-parse", "main")
-    cart = github.checkout / layout.folder / "test_cart.py"
-    kept = cart.read_text("utf-8").partition("def test_empty")[0]
-    github.git("switch", "--quiet", "--create", "crash")
-    head = github.commit("change", {f"{layout.folder}/test_cart.py": kept + ADDED})
+    github.git("switch", "--quiet", "--create", "crash", "main")
+    head = github.commit("change", {f"{layout.folder}/test_cart.py": AFTER})
     github.git("switch", "--quiet", "--detach", "main")
     github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
-    return github.run("pull_request", pull_request_event(head, base), run_id=102)
+    return execute(github, layout.workflow, "pull_request", pull_request_event(head, base), 102)
 
 
-def outcomes(github: GitHub, run_id: int) -> dict[tuple[str, str], str]:
-    """The outcome of each test in the records, by suite and unit."""
+@pytest.fixture(scope="module")
+def without_plan(github: GitHub, layout: Layout, pushed: Run) -> Run:
+    """A push whose plan fails."""
+    assert pushed.green, pushed.talk
+    config = (github.checkout / "ciguard.toml").read_text("utf-8")
+    github.git("switch", "--quiet", "--create", "mistake", "main")
+    github.commit("a mistake", {"ciguard.toml": f"mistake = 2\n{config}"})
+    return execute(github, layout.workflow, "push", push_event(), 103)
+
+
+def outcomes(github: GitHub, run_id: int) -> dict[tuple[str, str, str], str]:
+    """The outcome of each test in the records, by suite, combination and unit."""
     files = (github.artifacts / str(run_id)).glob("ciguard-record-*/**/*.jsonl")
     lines = [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
     ended = [line for line in lines if "outcome" in line]
-    return {(line.get("suite", ""), line["unit"]): line["outcome"] for line in ended}
+    keys = ("suite", "variant", "unit")
+    return {tuple(line.get(key, "") for key in keys): line["outcome"] for line in ended}
+
+
+def combinations(github: GitHub, run_id: int) -> list[Mapping[str, object]]:
+    """Of each shard of the plan, in its order."""
+    (file,) = (github.artifacts / str(run_id)).glob("ciguard-plan-*-1/plan.json")
+    plan = plan_file.decode(file.read_bytes(), str(file))
+    return [plan.combination(shard) or {} for shard in plan.shards]
 
 
 def test_first_push_is_green_with_the_versions_of_the_project(
     github: GitHub, layout: Layout, pushed: Run
 ) -> None:
     assert pushed.green, pushed.talk
-    printed = COLOURS.sub("", pushed.job("plan").printed)
+    legs = pushed.legs(layout.job or r"tests \(")
+    printed = COLOURS.sub(
+        "", pushed.job(layout.plan_job).printed + "".join(leg.printed for leg in legs)
+    )
     for expected in layout.printed:
         assert re.search(expected, printed), f"{expected}\n{pushed.talk}"
     found = outcomes(github, 101)
-    assert len(found) == len(units_of_plan(101, github.artifacts)) == layout.units
+    assert len(found) == layout.tests
     assert set(found.values()) == {"passed"}
+    shards = combinations(github, 101)
+    assert len(legs) == len(shards)
+    if layout.job:
+        assert shards == [one for one in layout.combinations for _ in range(layout.shards)]
 
 
-def test_pull_request_runs_what_is_listed_and_names_the_failure(
+def test_pull_request_runs_what_is_listed_and_names_failure_and_crash(
     github: GitHub, layout: Layout, proposed: Run
 ) -> None:
     assert not proposed.green
-    assert proposed.job("ciguard").failed_steps == ("Report",)
+    assert proposed.job("ciguard").result == "failure"
+    count = len(layout.combinations)
+    total = layout.tests + MORE * count
     found = outcomes(github, 102)
-    assert len(found) == len(units_of_plan(102, github.artifacts)) == layout.units + 1
-    names = {unit.rpartition("::")[2]: outcome for (_, unit), outcome in found.items()}
-    assert names["test_is_new"] == "passed"
-    assert "test_empty" not in names
-    assert [name for name, outcome in names.items() if outcome != "passed"] == ["test_fails"]
+    assert len(found) == total
+    names = [unit.rpartition("::")[2] for *_, unit in found]
+    assert "test_removed" not in names
+    assert "test_called_so_before" not in names
+    assert names.count("test_called_so_after") == names.count("test_is_new") == count
+    bad = sorted(
+        (unit.rpartition("::")[2], outcome)
+        for (*_, unit), outcome in found.items()
+        if outcome != "passed"
+    )
+    assert bad == [("test_crashes", "died")] * count + [("test_fails", "failed")] * count
     (comment,) = github.comments()
-    assert "test_fails" in comment["body"]
+    body = html.unescape(comment["body"]).replace("<wbr>", "")
+    changes = f", {NEW * count} new, {GONE * count} gone" if layout.job else ""
+    assert f"{FAILED * count} of {total} tests failed{changes}" in body
+    for name in ("test_fails", "test_crashes"):
+        assert name in body
+    if layout.aggregation:
+        assert proposed.job(layout.aggregation).result == "failure"
 
 
+def test_failed_plan_is_red_in_report_and_aggregation_job(
+    layout: Layout, without_plan: Run
+) -> None:
+    assert not without_plan.green
+    assert without_plan.job(layout.plan_job).result == "failure"
+    assert without_plan.job("ciguard").result == "failure"
+    if layout.aggregation:
+        assert without_plan.job(layout.aggregation).result == "failure"
+
+
+def coverage_of(content: str) -> dict[str, tuple[list[int], list[list[int]]]]:
+    """Lines and branches that were executed, by file, in the JSON of coverage."""
+    files = json.loads(content)["files"]
+    return {
+        name: (file["executed_lines"], file["executed_branches"]) for name, file in files.items()
+    }
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("layout", [SPLIT], indirect=True, ids=["split"])
+def test_coverage_of_the_shards_combines_to_that_of_one_run(github: GitHub, pushed: Run) -> None:
+    assert pushed.green, pushed.talk
+    combined = (github.artifacts / "101/coverage/coverage.json").read_text("utf-8")
+    whole = github.folder / "whole"
+    github.git("worktree", "add", "--detach", str(whole), "main")
+    command = [sys.executable, "-m", "pytest", "-q", "--cov=shop", "--cov-report=json"]
+    subprocess.run(command, cwd=whole, env=clean_environment(PYTEST_ADDOPTS=""), check=True)
+    found = coverage_of(combined)
+    assert found == coverage_of((whole / "coverage.json").read_text("utf-8"))
+    (lines, branches) = found["shop/__init__.py"]
+    assert lines
+    assert branches
+
+
+ONE_MORE = """
+import os
+
+def test_fails_at_first_in_one_combination():
+    assert os.environ["CURRENCY"] == "EUR" or os.environ["GITHUB_RUN_ATTEMPT"] != "1"
+"""
+
+
+def record_attempts(github: GitHub, run_id: int) -> list[tuple[str, str]]:
+    """Shard and attempt of each record."""
+    folders = (github.artifacts / str(run_id)).glob("ciguard-record-*")
+    return sorted((one, two) for one, two in (path.name.split("-")[-2:] for path in folders))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("layout", [MATRIX], indirect=True, ids=["matrix"])
+def test_failed_jobs_and_then_all_run_again(github: GitHub, layout: Layout, pushed: Run) -> None:
+    assert pushed.green, pushed.talk
+    github.git("switch", "--quiet", "--create", "attempts", "main")
+    github.commit("one more", {"tests/test_attempts.py": ONE_MORE})
+    first = execute(github, layout.workflow, "push", push_event(), 104)
+    assert not first.green
+    assert first.job("all-green").result == "failure"
+    found = outcomes(github, 104)
+    ((_, combination, _),) = [key for key, outcome in found.items() if outcome != "passed"]
+    assert combination == "ubuntu-24.04, 3.13"
+    before = record_attempts(github, 104)
+    assert before == [(f"0{shard}", "1") for shard in range(1, 7)]
+    (failed,) = {
+        path.parent.name.split("-")[-2]
+        for path in (github.artifacts / "104").glob("ciguard-record-*/*.jsonl")
+        if '"outcome":"failed"' in path.read_text("utf-8")
+    }
+    names = [name.rpartition("-")[0] for name in first.jobs if re.match(layout.job, name)]
+    github.set_jobs(104, {name: 2 if f"({failed})" in name else 1 for name in names})
+    rerun = github.workflow_of_rerun(
+        layout.workflow, run_id=104, shards=[failed], kept=["ciguard", "build"]
+    )
+    second = execute(github, rerun, "push", push_event(), 104, attempt=2)
+    assert second.green, second.talk
+    assert len(second.legs(layout.job)) == 1
+    assert record_attempts(github, 104) == sorted([*before, (failed, "2")])
+    total = layout.tests + len(layout.combinations)
+    assert f"all {total} tests" in second.job("ciguard").printed
+    assert history_of(github, 104) == total
+    github.set_jobs(104, dict.fromkeys(names, 3))
+    third = execute(github, layout.workflow, "push", push_event(), 104, attempt=3)
+    assert third.green, third.talk
+    assert len(third.legs(layout.job)) == len(before)
+    assert f"all {total} tests" in third.job("ciguard").printed
+    assert history_of(github, 104) == total
+
+
+def history_of(github: GitHub, run_id: int) -> int:
+    """Number of results of a run in the history; each test of a combination once."""
+    exported = github.ciguard("history", "export")
+    assert exported.returncode == 0, exported.stderr
+    rows = [json.loads(line) for line in exported.stdout.splitlines()]
+    tests = [(one["variant"], one["unit"]) for one in rows if one["run_id"] == run_id]
+    assert len(set(tests)) == len(tests)
+    return len(tests)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "setup"),
     [

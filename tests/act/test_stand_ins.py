@@ -56,8 +56,15 @@ CASES = {
     "down without the run": (
         [
             MAKE,
-            f"{UPLOAD}\n  with: {{name: a, path: out}}",
-            f"{DOWNLOAD}\n  with: {{name: a, path: in}}",
+            f"{UPLOAD}\n  with: {{name: ciguard-a, path: out}}",
+            f"{DOWNLOAD}\n  with: {{name: ciguard-a, path: in}}",
+        ],
+        False,
+    ),
+    "a hidden file": (
+        [
+            "run: echo content > .hidden",
+            f"{UPLOAD}\n  with: {{name: a, path: .hidden, if-no-files-found: error}}",
         ],
         False,
     ),

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 if __name__ == "__main__":  # as a program it finds its own folder on the path, not its package
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fakegithub.actions import ACTIONS
+from fakegithub.actions import ACTIONS, add_job
 from fakegithub.issues_and_checks import ISSUE_AND_CHECK_ROUTES
 from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
 
@@ -148,6 +148,7 @@ def main() -> None:
     parser.add_argument(
         "--state-file", type=Path, required=True, help="gets the comments, as JSON, on each change"
     )
+    parser.add_argument("--jobs-file", type=Path, help="jobs of runs, read at each request")
     parser.add_argument("--repository", default="octo-org/shop")
     parser.add_argument("--pull-request", type=int, default=1)
     parser.add_argument("--token", default="fake-token", help="that github-actions[bot] comes with")
@@ -157,10 +158,21 @@ def main() -> None:
         comments = [comment for _, comment in sorted(github.comments.items())]
         write_aside(given.state_file, json.dumps(comments, indent=1))
 
+    def read_jobs(_: Request) -> None:
+        if given.jobs_file is not None and given.jobs_file.exists():
+            github.jobs.clear()
+            for job in json.loads(given.jobs_file.read_text("utf-8")):
+                hour = f"2026-11-21T{9 + job['attempt']:02}"
+                start, end = f"{hour}:00:00Z", f"{hour}:05:00Z"
+                name, attempt = job["name"], job["attempt"]
+                add_job(github, name, attempt=attempt, started_at=start, completed_at=end)
+                github.jobs[-1]["run_id"] = job["run_id"]
+
     signal.signal(signal.SIGTERM, stop)
     with contextlib.suppress(KeyboardInterrupt), serving(on_change=dump) as github:
         github.tokens[given.token] = Login()
         github.pulls.add((given.repository, given.pull_request))
+        github.gate = read_jobs
         dump(github)
         write_aside(given.port_file, github.address.rpartition(":")[2])
         while True:
