@@ -1,9 +1,9 @@
 """An inventory file: the units that exist, one a line or as JSON -> values. Pure.
 
 A line is a unit's id as it is, or a JSON object; a whole file may be a JSON list of ids or objects
-`{"unit", "suite", "variant", "file", "categories", "group", "shard"}`, of which `unit` alone is
-needed; or a JSON object of such lists, by shard: `{"03": ["a.py::t", ...]}`. Gzip as well. An id
-with an end of line in it can only be given in JSON.
+`{"unit", "suite", "variant", "file", "categories", "traits", "timeout_ms", "group", "shard"}`, of
+which `unit` alone is needed, and may be called `id`; or a JSON object of such lists, by shard:
+`{"03": ["a.py::t", ...]}`. Gzip as well. An id with an end of line in it can only be given in JSON.
 """
 
 from __future__ import annotations
@@ -29,13 +29,20 @@ MAX_NAME: Final = 100  # of a shard
 # Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
 @dataclass(slots=True, unsafe_hash=True)
 class InventoryUnit:
-    """A unit that exists."""
+    """A unit that exists.
+
+    Attributes:
+        categories: None where the listing gives none, not even an empty list.
+        timeout_ms: its own limit.
+    """
 
     unit: str
     suite: str = ""
     variant: str = ""
     file: str | None = None
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] | None = None
+    traits: Mapping[str, str] | None = None
+    timeout_ms: int | None = None
     group: str | None = None  # of the suite's own: its units run in one shard
     shard: str | None = None  # in which somebody else has put it
 
@@ -174,6 +181,8 @@ def _of_lines(text: str, source: str) -> Iterator[InventoryUnit]:
 def _unit(item: Any, where: str) -> InventoryUnit:
     if isinstance(item, str):
         item = {"unit": item}
+    elif isinstance(item, dict) and "unit" not in item and "id" in item:
+        item = {**item, "unit": item["id"]}
     try:
         unit: InventoryUnit = _UNIT.build(item)
         if not unit.unit:

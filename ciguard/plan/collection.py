@@ -93,7 +93,7 @@ def collect_suites(
                 mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
             units += (
                 InventoryUnit(
-                    unit.unit, name, variant, unit.file or None, unit.categories, unit.group
+                    unit.unit, name, variant, unit.file or None, unit.categories, group=unit.group
                 )
                 for unit in listing.units
             )
