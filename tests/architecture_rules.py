@@ -110,9 +110,21 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     "export": (*SHARED, "guard"),
+    "audit": (*SHARED, "workflow"),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
 }
-VERBS = ("plan", "guard", "compare", "experiment", "history", "init", "doctor", "report", "export")
+VERBS = (
+    "plan",
+    "guard",
+    "compare",
+    "experiment",
+    "history",
+    "init",
+    "doctor",
+    "report",
+    "export",
+    "audit",
+)
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".
 LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_file")
@@ -293,7 +305,10 @@ def exits_in_one_place(source: Source) -> Iterator[str]:
 def names_no_framework(source: Source) -> Iterator[str]:
     if source.name == "run.frameworks.py" + "test" or source.name.startswith("run.plugins."):
         return
-    if source.name == "workflow.test_commands":  # the table of all that runs tests
+    # The tables of all that runs tests, and of what each lists and selects.
+    if source.name in ("workflow.test_commands", "codec.tool_listings"):
+        return
+    if source.name.startswith("audit.filters."):
         return
     for number, line in enumerate(source.text.splitlines(), 1):
         if FRAMEWORK_WORD.search(line):

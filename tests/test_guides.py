@@ -107,3 +107,16 @@ def test_links_between_pages_resolve(page: Path) -> None:
             titles = re.findall(r"(?m)^#+ (.*)$", file.read_text("utf-8"))
             assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
                               for title in titles}, target  # fmt: skip
+
+
+def test_the_audit_of_its_guide_finds_what_the_guide_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "audit-a-matrix.md").read_text(encoding="utf-8")
+    workflow = tmp_path / ".github" / "workflows" / "ci.yml"
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text("".join(blocks(page, "yaml")), encoding="utf-8")
+    (tmp_path / "tests.json").write_text("".join(blocks(page, "json")), encoding="utf-8")
+    (command,) = blocks(page, "sh")
+    done = call_in_process(*command.split()[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for line in "".join(blocks(page, "text")).splitlines():
+        assert line in done.stdout.splitlines()

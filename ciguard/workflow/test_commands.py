@@ -341,5 +341,8 @@ def split_commands(script: str) -> Iterator[list[str]]:
 def _closing_quote(script: str, start: int) -> int:
     quote, at = script[start], start + 1
     while at < len(script) and script[at] != quote:
-        at += 2 if script[at] == "\\" and quote != "'" else 1
+        if script.startswith("${{", at) and "}}" in script[at:]:
+            at = script.index("}}", at) + 2  # filled in before the shell sees it
+        else:
+            at += 2 if script[at] == "\\" and quote != "'" else 1
     return min(at, len(script))

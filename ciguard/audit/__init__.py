@@ -1,0 +1,1 @@
+"""audit: which tests a matrix written by hand runs, runs twice, and leaves out."""

@@ -1,0 +1,146 @@
+"""`ciguard audit`: a matrix written by hand against the tests that exist."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ciguard import console
+from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.findings import audit
+from ciguard.audit.json import as_json
+from ciguard.audit.shard_filters import HandMatrix, read_json
+from ciguard.audit.test_set import TestSet
+from ciguard.audit.view import document, headline
+from ciguard.audit.workflow_filters import read_workflow
+from ciguard.codec import inventory_file, tool_listings
+from ciguard.codec.results.base import gunzip
+from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.render.markdown import as_markdown
+from ciguard.render.plaintext import as_text
+from ciguard.sources import local
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ciguard.audit.findings import Audit
+    from ciguard.invocation import Invocation
+    from ciguard.model import UnitKey
+
+
+def _html(found: Audit) -> str:
+    # Imported here: text and JSON need not pay for Jinja.
+    from ciguard.render.html import as_html  # noqa: PLC0415
+
+    return as_html(document(found))
+
+
+FORMATS: Final[Mapping[str, Callable[[Audit], str]]] = {
+    "text": lambda found: as_text(document(found)),
+    "markdown": lambda found: as_markdown(document(found), full_text_location="the JSON"),
+    "html": _html,
+    "json": lambda found: json.dumps(as_json(found), indent=1),
+}
+_WORKFLOW: Final = re.compile(r"\.ya?ml:[\w-]+$")
+CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
+    "overlap": lambda found: bool(found.in_several),
+    "orphan": lambda found: bool(found.orphans),
+    "empty": lambda found: any(shard.is_empty for shard in found.shards),
+}
+
+
+@click.command()
+@click.option(
+    "--matrix",
+    metavar="WORKFLOW[:JOB]|FILE",
+    required=True,
+    help="Workflow with the matrix, or its shards as JSON.",
+)
+@click.option(
+    "--filter-key",
+    metavar="KEY",
+    default="",
+    help="Matrix key of a shard's filter, as shard.filter (default: found in the command).",
+)
+@click.option(
+    "--tests",
+    "listing",
+    metavar="FILE|-",
+    required=True,
+    help="Tests that exist: what a tool lists, or --inventory of `ciguard plan` takes.",
+)
+@click.option(
+    "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."
+)
+@click.option(
+    "--fail-on",
+    metavar="LIST",
+    default="",
+    help=f"Findings that end with 14: {', '.join(CONDITIONS)}; comma-separated.",
+)
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    matrix: str,
+    filter_key: str,
+    listing: str,
+    format_: str,
+    fail_on: str,
+) -> int:
+    """Compare a matrix written by hand with the tests that exist.
+
+    Shows the tests in no shard and in several, empty shards, terms of filters that match nothing or
+    everything. The command reads, and changes nothing.
+    """
+    conditions = [name.strip() for name in fail_on.split(",") if name.strip()]
+    unknown = [name for name in conditions if name not in CONDITIONS]
+    if unknown:
+        raise UsageError(
+            f"--fail-on: no finding {unknown[0]!r}", fix=f"name: {', '.join(CONDITIONS)}"
+        )
+    shards = _matrix(invocation, matrix, filter_key)
+    found = audit(shards, Evaluator(_tests(invocation, listing), shards.language))
+    console.out(FORMATS[format_](found))
+    failed = [name for name in conditions if CONDITIONS[name](found)]
+    if failed:
+        console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
+    return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
+
+
+def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:
+    path, _, job = matrix.rpartition(":") if _WORKFLOW.search(matrix) else (matrix, "", "")
+    content = local.read(invocation.folder / path)
+    if not path.endswith((".yml", ".yaml")):
+        return read_json(io.BytesIO(content), matrix)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8: {error}", where=path) from None
+    return read_workflow(text, path, job, filter_key)
+
+
+def _tests(invocation: Invocation, listing: str) -> TestSet:
+    """The tests of a tool's own listing, else of an inventory file."""
+    place = listing if listing == "-" else str(invocation.folder / listing)
+    content = gunzip(io.BytesIO(local.read(place))).read()
+    units = tool_listings.read_listing(content.decode("utf-8", "replace"))
+    repeated: tuple[UnitKey, ...] = ()
+    if units is None:
+        read = inventory_file.read(io.BytesIO(content), listing)
+        units, repeated = read.units, read.repeated
+    if not units:
+        raise InputError("no test in it", where=listing, fix="list the tests, one a line")
+    counts = Counter(unit.unit for unit in units)
+    twice = [name for name in counts if counts[name] > 1] + [key.unit for key in repeated]
+    if twice:
+        what = f"{count_of(len(twice), 'test')} listed more than once: {twice[0]!r:.120}"
+        raise InputError(what, where=listing, fix="list each test once")
+    return TestSet(units)

@@ -1,0 +1,1 @@
+"""The languages in which test tools select tests, one module each."""

@@ -1,0 +1,266 @@
+"""What the shards of a matrix select of the tests that exist: twice, once, not at all. Pure.
+
+Counts are of what is sure: a test is in several shards where at least two surely select it, and in
+none where no shard possibly does. Between them, `undecided` tests are those whose shards cannot be
+known, as where a shard's filter is made by a script.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from ciguard.audit.filters.expression import Selection, positions_in, terms
+from ciguard.audit.shard_filters import wrap
+from ciguard.audit.test_set import class_of
+from ciguard.audit.vacuous_terms import Correction, corrections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.audit.evaluator import Evaluator
+    from ciguard.audit.filters.expression import Expression, Term
+    from ciguard.audit.shard_filters import HandMatrix, ShardFilter
+    from ciguard.audit.test_set import TestSet
+
+OrphanReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
+OverlapKind = Literal["equal", "contained", "overlapping"]
+REASONS: Final[tuple[OrphanReason, ...]] = (
+    *("outside_projects", "common_filter", "label", "not_requested"),
+)
+# Another job may run what lies outside of the projects, and a rule for all shards is on purpose.
+ORPHANS: Final[frozenset[OrphanReason]] = frozenset({"label", "not_requested"})
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedShard:
+    """A shard with its tests.
+
+    Attributes:
+        own: the tests that no other shard surely selects.
+        wall_s: their wall time by the history, seconds; None where no test has one.
+    """
+
+    shard: ShardFilter
+    selected: Selection
+    own: int
+    wall_s: float | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.selected.possible
+
+    @property
+    def is_over_limit(self) -> bool:
+        limit_s = self.shard.timeout_s
+        return limit_s is not None and self.wall_s is not None and self.wall_s > limit_s
+
+
+class Overlap(NamedTuple):
+    """Two shards, by position, with the tests that both select; `kind` is what they are besides."""
+
+    first: int
+    second: int
+    tests: int
+    kind: OverlapKind
+
+
+class EmptyTerm(NamedTuple):
+    """A term, as written, that matches no test that exists; with the shards that have it."""
+
+    text: str
+    shards: tuple[int, ...]
+
+
+class CutClass(NamedTuple):
+    """A class of tests that no shard has whole; with the number of its tests by shard."""
+
+    name: str
+    shards: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A matrix against its tests. Sets of tests are integers (`filters/expression.py`).
+
+    Attributes:
+        repeated: at each place k, the tests that more than k shards surely select.
+        executions: how many tests run in all shards together.
+        missing: the tests in no shard, by the first reason that holds.
+        undecided: tests that no shard surely selects, and one may.
+        term_count: distinct terms of all shards.
+    """
+
+    tests: TestSet
+    shards: tuple[SelectedShard, ...]
+    repeated: tuple[int, ...]
+    executions: int
+    missing: Mapping[OrphanReason, int]
+    undecided: int
+    overlaps: tuple[Overlap, ...]
+    empty_terms: tuple[EmptyTerm, ...]
+    term_count: int
+    cut_classes: tuple[CutClass, ...]
+    corrections: tuple[Correction, ...]
+
+    @property
+    def in_several(self) -> int:
+        """The tests that several shards select."""
+        return self.repeated[1]
+
+    @property
+    def redundant(self) -> int:
+        """How many executions more there are than tests that run."""
+        return self.executions - self.repeated[0].bit_count()
+
+    @property
+    def orphans(self) -> int:
+        """The tests that no rule for all shards leaves out, and no shard runs."""
+        found = 0
+        for reason in ORPHANS:
+            found |= self.missing[reason]
+        return found
+
+
+def audit(
+    matrix: HandMatrix, evaluator: Evaluator, durations_s: Sequence[float | None] = ()
+) -> Audit:
+    """Compare a matrix with the tests that exist.
+
+    O(terms x length of all names + pairs of shards x tests / 64).
+
+    Args:
+        durations_s: of each test by the history; empty without one.
+    """
+    tests = evaluator.tests
+    folders = {name: tests.below(name) for name in {one.project for one in matrix.shards}}
+    seen = [folders[one.project] for one in matrix.shards]
+    selections = [
+        _select(one, matrix.common, evaluator).intersect(Selection(folder, folder))
+        for one, folder in zip(matrix.shards, seen, strict=True)
+    ]
+    sure = [one.sure for one in selections]
+    repeated, possible = _repeated(sure), 0
+    for one in selections:
+        possible |= one.possible
+    shards = tuple(
+        SelectedShard(
+            shard,
+            selection,
+            own=selection.sure & ~repeated[1],
+            wall_s=_wall_s(selection.sure, durations_s),
+        )
+        for shard, selection in zip(matrix.shards, selections, strict=True)
+    )
+    found_terms = _terms(matrix, evaluator)
+    return Audit(
+        tests=tests,
+        shards=shards,
+        repeated=repeated,
+        executions=sum(one.bit_count() for one in sure),
+        missing=_reasons(matrix, tests.everything & ~possible, folders, evaluator),
+        undecided=possible & ~repeated[0],
+        overlaps=tuple(_overlaps(sure)),
+        empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in found_terms if empty),
+        term_count=len(found_terms),
+        cut_classes=_cut_classes(tests, sure, repeated[0]),
+        corrections=corrections(matrix.shards, seen, evaluator),
+    )
+
+
+def _select(shard: ShardFilter, common: Expression, evaluator: Evaluator) -> Selection:
+    if shard.expression is None:
+        own = Selection(0, evaluator.tests.everything)
+    else:
+        own = evaluator.select(shard.expression)
+    return wrap(common, own, evaluator)
+
+
+def _repeated(sets: Sequence[int]) -> tuple[int, ...]:
+    """The tests in more than 0, 1, 2, ... of the sets; at least two entries."""
+    levels = [0, 0]
+    for one in sets:
+        carried = one
+        for place, level in enumerate(levels):
+            levels[place], carried = level | carried, level & carried
+        if carried:
+            levels.append(carried)
+    return tuple(levels)
+
+
+def _wall_s(tests: int, durations_s: Sequence[float | None]) -> float | None:
+    known = [
+        one
+        for place in positions_in(tests)
+        if durations_s and (one := durations_s[place]) is not None
+    ]
+    return sum(known) if known else None
+
+
+def _reasons(
+    matrix: HandMatrix, missing: int, folders: Mapping[str, int], evaluator: Evaluator
+) -> dict[OrphanReason, int]:
+    in_projects = by_label = 0
+    for folder in folders.values():
+        in_projects |= folder
+    common = wrap(matrix.common, evaluator.everything, evaluator).possible
+
+    def without_labels(term: Term) -> Selection:
+        is_open = term.excludes and evaluator.language.is_label(term)
+        return evaluator.everything if is_open else evaluator.term(term)
+
+    for shard in matrix.shards:
+        if shard.expression is not None:
+            relaxed = evaluator.select(shard.expression, without_labels).possible
+            by_label |= relaxed & folders[shard.project]
+    found: dict[OrphanReason, int] = {"outside_projects": missing & ~in_projects}
+    missing &= in_projects
+    found["common_filter"] = missing & ~common
+    missing &= common
+    found["label"] = missing & by_label
+    found["not_requested"] = missing & ~by_label
+    return found
+
+
+def _overlaps(sets: Sequence[int]) -> Iterator[Overlap]:
+    for (first, left), (second, right) in combinations(enumerate(sets), 2):
+        both = left & right
+        if both:
+            yield Overlap(first, second, both, _kind(both, left, right))
+
+
+def _kind(both: int, left: int, right: int) -> OverlapKind:
+    if left == right:
+        return "equal"
+    return "contained" if both in (left, right) else "overlapping"
+
+
+def _terms(matrix: HandMatrix, evaluator: Evaluator) -> list[tuple[str, tuple[int, ...], bool]]:
+    """Each distinct term: as first written, its shards, whether it selects nothing."""
+    texts: dict[tuple[object, bool], str] = {}
+    shards: dict[tuple[object, bool], dict[int, None]] = defaultdict(dict)
+    empty: dict[tuple[object, bool], bool] = {}
+    for place, shard in enumerate(matrix.shards):
+        for term in terms(shard.expression) if shard.expression is not None else ():
+            key = (term.condition, term.excludes)
+            texts.setdefault(key, shard.written(term))
+            shards[key][place] = None
+            empty[key] = not evaluator.term(term).possible
+    return [(text, tuple(shards[key]), empty[key]) for key, text in texts.items()]
+
+
+def _cut_classes(tests: TestSet, sets: Sequence[int], running: int) -> tuple[CutClass, ...]:
+    """Classes whose tests run, and of which no shard has every test that runs."""
+    counts: dict[str, dict[int, int]] = defaultdict(dict)
+    for shard, members in enumerate(sets):
+        for place in positions_in(members):
+            by_shard = counts[class_of(tests.units[place].unit)]
+            by_shard[shard] = by_shard.get(shard, 0) + 1
+    sizes = Counter(class_of(tests.units[place].unit) for place in positions_in(running))
+    return tuple(
+        CutClass(name, by_shard)
+        for name, by_shard in sorted(counts.items())
+        if name and max(by_shard.values()) < sizes[name]
+    )

@@ -1,0 +1,207 @@
+"""What `ciguard audit` shows of a matrix, as blocks: the counts, then each finding. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.audit.filters.expression import positions_in
+from ciguard.audit.findings import REASONS
+from ciguard.document import (
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Facts,
+    Headline,
+    Item,
+    Section,
+    Table,
+    join,
+)
+from ciguard.text import count_of, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.audit.findings import Audit, OrphanReason, SelectedShard
+    from ciguard.document import Block, Content, Row, Span
+
+MAX_EXAMPLES: Final = 3  # tests named in a row
+MAX_SHARDS: Final = 4  # shards named in a row
+MAX_ROWS: Final = 200
+NAME_WIDTH: Final = 60
+FILTER_WIDTH: Final = 2000
+
+REASON_TEXT: Final[Mapping[OrphanReason, str]] = {
+    "outside_projects": "outside of the folder of every shard",
+    "common_filter": "excluded by the filter that all shards share",
+    "label": "excluded only by a shard's own category term",
+    "not_requested": "requested by no shard",
+}
+
+
+def headline(found: Audit) -> str:
+    """The counts that decide, in one sentence."""
+    total = count_of(len(found.tests.units), "test")
+    empty = sum(shard.is_empty for shard in found.shards)
+    missing = sum(tests.bit_count() for tests in found.missing.values())
+    parts = []
+    if missing:
+        parts.append(f"{missing:,} in no shard")
+    if found.in_several:
+        parts.append(f"{found.in_several.bit_count():,} in several")
+    if found.undecided:
+        parts.append(f"{found.undecided.bit_count():,} undecided")
+    if not parts:
+        parts.append("each in one shard")
+    shards = count_of(len(found.shards), "shard")
+    return f"{total}: {', '.join(parts)}; {shards}{f', {empty} empty' if empty else ''}"
+
+
+def document(found: Audit) -> tuple[Block, ...]:
+    """The whole audit, for all formats."""
+    is_bad = bool(found.orphans or found.in_several)
+    return (
+        Headline(headline(found), "failed" if is_bad else "neutral"),
+        Facts(tuple(_facts(found))),
+        _missing(found),
+        _overlaps(found),
+        _corrections(found),
+        _empty_terms(found),
+        _cut_classes(found),
+        _shards(found),
+    )
+
+
+def _facts(found: Audit) -> Iterator[tuple[str, Content]]:
+    yield "executions", f"{found.executions:,}, of which {found.redundant:,} are redundant"
+    empty = len(found.empty_terms)
+    yield "filter terms", f"{found.term_count:,} distinct, of which {empty:,} match no test"
+    unknown = [one.shard for one in found.shards if one.shard.unknown]
+    for shard in unknown[:MAX_SHARDS]:
+        yield "not evaluated", (Code(shard.name, NAME_WIDTH), f": {shard.unknown}")
+    if len(unknown) > MAX_SHARDS:
+        yield "not evaluated", f"{len(unknown) - MAX_SHARDS} more shards"
+    if not found.tests.has_traits and found.undecided:
+        yield "undecided", "the list of tests gives no categories, which the filters ask for"
+    sizes = [one.selected.sure.bit_count() for one in found.shards]
+    if found.executions:
+        mean = found.executions / len(sizes)
+        yield "largest shard", f"{max(sizes):,} tests, {max(sizes) / mean:.1f} times the mean"
+    walls_s = [one.wall_s or 0.0 for one in found.shards]
+    if any(walls_s):
+        ratio = max(walls_s) * len(walls_s) / sum(walls_s)
+        yield "longest shard", f"{duration(max(walls_s))}, {ratio:.1f} times the mean"
+
+
+def _examples(found: Audit, tests: int) -> tuple[Span, ...]:
+    names: list[Content] = []
+    for place in positions_in(tests):
+        if len(names) == MAX_EXAMPLES:
+            names.append(f"{tests.bit_count() - MAX_EXAMPLES:,} more")
+            break
+        names.append(Code(found.tests.units[place].unit, NAME_WIDTH))
+    return join(names)
+
+
+def _missing(found: Audit) -> Section:
+    rows: list[Row] = []
+    for reason in REASONS:
+        tests = found.missing[reason]
+        if tests:
+            count = f"{tests.bit_count():,}"
+            rows.append((REASON_TEXT[reason], count, _examples(found, tests)))
+    columns = (Column("Reason"), Column("Tests", "right"), Column("Such as", drop=1))
+    return Section("missing", (Table(columns, tuple(rows)),), "Tests in no shard")
+
+
+def _named(found: Audit, shards: Sequence[int]) -> tuple[Span, ...]:
+    names: list[Content] = [
+        Code(found.shards[place].shard.name, NAME_WIDTH) for place in shards[:MAX_SHARDS]
+    ]
+    if len(shards) > MAX_SHARDS:
+        names.append(f"{len(shards) - MAX_SHARDS:,} more")
+    return join(names)
+
+
+def _overlaps(found: Audit) -> Section:
+    words = {"equal": "the same tests", "contained": "one contains the other", "overlapping": ""}
+    ordered = sorted(found.overlaps, key=lambda one: -one.tests.bit_count())
+    rows = tuple(
+        (
+            _named(found, (one.first, one.second)),
+            Cell(f"{one.tests.bit_count():,}", one.tests.bit_count()),
+            words[one.kind],
+        )
+        for one in ordered
+    )
+    columns = (Column("Shards"), Column("Tests", "right"), Column(""))
+    table = Table(columns, rows, "pair", MAX_ROWS)
+    return Section("overlaps", (table,), "Tests in several shards", (len(rows), "pair"), drop=2)
+
+
+def _corrections(found: Audit) -> Section:
+    items = []
+    for one in found.corrections:
+        before, after = (tests.bit_count() for tests in one.tests)
+        name = Code(found.shards[one.shard].shard.name, NAME_WIDTH)
+        terms = join([Code(text, NAME_WIDTH) for text in one.vacuous])
+        said: tuple[Span, ...] = (": its terms are parts of a name in the same way",)
+        if one.vacuous:
+            said = (": ", *terms, " is true for all that the rest of the filter selects")
+        children: tuple[Item, ...] = ()
+        if one.corrected:
+            counts = f"{before:,} tests as written, {after:,} with "
+            children = (Item((counts, Code(one.corrected, FILTER_WIDTH))),)
+        items.append(Item((name, *said), children))
+    bullets = Bullets(tuple(items), "filter")
+    return Section("corrections", (bullets,), "Terms that divide nothing")
+
+
+def _empty_terms(found: Audit) -> Section:
+    rows = tuple(
+        (Code(one.text, NAME_WIDTH), _named(found, one.shards)) for one in found.empty_terms
+    )
+    table = Table((Column("Term"), Column("Shards", drop=1)), rows, "term", MAX_ROWS)
+    size = (len(rows), "term")
+    return Section("terms", (table,), "Terms that match no test", size, drop=3, folded=True)
+
+
+def _cut_classes(found: Audit) -> Section:
+    rows = tuple(
+        (
+            Code(one.name, NAME_WIDTH),
+            _named(found, tuple(one.shards)),
+            f"{sum(one.shards.values()):,}",
+        )
+        for one in found.cut_classes
+    )
+    columns = (Column("Class"), Column("Shards"), Column("Tests", "right"))
+    table = Table(columns, rows, "class", MAX_ROWS)
+    title = "Classes with tests in different shards"
+    return Section("classes", (table,), title, (len(rows), "class"), drop=4, folded=True)
+
+
+def _shards(found: Audit) -> Section:
+    timed = any(one.wall_s is not None for one in found.shards)
+    located = any(one.shard.line is not None for one in found.shards)
+    rows = tuple(tuple(_cells(one, timed=timed, located=located)) for one in found.shards)
+    columns = [Column("Shard"), Column("Tests", "right"), Column("Only here", "right", drop=2)]
+    columns += [Column("Time", "right")] * timed + [Column("Limit", "right", drop=1)]
+    columns += [Column("Line", "right", drop=3)] * located + [Column("")]
+    table = Table(tuple(columns), rows, "shard")
+    return Section("shards", (table,), "Shards", (len(rows), "shard"), drop=1)
+
+
+def _cells(one: SelectedShard, *, timed: bool, located: bool) -> Iterator[Content | Cell]:
+    count = one.selected.sure.bit_count()
+    yield Code(one.shard.name, NAME_WIDTH)
+    yield Cell(f"{count:,}" if one.shard.expression is not None else "?", count)
+    yield Cell(f"{one.own.bit_count():,}", one.own.bit_count())
+    if timed:
+        yield Cell(duration(one.wall_s), one.wall_s)
+    yield duration(one.shard.timeout_s) if one.shard.timeout_s is not None else ""
+    if located:
+        yield str(one.shard.line or "")
+    remarks = ["empty"] * one.is_empty + ["over its limit"] * one.is_over_limit
+    yield ", ".join(remarks)

@@ -1,0 +1,95 @@
+"""`ciguard audit` as a user calls it: formats, exit codes, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Ciguard, Golden
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+TESTS = [
+    {"id": "Shop.Tests.Cart.Adds", "categories": []},
+    {"id": "Shop.Tests.Cart.Removes", "categories": ["Slow"]},
+    {"id": "Shop.Tests.Order.Pays", "categories": ["Never"]},
+    {"id": "Shop.Tests.User.Logs", "categories": []},
+    {"id": "Shop.Tests.Word.Counts", "categories": []},
+]
+SHARDS = {
+    "global_filter": "(<shard filter>)&Category!=Never",
+    "shards": [
+        {"name": "Cart", "filter": "Cart", "timeout_minutes": 45},
+        {"name": "Fast", "filter": "(Cart|Order)&Category!=Slow", "timeout_minutes": 45},
+        {"name": "A-M", "filter": "Shop.Tests&(Tests.User|s.T)&Category!=Slow"},
+        {"name": "Old", "filter": "Shop.Legacy"},
+    ],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tests.json").write_text(json.dumps(TESTS), "utf-8")
+    (tmp_path / "shards.json").write_text(json.dumps(SHARDS), "utf-8")
+    return tmp_path
+
+
+WORDS = ("audit", "--matrix", "shards.json", "--tests", "tests.json")
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown", "json"])
+def test_audit_says_what_runs_twice_and_not_at_all(
+    folder: Path, ciguard: Ciguard, golden: Golden, format_: str
+) -> None:
+    suffix = {"text": "txt", "markdown": "md", "json": "json"}[format_]
+    answer = ciguard(*WORDS, "--format", format_, cwd=folder)
+    golden(answer.stdout, SAMPLES / "audit" / f"small.{suffix}")
+
+
+def test_page_has_the_same_numbers(folder: Path, ciguard: Ciguard) -> None:
+    page = ciguard(*WORDS, "--format", "html", cwd=folder).stdout
+    first_line = ciguard(*WORDS, cwd=folder).stdout.splitlines()[0]
+    assert f"<title>{first_line}</title>" in page
+
+
+@pytest.mark.parametrize(
+    ("conditions", "code"),
+    [("", 0), ("overlap", 14), ("orphan", 14), ("empty", 14), ("orphan, empty", 14)],
+)
+def test_findings_fail_only_where_asked(
+    folder: Path, ciguard: Ciguard, conditions: str, code: int
+) -> None:
+    answer = ciguard(*WORDS, "--fail-on", conditions, cwd=folder, expect=code)
+    assert ("ciguard audit: found" in answer.stderr) == bool(conditions)
+
+
+def test_finding_that_is_not_there_does_not_fail(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "shards.json").write_text('[{"name": "all", "filter": ""}]', "utf-8")
+    answer = ciguard(*WORDS, "--fail-on", "overlap,orphan,empty", cwd=folder)
+    assert answer.stdout.splitlines()[0] == "5 tests: each in one shard; 1 shard"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("tests.json", "[]", "tests.json: no test in it"),
+        ("tests.json", '["a", "b", "a"]', "tests.json: 1 test listed more than once: 'a'"),
+        ("shards.json", '[{"name": "a", "filter": "(A"}]', "no closing parenthesis"),
+        ("shards.json", "x" * 11_000_000, "shards.json: "),
+    ],
+)
+def test_bad_input_is_refused_with_file_and_place(
+    folder: Path, ciguard: Ciguard, name: str, content: str, problem: str
+) -> None:
+    (folder / name).write_text(content, "utf-8")
+    answer = ciguard(*WORDS, cwd=folder, expect=3)
+    assert problem in answer.stderr
+    assert answer.stdout == ""
+
+
+def test_unknown_finding_is_a_usage_error(folder: Path, ciguard: Ciguard) -> None:
+    answer = ciguard(*WORDS, "--fail-on", "orphans", cwd=folder, expect=2)
+    assert "fix: name: overlap, orphan, empty" in answer.stderr

@@ -1,0 +1,139 @@
+"""A matrix against its tests: what is in several shards, in none and why, which terms decide."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.filters import vstest
+from ciguard.audit.filters.expression import positions_in
+from ciguard.audit.findings import Audit, audit
+from ciguard.audit.shard_filters import read_json
+from ciguard.audit.test_set import TestSet
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.errors import InputError
+
+UNITS = (
+    InventoryUnit("App.Tests.Cart.Adds", file="tests/App/Cart.cs", categories=()),
+    InventoryUnit("App.Tests.Cart.Removes", file="tests/App/Cart.cs", categories=()),
+    InventoryUnit("App.Tests.Order.Pays", file="tests/App/Order.cs", categories=("Slow",)),
+    InventoryUnit("App.Tests.Order.Ships", file="tests/App/Order.cs", categories=("Never",)),
+    InventoryUnit("App.Tests.User.Logs", file="tests/App/User.cs", categories=()),
+    InventoryUnit("Lib.Tests.Parse", file="tests/Lib/Parse.cs", categories=()),
+)
+
+
+def audited(*shards: dict[str, object], common: str = "", units: object = UNITS) -> Audit:
+    content = json.dumps({"shards": list(shards), "global_filter": common}).encode()
+    tests = TestSet(units)  # type: ignore[arg-type]
+    return audit(read_json(io.BytesIO(content), "matrix.json"), Evaluator(tests, vstest))
+
+
+def shard(name: str, filter_: str, project: str = "tests/App/") -> dict[str, object]:
+    return {"name": name, "filter": filter_, "project": project}
+
+
+def places(tests: int) -> list[int]:
+    return list(positions_in(tests))
+
+
+def test_tests_in_several_shards_are_counted_with_their_executions() -> None:
+    found = audited(shard("a", "Cart"), shard("b", "Cart|Order"), shard("c", "Adds|User"))
+    assert places(found.in_several) == [0, 1]
+    assert [places(tests) for tests in found.repeated] == [[0, 1, 2, 3, 4], [0, 1], [0]]
+    assert (found.executions, found.redundant) == (8, 3)
+    kinds = {(one.first, one.second): (one.kind, places(one.tests)) for one in found.overlaps}
+    assert kinds == {
+        (0, 1): ("contained", [0, 1]),
+        (0, 2): ("overlapping", [0]),
+        (1, 2): ("overlapping", [0]),
+    }
+    assert [places(one.own) for one in found.shards] == [[], [2, 3], [4]]
+
+
+def test_tests_in_no_shard_have_the_first_reason_that_holds() -> None:
+    found = audited(
+        shard("a", "Cart"),
+        shard("b", "Order&Category!=Slow"),
+        common="(<shard filter>)&Category!=Never",
+    )
+    assert {reason: places(tests) for reason, tests in found.missing.items()} == {
+        "outside_projects": [5],
+        "common_filter": [3],
+        "label": [2],
+        "not_requested": [4],
+    }
+    assert places(found.orphans) == [2, 4]
+
+
+def test_equal_shards_and_empty_ones_are_told() -> None:
+    found = audited(shard("a", "Cart"), shard("b", "Name=Adds|Name=Removes"), shard("c", "Nothing"))
+    assert [(one.first, one.second, one.kind) for one in found.overlaps] == [(0, 1, "equal")]
+    assert [one.is_empty for one in found.shards] == [False, False, True]
+    assert [(one.text, one.shards) for one in found.empty_terms] == [("Nothing", (2,))]
+    assert found.term_count == 4
+
+
+def test_term_that_its_neighbour_makes_true_is_told_and_corrected_in_all_shards_alike() -> None:
+    names = ["Cart.Adds", "Cart.Buys", "Cart.Tests", "Cart.Undo"]
+    units = tuple(InventoryUnit(f"Tests.{name}", categories=()) for name in names)
+    found = audited(
+        # `s.C` is a part of `Tests.Cart`.
+        shard("a-c", "~Tests.Cart&(~s.A|~s.B|~s.C)".replace("~", "Name~"), ""),
+        units=units,
+    )
+    assert found.corrections == ()  # the name alone has no such beginning
+    found = audited(
+        shard("a-c", "Tests.Cart&(s.A|s.B|s.C)", ""),
+        shard("t-z", "Tests.Cart&(s.T|s.U)", ""),
+        shard("other", "Tests.Cart&(x.T|x.U)", ""),
+        units=units,
+    )
+    first, second = found.corrections
+    assert (first.shard, first.vacuous) == (0, ("s.C",))
+    assert first.corrected == "Tests.Cart&(Tests.Cart.A|Tests.Cart.B|Tests.Cart.C)"
+    assert [places(tests) for tests in first.tests] == [[0, 1, 2, 3], [0, 1]]
+    assert (second.shard, second.vacuous) == (1, ())
+    assert second.corrected == "Tests.Cart&(Tests.Cart.T|Tests.Cart.U)"
+    assert [places(tests) for tests in second.tests] == [[], [2, 3]]
+
+
+def test_class_whose_tests_are_in_different_shards_is_told() -> None:
+    found = audited(shard("a", "Adds|Order"), shard("b", "Removes"))
+    assert [(one.name, dict(one.shards)) for one in found.cut_classes] == [
+        ("App.Tests.Cart", {0: 1, 1: 1})
+    ]
+    # A shard that has all of it does not cut it, whoever has a part besides.
+    assert audited(shard("a", "Cart"), shard("b", "Removes")).cut_classes == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"{", "m.json: not JSON"),
+        (b"{}", "m.json: no list of shards"),
+        (b'{"shards": []}', "m.json: no list of shards"),
+        (b'{"shards": [3]}', "m.json: shards[0]: a shard is an object, not 3"),
+        (b'{"shards": [{"filter": "A"}]}', "m.json: shards[0]: a shard has no name"),
+        (b'{"shards": [{"name": "a", "filter": 3}]}', "m.json: shards[0]: filter is no text: 3"),
+        (
+            b'{"shards": [{"name": "a", "filter": "(A"}]}',
+            "m.json: shards[0] (a): no closing parenthesis at column 3",
+        ),
+        (
+            b'{"shards": [{"name": "a"}, {"name": "a"}]}',
+            "m.json: two shards are named 'a'",
+        ),
+        (
+            b'{"shards": [{"name": "a"}], "global_filter": "B"}',
+            "m.json: global_filter: <shard filter> does not stand in it once",
+        ),
+    ],
+)
+def test_matrix_that_cannot_be_read_is_refused_with_its_place(content: bytes, problem: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_json(io.BytesIO(content), "m.json")
+    assert str(raised.value).startswith(problem)

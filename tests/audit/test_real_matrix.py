@@ -1,0 +1,91 @@
+"""The matrix of a real repository in April and August, with the counts of two other evaluators."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.filters import vstest
+from ciguard.audit.filters.expression import positions_in
+from ciguard.audit.findings import Audit, audit
+from ciguard.audit.shard_filters import read_json
+from ciguard.audit.test_set import TestSet
+from ciguard.codec import inventory_file
+
+ROOT = Path(__file__).parents[2]
+SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "aidotnet"
+
+pytestmark = pytest.mark.skipif(
+    not SHARED.is_dir(), reason=f"no real matrix at {SHARED}; CIGUARD_SHARED_DATA says where"
+)
+
+
+def audited(date: str) -> Audit:
+    content = gzip.decompress((SHARED / f"tests_{date}.json.gz").read_bytes())
+    units = inventory_file.read(io.BytesIO(content), date).units
+    matrix = read_json(io.BytesIO((SHARED / f"shards_{date}.json").read_bytes()), date)
+    return audit(matrix, Evaluator(TestSet(units), vstest))
+
+
+def counts(found: Audit) -> dict[str, object]:
+    return {
+        "shards": len(found.shards),
+        "tests": len(found.tests.units),
+        "in_several": found.in_several.bit_count(),
+        "executions": (found.redundant, found.executions),
+        "missing": {reason: tests.bit_count() for reason, tests in found.missing.items()},
+        "terms": (len(found.empty_terms), found.term_count),
+        "empty": sum(shard.is_empty for shard in found.shards),
+    }
+
+
+def test_matrix_of_april_has_the_known_counts() -> None:
+    found = audited("2026-04-14")
+    assert counts(found) == {
+        "shards": 31,
+        "tests": 37_488,
+        "in_several": 4_385,
+        "executions": (5_117, 19_319),
+        "missing": {
+            "outside_projects": 314,
+            "common_filter": 0,
+            "label": 16,
+            "not_requested": 22_956,
+        },
+        "terms": (3, 141),
+        "empty": 2,
+    }
+    assert found.repeated[2].bit_count() == 732
+    equal = [one for one in found.overlaps if one.kind == "equal"]
+    assert [one.tests.bit_count() for one in equal] == [3_172]
+    corrected = [[tests.bit_count() for tests in one.tests] for one in found.corrections]
+    assert corrected == [[3_172, 1_222], [3_172, 962], [732, 988]]
+
+
+def test_matrix_of_august_has_the_known_counts() -> None:
+    found = audited("head")
+    assert counts(found) == {
+        "shards": 110,
+        "tests": 41_192,
+        "in_several": 0,
+        "executions": (0, 35_742),
+        "missing": {
+            "outside_projects": 0,
+            "common_filter": 2_653,
+            "label": 146,
+            "not_requested": 2_651,
+        },
+        "terms": (168, 524),
+        "empty": 30,
+    }
+    assert found.orphans.bit_count() == 2_797
+    # By coincidence 2,797 tests have a category at all: labels are compared, not digits.
+    for place in positions_in(found.missing["label"]):
+        labels = {label.lower() for label in found.tests.units[place].categories or ()}
+        assert labels & {"gpu", "stress", "sweep", "modelfamilyduplicate", "serialperf"}, place
+    assert found.corrections == ()

@@ -1,0 +1,188 @@
+"""The shards of workflows: how each shape of matrix and command is read, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ciguard.audit.filters import vstest
+from ciguard.audit.workflow_filters import read_workflow
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from ciguard.audit.shard_filters import HandMatrix
+
+WORKFLOW = """\
+name: ci
+env:
+  SLOW: Category!=Slow
+jobs:
+  build:
+    runs-on: ubuntu-latest
+    steps:
+      - run: dotnet build
+  test:
+    name: Tests - ${{ matrix.shard.name }}
+    runs-on: ${{ matrix.shard.os }}
+    timeout-minutes: 45
+    strategy:
+      matrix:
+        shard:
+          # by hand
+          - name: Unit
+            os: ubuntu-latest
+            project: tests/App.Tests/App.Tests.csproj
+            filter: FullyQualifiedName~Unit
+          - name: Rest
+            os: windows-latest
+            project: tests/App.Tests/App.Tests.csproj
+            filter: >-
+              FullyQualifiedName!~Unit&
+              Category!=GPU
+    steps:
+      - run: dotnet restore
+      - name: Tests
+        run: |
+COMMAND
+"""
+IN_ARGUMENTS = """\
+          $args = @(
+            'test', '${{ matrix.shard.project }}', '--no-build',
+            '--filter', '(${{ matrix.shard.filter }})&Category!=Slow'
+          )
+          & dotnet @args
+"""
+
+
+def read(command: str, workflow: str = WORKFLOW, job: str = "", key: str = "") -> HandMatrix:
+    indented = "\n".join(" " * 10 + line.strip() for line in command.strip().splitlines())
+    return read_workflow(workflow.replace("COMMAND", indented), "ci.yml", job, key)
+
+
+def test_list_of_arguments_gives_the_filter_of_each_shard_and_the_common_one() -> None:
+    found = read(IN_ARGUMENTS)
+    assert found.common_text == "(<shard filter>)&Category!=Slow"
+    assert [shard.name for shard in found.shards] == ["Tests - Unit", "Tests - Rest"]
+    assert [shard.text for shard in found.shards] == [
+        "FullyQualifiedName~Unit",
+        "FullyQualifiedName!~Unit& Category!=GPU",
+    ]
+    assert [shard.project for shard in found.shards] == ["tests/App.Tests"] * 2
+    assert [shard.runner for shard in found.shards] == ["ubuntu-latest", "windows-latest"]
+    assert [shard.timeout_s for shard in found.shards] == [2700.0, 2700.0]
+    assert [shard.line for shard in found.shards] == [17, 21]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'dotnet test --filter "(${{ matrix.shard.filter }})&Category!=Slow"',
+        "dotnet test --filter='(${{matrix.shard.filter}})&Category!=Slow' --no-build",
+        "dotnet test `\n  --filter '(${{ matrix.shard.filter }})&Category!=Slow' `\n  --no-build",
+        "dotnet test \\\n --filter '(${{ matrix.shard['filter'] }})&Category!=Slow' "
+        "\\\n --no-build",
+    ],
+)
+def test_command_line_gives_the_same(command: str) -> None:
+    found = read(command)
+    assert found.common_text == "(<shard filter>)&Category!=Slow"
+    assert [shard.expression for shard in found.shards] == [
+        vstest.parse(shard.text, "") for shard in read(IN_ARGUMENTS).shards
+    ]
+
+
+def test_variables_of_the_workflow_are_followed() -> None:
+    found = read('dotnet test --filter "${{ matrix.shard.filter }}&$SLOW"')
+    assert found.common_text == ""
+    assert found.shards[0].text == "FullyQualifiedName~Unit&Category!=Slow"
+    found = read('dotnet test --filter "${{ matrix.shard.filter }}&${SLOW}"')
+    assert found.shards[0].text == "FullyQualifiedName~Unit&Category!=Slow"
+    found = read('dotnet test --filter "${{ matrix.shard.filter }}&$env:SLOW"')
+    assert found.shards[0].text == "FullyQualifiedName~Unit&Category!=Slow"
+
+
+def test_text_is_put_into_text_as_github_does() -> None:
+    # Without parentheses the operator behind it binds the last alternative alone.
+    workflow = WORKFLOW.replace("filter: FullyQualifiedName~Unit", "filter: A|B")
+    found = read('dotnet test --filter "${{ matrix.shard.filter }}&Category!=Slow"', workflow)
+    assert found.common_text == ""
+    assert found.shards[0].text == "A|B&Category!=Slow"
+    assert found.shards[0].expression == vstest.parse("A|B&Category!=Slow", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ('dotnet test --filter "$FILTER"', "line 30: $FILTER is not constant"),
+        (
+            "dotnet test --filter '${{ steps.a.outputs.filter }}'",
+            "line 30: ${{ steps.a.outputs.filter }} is not constant",
+        ),
+        (
+            "dotnet test --filter '${{ matrix.shard.filter || github.ref }}'",
+            "line 30: ${{ matrix.shard.filter || github.ref }} is not constant",
+        ),
+    ],
+)
+def test_filter_that_a_script_makes_is_unknown_and_asked_for(command: str, reason: str) -> None:
+    found = read(command)
+    assert [shard.expression for shard in found.shards] == [None, None]
+    assert found.shards[0].unknown == (
+        f"{reason}; name the matrix key that holds the filter: --filter-key shard.filter"
+    )
+    assert read(command, key="shard.filter").shards[0].text == "FullyQualifiedName~Unit"
+
+
+def test_command_without_a_filter_selects_every_test_of_its_project() -> None:
+    found = read("dotnet test ${{ matrix.shard.project }}")
+    assert [shard.text for shard in found.shards] == ["", ""]
+    assert [shard.project for shard in found.shards] == ["tests/App.Tests"] * 2
+
+
+SECOND_JOB = """\
+  again:
+    strategy: {matrix: {a: [1, 2]}}
+    steps: [{run: dotnet test}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("workflow", "job", "problem"),
+    [
+        ("[]", "", "ci.yml: no workflow: it has no jobs"),
+        ("jobs: {a: {steps: [{run: dotnet test}]}}", "", "ci.yml: no job with a matrix runs tests"),
+        (WORKFLOW, "lint", "ci.yml: no job 'lint' with a matrix\n  fix: jobs with a matrix: test"),
+        (WORKFLOW + SECOND_JOB, "", "ci.yml: several jobs with a matrix run tests: test, again"),
+        (
+            "jobs:\n  t:\n    strategy:\n      matrix: ${{ fromJSON(needs.a.outputs.m) }}\n"
+            "    steps: [{run: dotnet test}]\n",
+            "",
+            "ci.yml:4: the matrix is computed while the workflow runs",
+        ),
+        (
+            "jobs:\n  t:\n    strategy:\n      matrix:\n        a: ${{ fromJSON(inputs.x) }}\n"
+            "    steps: [{run: dotnet test}]\n",
+            "",
+            "ci.yml:4: the matrix is computed while the workflow runs",
+        ),
+        (
+            WORKFLOW.replace("filter: FullyQualifiedName~Unit", "filter: (A"),
+            "",
+            "ci.yml:17 (Tests - Unit): no closing parenthesis at column 3",
+        ),
+        (
+            WORKFLOW.replace("COMMAND", "          mvn test"),
+            "",
+            "ci.yml:30: no filters of what this step runs can be read",
+        ),
+        ("jobs: &a {b: *a}", "", "ci.yml: "),
+        ("x: 1\n" * 300_000, "", "ci.yml: 1,500,000 characters"),
+    ],
+)
+def test_workflow_that_cannot_be_read_is_refused_with_its_line(
+    workflow: str, job: str, problem: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        read("dotnet test --filter ${{ matrix.shard.filter }}", workflow, job)
+    assert str(raised.value).startswith(problem)
