@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.audit.filters import vstest
+from ciguard.audit.filters import pytest_selection, vstest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,4 +14,5 @@ if TYPE_CHECKING:
 # The names of workflow/test_commands.py.
 LANGUAGES: Final[Mapping[str, FilterLanguage]] = {
     "dotnet test": vstest,
+    "pytest": pytest_selection,
 }
