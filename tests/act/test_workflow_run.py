@@ -59,8 +59,16 @@ KILL = CRASH.replace(
     os.kill(os.getpid(), 9)
 """,
 )
+FAILS_AT_FIRST = """
+import os
+
+def test_fails_at_first():
+    assert os.environ["GITHUB_RUN_ATTEMPT"] != "1"
+"""
 pytestmark = pytest.mark.timeout(900)  # five runs of real jobs, before the first test
 HISTORY = "refs/heads/ciguard-history"
+WORKFLOW = ".github/workflows/ciguard.yml"
+STEP = "Run the shard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +216,7 @@ def test_second_plan_uses_history_of_first_run(story: Story) -> None:
 def test_crash_fails_the_run_names_the_test_and_runs_the_rest(story: Story) -> None:
     assert not story.crashed.green
     # Not the legs' results: act gives a leg the result of its job, whichever leg it was.
-    assert sorted(leg.failed_steps for leg in story.crashed.legs()) == [(), ("Run the shard",)]
+    assert sorted(leg.failed_steps for leg in story.crashed.legs()) == [(), (STEP,)]
     report = story.crashed.job("ciguard")
     assert report.failed_steps == ("Report",)
     (comment,) = story.comments_after_crash
@@ -223,7 +231,7 @@ def test_crash_fails_the_run_names_the_test_and_runs_the_rest(story: Story) -> N
 @pytest.mark.soak
 def test_killed_leg_is_incomplete_and_its_running_unit_is_named(story: Story) -> None:
     assert not story.killed.green
-    assert sorted(leg.failed_steps for leg in story.killed.legs()) == [(), ("Run the shard",)]
+    assert sorted(leg.failed_steps for leg in story.killed.legs()) == [(), (STEP,)]
     assert story.killed.job("ciguard").failed_steps == ("Report",)
     (comment,) = story.comments_after_kill
     head = next(line for line in comment["body"].splitlines() if not line.startswith("<!--"))
@@ -257,3 +265,23 @@ def test_comment_is_updated_not_duplicated(story: Story) -> None:
     for body in (before["body"], after["body"]):
         assert "policy of the base commit" in body, "the base's could be read"
         assert "this pull request changes" not in body
+
+
+@pytest.mark.soak
+def test_failed_jobs_run_again_without_the_others(story: Story) -> None:
+    github = story.github
+    github.git("switch", "--quiet", "--create", "attempts", "main")
+    github.commit("a test more", {"tests/test_attempts.py": FAILS_AT_FIRST})
+    first = github.run("push", push_event(), run_id=106)
+    assert first.job("ciguard").result == "failure"
+    failed = next(name for name, job in first.jobs.items() if job.failed_steps == (STEP,))
+    shard = failed.partition("(")[2][:2]
+    github.set_jobs(106, {f"tests (0{n})": 2 if shard == f"0{n}" else 1 for n in (1, 2)})
+    rerun = github.workflow_of_rerun(WORKFLOW, run_id=106, shards=[shard], kept=["plan"])
+    second = github.execute(rerun, "push", push_event(), run_id=106, attempt=2)
+    assert second.green, second.talk
+    assert len(second.legs()) == 1
+    assert "all 7 tests of 2 shards" in second.job("ciguard").printed
+    records = (github.artifacts / "106").glob("ciguard-record-*")
+    ends = sorted("-".join(path.name.split("-")[-2:]) for path in records)
+    assert ends == sorted(["01-1", "02-1", f"{shard}-2"])
