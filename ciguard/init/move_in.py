@@ -47,6 +47,9 @@ _OTHER_FRAMEWORK_FIX: Final = (
     "docs/how-to/other-frameworks.md"
 )
 
+# Of tox and nox: a step may run the tests once.
+_ENVIRONMENT_OPTIONS: Final = ("-e", "-s", "--session", "-t", "--tags", "-m", "-f", "-k")
+
 
 def actions_address(config: Config) -> str:
     """Where the actions are: as configured, else where the running ciguard was installed from.
@@ -278,6 +281,14 @@ def remarks(job: MovableJob, moved: MovedWorkflow) -> list[str]:
         found.append("Windows has not been tried; commands without `shell:` run in bash there")
     if "workflow_call" in str(job.workflow.get("on")):
         found.append("workflows that call this one have to grant the permissions of its jobs")
+    words = [word for command in job.commands for word in command.words.split()]
+    tool = next((name for name in ("tox", "nox") if name in words), "")
+    options = words[words.index(tool) :] if tool else []
+    if tool and not any(word.startswith(_ENVIRONMENT_OPTIONS) for word in options):
+        found.append(
+            f"let {tool} run one environment in a job: make them an axis of the matrix, and "
+            f"name it with {'-s' if tool == 'nox' else '-e'}"
+        )
     others = [one for one in find_test_steps(job.workflow) if one.job == job.name]
     found += [
         f"step {one.number} runs tests too: all of them, in every shard"

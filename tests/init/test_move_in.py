@@ -55,11 +55,19 @@ def write(folder: Path, workflow: bytes) -> None:
     commit(folder)
 
 
+def configure(folder: Path, case: str) -> None:
+    """Add what a sample needs in the configuration: frameworks without an adapter have to."""
+    own = SAMPLES / case / "ciguard.toml"
+    if own.exists():
+        (folder / "ciguard.toml").write_text(ACTIONS + own.read_text("utf-8"), "utf-8")
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_workflow_is_moved_or_refused_as_its_golden_file_has_it(
     case: str, repository: Path, call: Init, golden: Golden
 ) -> None:
     before = (SAMPLES / case / "ci.yml").read_bytes()
+    configure(repository, case)
     write(repository, before)
     is_refused = (SAMPLES / case / "refusal.txt").exists()
     answer = call(repository, "--into", CI, "--yes", expect=3 if is_refused else 0)
@@ -272,6 +280,24 @@ def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> N
     assert "no job 'lint'\n  fix: its jobs are test" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "remark"),
+    [
+        (b"tox", "let tox run one environment in a job"),
+        (b"python -m nox --verbose", "and name it with -s"),
+        (b"tox -e ${{ matrix.env }}", ""),
+        (b"nox --session=tests", ""),
+    ],
+)
+def test_several_environments_in_a_job_are_warned_of(
+    command: bytes, remark: str, repository: Path, call: Init
+) -> None:
+    write(repository, JOB + b"      - run: " + command + b"\n")
+    answer = call(repository, "--into", CI)
+    assert ("run one environment in a job" in answer.stderr) == bool(remark)
+    assert remark in answer.stderr
+
+
 def test_symbolic_link_is_refused(repository: Path, call: Init) -> None:
     (repository / CI).rename(repository / "real.yml")
     (repository / CI).symlink_to("../../real.yml")
@@ -310,6 +336,7 @@ def test_address_comes_from_an_installation_from_github(url: str, address: str) 
 @pytest.mark.parametrize("case", MOVED)
 def test_out_restores_the_workflow_to_the_byte(case: str, repository: Path, call: Init) -> None:
     before = (SAMPLES / case / "ci.yml").read_bytes()
+    configure(repository, case)
     write(repository, before)
     call(repository, "--into", CI, "--yes")
     commit(repository)
