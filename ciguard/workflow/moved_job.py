@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.errors import InputError
 from ciguard.workflow.movable_job import HISTORY_JOB, PLAN_JOB, REPORT_JOB, matrix_range, read_job
 from ciguard.workflow.positions import Edit, SourceText, entries, is_flow
-from ciguard.workflow.rewrite import action_path, move_job
+from ciguard.workflow.rewrite import action_path, edit_present_jobs, move_job
 from ciguard.workflow.yaml_values import jobs_of, load, steps_of
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def restore(text: str, before: str, where: str, render: Callable[[MovableJob], N
     target = _with_matrix(read_job(before, place, moved.job, step), moved.matrix, where)
     target = _with_command(read_job(target, place, moved.job, step), moved, source)
     job = read_job(target, place, moved.job, step)
-    base = move_job(job, render(job), moved.actions).present_jobs
+    workflow = move_job(job, render(job), moved.actions)
+    base = edit_present_jobs(job, workflow, moved.actions)
     cuts = _cut_jobs(source)
     restored = _merge(
         base, source.edited(cuts), target, lambda at: f"{where}:{_line(text, cuts, at)}"

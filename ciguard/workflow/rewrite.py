@@ -67,12 +67,10 @@ class MovedWorkflow:
     """The workflow with its test job moved.
 
     Attributes:
-        present_jobs: the text without the jobs that are added.
         aggregations: aggregation jobs that need ciguard's jobs now, and were green without them.
     """
 
     text: str
-    present_jobs: str
     aggregations: tuple[UndetectedSkip, ...]
 
 
@@ -88,10 +86,14 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
     text = _edited(job, new, actions, ())
     found = find_undetected_skips(load(text, job.where), job.where)
     skips = tuple(skip for skip in found if skip.planning_job == PLAN_JOB)
-    aggregations = [skip.job for skip in skips]
     if skips:
-        text = _edited(job, new, actions, aggregations)
-    return MovedWorkflow(text, _edited(job, None, actions, aggregations), skips)
+        text = _edited(job, new, actions, [skip.job for skip in skips])
+    return MovedWorkflow(text, skips)
+
+
+def edit_present_jobs(job: MovableJob, moved: MovedWorkflow, actions: str) -> str:
+    """The moved workflow without the jobs that were added."""
+    return _edited(job, None, actions, [skip.job for skip in moved.aggregations])
 
 
 def action_path(actions: str, name: str) -> str:
