@@ -212,13 +212,13 @@ class GuardConfig(_Section):
         ge=0,
         le=1,
         description=(
-            "share of the base branch's tests that may disappear before the run is incomplete"
+            "share of the base's tests of a suite and variant, rounded up, that may be missing"
         ),
     )
     min_units: int | None = Field(
         None,
         ge=1,
-        description="accepts a larger drop, as long as at least this number of tests is planned",
+        description="accepts a larger drop, as long as at least so many tests are planned in all",
     )
     ignore_base_failures: bool = Field(
         False, description="a test that also fails on the base branch does not fail a pull request"

@@ -42,6 +42,7 @@ from ciguard.model import (
     Shard,
     ShardCountOption,
     Suite,
+    UnitCount,
     Variant,
 )
 
@@ -157,7 +158,7 @@ _CHECKS["PlanNoteKind"] = _CHECKS["str"]
 _kind: Any
 for _kind in (  # each after those that it holds
     *(Variant, Suite, Pool, LegPolicy, Prediction, Exclusion, ShardCountOption, MovedUnit),
-    *(CulpritCandidate, PlanNote, InventorySummary, Shard),
+    *(CulpritCandidate, PlanNote, UnitCount, InventorySummary, Shard),
 ):
     _build = LineSchema(_kind, _CHECKS).build
     _CHECKS[_kind.__name__] = _build

@@ -226,7 +226,7 @@ def leg_from_history(leg: HistoryLeg) -> RunLeg:
         memory_bytes=leg.runner.memory_bytes,
         probe_s=leg.runner.probe_s,
         pool=leg.runner.pool,
-        units=leg.units_planned,
+        units=sum(one.units for one in leg.planned) if leg.planned is not None else None,
     )
 
 

@@ -1,18 +1,22 @@
-"""Findings about the combinations of a job's matrix: what their shards must agree on. Pure."""
+"""Findings about combinations, each a suite and variant: what their shards must agree on, and what
+they had on the base. Pure.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from ciguard.guard.legs import LegResult
-    from ciguard.guard.verdict import Kind
-    from ciguard.model import Plan
+    from ciguard.guard.verdict import Kind, Policy
+    from ciguard.model import Plan, UnitKey
     from ciguard.model.listings import ListedPlan
 
 
@@ -49,3 +53,51 @@ def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[
     for leg in legs:
         if leg.shard.key in listed.unlisted and leg.end.problem is None:
             yield Finding("incomplete", "no_listing", leg.shard.key)
+
+
+def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
+    """Combinations with too few of the base's units, and those that the plan no longer has.
+
+    Who drops an entry of a matrix does so in a diff that is reviewed: that is told, and is no loss.
+    A combination that is still there, and empty, always is one. Of many the one that lost the
+    largest share stands in front.
+    """
+    base, source = plan.inventory.base_units, plan.inventory.base_source
+    if not base and policy.base_units is not None:
+        base, source = policy.base_units
+    now = Counter(key[:2] for key in planned) if base else {}
+    gone: list[str] = []
+    fewer: list[tuple[float, str, int, int]] = []
+    for one in base:
+        count, name = now[one.suite, one.variant], " ".join(filter(None, (one.suite, one.variant)))
+        if one.suite not in plan.suites or one.variant not in plan.suites[one.suite].variants:
+            gone.append(name or '""')
+        elif _lost_too_many(one.units, count, policy.max_drop):
+            fewer.append((count / one.units, name, count, one.units))
+    if fewer:
+        (left_ratio, name, count, before), *others = sorted(fewer)
+        accepted = policy.min_units is not None and len(planned) >= policy.min_units
+        facts = {
+            "combination": name or None,
+            "now": count,
+            "before": before,
+            "drop_ratio": 1 - left_ratio,
+            "source": source,
+            "others": tuple(one[1] for one in others),
+            "planned": len(planned),
+            "min_units": policy.min_units,
+        }
+        if accepted:
+            yield Finding("warning", "fewer_units_accepted", facts=facts)
+        else:
+            yield Finding("incomplete", "fewer_units", facts=facts)
+    if gone:
+        facts = {"count": len(gone), "combinations": tuple(gone), "source": source}
+        yield Finding("warning", "combination_gone", facts=facts)
+
+
+def _lost_too_many(before: int, now: int, max_drop: float) -> bool:
+    """Say so of a combination; it may lose one unit where any: 1 % of 50 is none."""
+    # What 0.07 * 100 is more than 7 by must not count as an eighth.
+    allowed = math.ceil(round(max_drop * before, 6))
+    return now < before and (not now or before - now > allowed)

@@ -164,7 +164,11 @@ def evaluate(
     # Jobs that are not ours are called as their owner likes: which is which shard is not known.
     platform = query_jobs(plan, records, None if options.results else inputs.subject_run)
     policy = effective_policy(
-        invocation, options.ignore_base_failures, past.at, location=options.history, count=count
+        invocation,
+        options.ignore_base_failures,
+        past.at,
+        location=options.history,
+        counted=plan.suites if count else None,
     )
     verdict = prove(
         plan,

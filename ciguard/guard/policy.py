@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery, KnownFailure
     from ciguard.invocation import Invocation
-    from ciguard.model import CaseKey
+    from ciguard.model import CaseKey, Suite, UnitCount
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # What of the configuration could make a red run green: all of these sections; and of suites that
@@ -51,7 +51,7 @@ def effective_policy(
     history: Callable[[str], History | None],
     *,
     location: str | None = None,
-    count: bool = False,
+    counted: Mapping[str, Suite] | None = None,
 ) -> Policy:
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
@@ -60,8 +60,8 @@ def effective_policy(
         history: gives the past runs that lie at a place, where somebody asks for them.
         location: where that is, as the command line says; None leaves it to the configuration, of a
             proposal to that of its base.
-        count: also ask them for the units of the base, lest a plan that says nothing of them hides
-            how many are gone.
+        counted: suites of the plan; also ask them for the units of the base, lest a plan that says
+            nothing of them hides how many are gone.
 
     Raises:
         UsageError: the folder's own configuration has mistakes.
@@ -84,9 +84,11 @@ def effective_policy(
         law is not own and run is not None and _changes_history_file(invocation, run, law, where)
     )
     past = (lambda _: None) if edited else history
-    base_planned = _base_planned(run, past(where)) if count and run is not None else None
+    base_units = None
+    if counted is not None and run is not None:
+        base_units = _base_units(run, past(where), counted)
     if strict is not None:
-        return replace(strict, base_planned=base_planned)
+        return replace(strict, base_units=base_units)
     if run is not None and law is not own:
         found += _fixed_on_base(law, own)
         changes = [*_changes(law, own), *([where] if edited else ())]
@@ -104,7 +106,7 @@ def effective_policy(
         min_units=config.guard.min_units,
         quarantine=law.quarantine.entries,
         base_failures=known,
-        base_planned=base_planned,
+        base_units=base_units,
         findings=tuple(found),
         fail_on=config.policy.fail_on,
         source="base" if law.commit else "checkout",
@@ -216,12 +218,14 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
     )
 
 
-def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
+def _base_units(
+    run: ActionsRun, history: History | None, suites: Mapping[str, Suite]
+) -> tuple[tuple[UnitCount, ...], str] | None:
     if history is None:
         return None
     from ciguard.history.query import units_planned  # noqa: PLC0415
 
-    found = units_planned(history, _base_query(run))
+    found = units_planned(history, _base_query(run), suites)
     return (found.planned, found.source) if found is not None else None
 
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.quarantine import entry_of
-from ciguard.guard.combinations import different_scripts, listing_findings
+from ciguard.guard.combinations import base_findings, different_scripts, listing_findings
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
@@ -306,7 +306,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
     unplanned = inventory.collected - len(planned) - len(inventory.excluded)
     if unplanned > 0:
         yield Finding("incomplete", "not_planned", facts={"count": unplanned})
-    yield from _drop(plan, policy)
+    yield from base_findings(plan, policy, planned)
     if len(planned) < sum(len(shard.units) for shard in plan.shards):
         counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
         twice = tuple(sorted(key for key, count in counts.items() if count > 1))
@@ -319,27 +319,6 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         units = tuple(UnitKey(one.suite, one.variant, one.unit) for one in inventory.excluded)
         rules = sorted({one.rule for one in inventory.excluded})
         yield Finding("warning", "excluded", units=units, facts={"rules": rules})
-
-
-def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
-    inventory = plan.inventory
-    base, source = inventory.base_planned, inventory.base_source
-    if base is None and policy.base_planned is not None:
-        base, source = policy.base_planned
-    counts = (
-        ("collected", inventory.base_collected, inventory.collected),
-        ("planned", base, inventory.collected - len(inventory.excluded)),
-    )
-    for counted, before, now in counts:
-        if before is None or before - now <= policy.max_drop * before:
-            continue
-        facts = {"counted": counted, "now": now, "before": before, "source": source}
-        facts |= {"drop_ratio": (before - now) / before, "min_units": policy.min_units}
-        if policy.min_units is not None and now >= policy.min_units:
-            yield Finding("warning", "fewer_units_accepted", facts=facts)
-            continue
-        yield Finding("incomplete", "fewer_units", facts=facts)
-        return
 
 
 def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure
-    from ciguard.model import CaseKey, Ending, Outcome, Result, UnitKey
+    from ciguard.model import CaseKey, Ending, Outcome, Result, UnitCount, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
 Level = Literal["incomplete", "failed", "warning"]
@@ -61,7 +61,7 @@ Kind = Literal[
     "stopped", "last_try_unfinished", "unfinished", "no_case", "not_started",
     # the plan and its inventory
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
-    "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
+    "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "ran_in_several_shards", "different_scripts", "different_listings", "no_listing",
     "nothing_listed", "listing_short",
@@ -277,11 +277,12 @@ class Policy:
     """What holds for a run.
 
     Attributes:
-        max_drop: share of the base's units that may be gone; deleting a few tests is daily work.
-        min_units: so few that somebody acknowledged it.
+        max_drop: share of the base's units of a suite and variant that may be gone; deleting a few
+            tests is daily work.
+        min_units: so few, of all, that somebody acknowledged it.
         quarantine: entries that hold today.
         base_failures: cases that fail on the base too, where those are ignored.
-        base_planned: units of the base and where that is known from, for a plan that does not say.
+        base_units: units of the base and where that is known from, for a plan that does not say.
         findings: what is wrong with the policy itself, or that the pull request changes it.
         fail_on: findings of the comparison that fail the run.
         source, commit: where it is from; the commit is the base's.
@@ -292,7 +293,7 @@ class Policy:
     min_units: int | None = None
     quarantine: tuple[Entry, ...] = ()
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
-    base_planned: tuple[int, str] | None = None
+    base_units: tuple[tuple[UnitCount, ...], str] | None = None
     findings: tuple[Finding, ...] = ()
     fail_on: tuple[str, ...] = ()
     source: PolicySource = "checkout"

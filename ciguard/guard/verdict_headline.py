@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 MAX_SHARDS: Final = 3  # in the headline; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
 # Who reads the headline alone is told these too.
-HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = ("policy_changed", "policy_unread")
+HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = (
+    "combination_gone",
+    "policy_changed",
+    "policy_unread",
+)
 
 
 def headline(verdict: Verdict) -> str:

@@ -31,6 +31,10 @@ _PLAN: Final = "run `ciguard plan --static` and commit the file that it writes"
 _FILE: Final = "remove the file if it has no tests; otherwise repair it, or list its tests"
 _NOT_LEG: Final = "check what the job uploaded: `ciguard run` does not write this"
 _NO_RESULT: Final = "{units:planned test} without a result"
+_FEWER: Final = (
+    "{now:test} planned[ of {combination}], {before:,} on the base (-{drop_ratio}[, {source}])"
+    "[; fewer also of {others}]"
+)
 _OUTPUT: Final = "see the last output in its record"
 
 
@@ -277,13 +281,14 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "make the plan again, and pass it on unchanged",
     ),
     "fewer_units": Words(
-        "{now:test} {counted}, {before:,} on the base (-{drop_ratio}[, {source}])",
+        _FEWER,
         "bring them back, update the branch, or set guard.min_units in the configuration of the "
-        "base to {now} or less",
+        "base to {planned} or less",
     ),
-    "fewer_units_accepted": Words(
-        "{now:test} {counted}, {before:,} on the base (-{drop_ratio}[, {source}]): accepted by "
-        "guard.min_units = {min_units}"
+    "fewer_units_accepted": Words(f"{_FEWER}: accepted by guard.min_units = {{min_units}}"),
+    "combination_gone": Words(
+        "{count:combination} gone[ since {source}]: {combinations}",
+        "check the matrix, if this was not intended",
     ),
     "duplicate_unit": Words("{units:test} planned in more than one shard", "make the plan again"),
     "emptied_file": Words(

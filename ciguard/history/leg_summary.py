@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ciguard.history.runs import HistoryLeg, SuiteOverhead
-from ciguard.model import ShardLine, UnitKey
+from ciguard.model import ShardLine, UnitKey, count_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,8 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         peak_bytes=record.peak_bytes,
         process_peak_bytes=max((line.peak_bytes or 0 for line in record.process_ends), default=0)
         or None,
-        units_planned=len(wanted) if shard is not None else None,
+        plan_id=header.plan_id,
+        planned=count_units(wanted) if shard is not None else None,
         overheads=suite_overheads(record),
         lost_units=() if ending == "completed" else _lost_units(record, wanted),
     )
@@ -68,7 +69,8 @@ def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]
         yield HistoryLeg(
             shard=shard.key,
             job=job,
-            units_planned=len(units),
+            plan_id=plan.id,
+            planned=count_units(units),
             lost_units=units,
         )
 

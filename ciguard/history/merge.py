@@ -89,7 +89,7 @@ def _one_leg(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
         wall_s=_max_known(a.wall_s, b.wall_s),
         peak_bytes=_max_known(a.peak_bytes, b.peak_bytes),
         process_peak_bytes=_max_known(a.process_peak_bytes, b.process_peak_bytes),
-        units_planned=_max_known(a.units_planned, b.units_planned),
+        planned=_max_known(a.planned, b.planned),
         overheads=base.overheads or other.overheads,
         lost_units=() if base.complete else tuple(sorted({*a.lost_units, *b.lost_units})),
     )

@@ -7,6 +7,7 @@ that it says of itself has to be believed. Pure.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -14,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.history.file import CODE_NAMES, VALUES_PER_KEY
-from ciguard.model import BAD_OUTCOMES
+from ciguard.model import BAD_OUTCOMES, UnitCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from ciguard.history.file import History, Values
     from ciguard.history.runs import HistoryLeg, HistoryRun
-    from ciguard.model import CaseKey, Outcome, UnitKey
+    from ciguard.model import CaseKey, Outcome, Suite, UnitKey
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
@@ -207,7 +208,7 @@ def _is_base(run: HistoryRun, query: BaseQuery) -> bool:
 class BaseUnitCount:
     """How many units a run of the base planned, and where in the history it is."""
 
-    planned: int
+    planned: tuple[UnitCount, ...]
     run: HistoryRun
     position: int
 
@@ -217,15 +218,47 @@ class BaseUnitCount:
         return f"run {self.run.run_id}" + (f" of {self.run.branch}" if self.run.branch else "")
 
 
-def units_planned(history: History, query: BaseQuery) -> BaseUnitCount | None:
-    """Of the base's newest run whose plan was known; None without one."""
+def units_planned(
+    history: History, query: BaseQuery, suites: Mapping[str, Suite]
+) -> BaseUnitCount | None:
+    """What the plan for these suites had in the base's newest run with one; None without one.
+
+    A run has a plan for each job that was moved, and, run again, one for each attempt. The plan is
+    that with the most of these variants, of the newest attempt.
+    """
+    ours = {(name, variant) for name, suite in suites.items() for variant in suite.variants}
     for position in base_runs(history, query):
-        run = history.runs[position]
-        planned = [leg.units_planned for leg in run.legs]
-        known = [count for count in planned if count is not None]
-        if known and len(known) == len(planned):
-            return BaseUnitCount(sum(known), run, position)
+        found = []
+        for plan_id, theirs in _legs_by_plan(history.runs[position]).items():
+            counts = _sum_counts(theirs)
+            if any(suite in suites for suite, _ in counts):
+                newest = max(leg.run_attempt for leg in theirs)
+                found.append((len(ours & counts.keys()), newest, plan_id, counts))
+        if found:
+            *_, counts = max(found, key=lambda one: one[:3])
+            planned = tuple(UnitCount(counts[key], *key) for key in sorted(counts))
+            return BaseUnitCount(planned, history.runs[position], position)
     return None
+
+
+def _legs_by_plan(run: HistoryRun) -> Mapping[str, Sequence[HistoryLeg]]:
+    """The legs of each plan; not of one that was not known for all of them."""
+    found: dict[str, list[HistoryLeg]] = defaultdict(list)
+    for leg in run.legs:
+        found[leg.plan_id].append(leg)
+    return {
+        plan_id: theirs
+        for plan_id, theirs in found.items()
+        if all(leg.planned is not None for leg in theirs)
+    }
+
+
+def _sum_counts(theirs: Iterable[HistoryLeg]) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for leg in theirs:
+        for one in leg.planned or ():
+            counts[one.suite, one.variant] += one.units
+    return counts
 
 
 def cases_of_run(history: History, position: int) -> Iterator[CaseKey]:

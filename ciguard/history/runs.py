@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each, expect_list
-from ciguard.model import Ending, Runner, UnitKey
+from ciguard.model import Ending, Runner, UnitCount, UnitKey
 
 # When nobody said when a run was: before every run with a date, so that real ones outlive it.
 UNDATED: Final = datetime.min.replace(tzinfo=UTC)
@@ -40,6 +40,7 @@ class HistoryLeg:
 
     `complete` says that it ended by itself. `lost_units` are those that were started (or, where the
     plan was known, planned) in a leg that did not, and left no result: together, one observation.
+    `planned` is None where the plan was not known.
     `suite` and `variant` are "" except for a file of another program, which is one of each.
     """
 
@@ -56,7 +57,8 @@ class HistoryLeg:
     end_s: float | None = None  # behind the end of its last process
     peak_bytes: int | None = None  # largest sample of the whole process tree
     process_peak_bytes: int | None = None  # largest high-water mark of one process
-    units_planned: int | None = None
+    plan_id: str = ""
+    planned: tuple[UnitCount, ...] | None = None
     overheads: tuple[SuiteOverhead, ...] = ()
     lost_units: tuple[UnitKey, ...] = ()
 
@@ -119,12 +121,13 @@ _CHECKS: Final = {
     "tuple[UnitKey, ...]": each(_unit_key),
 }
 _CHECKS["tuple[SuiteOverhead, ...]"] = each(LineSchema(SuiteOverhead, _CHECKS).build)
+_CHECKS["tuple[UnitCount, ...]"] = each(LineSchema(UnitCount, _CHECKS).build)
 _CHECKS["tuple[HistoryLeg, ...]"] = each(LineSchema(HistoryLeg, _CHECKS).build)
 _RUN: Final = LineSchema(HistoryRun, _CHECKS)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, HistoryRun | HistoryLeg | SuiteOverhead | Runner):
+    if isinstance(value, HistoryRun | HistoryLeg | SuiteOverhead | UnitCount | Runner):
         content = ((field, getattr(value, field.name)) for field in fields(value))
         # What is at its default is left out: 20 runs of 110 legs are mostly defaults.
         return {field.name: _plain(item) for field, item in content if item != field.default}

@@ -22,7 +22,9 @@ from ciguard.model.plan import (
     Shard,
     ShardCountOption,
     Suite,
+    UnitCount,
     Variant,
+    count_units,
     repository_path,
 )
 from ciguard.model.record import (
@@ -108,7 +110,9 @@ __all__ = [
     "ShardLine",
     "StartLine",
     "Suite",
+    "UnitCount",
     "UnitKey",
     "Variant",
+    "count_units",
     "repository_path",
 ]

@@ -5,8 +5,9 @@ writer.
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Mapping, get_args
+from typing import Any, Final, Iterable, Literal, Mapping, get_args
 
 from ciguard.model.types import SCHEMA, SLOTS, UnitKey
 
@@ -159,12 +160,27 @@ def exclusion_rule(suite: str, pattern: str) -> str:
     return f"suite.{suite}.exclude: {pattern}" if suite else f"exclude: {pattern}"
 
 
+@dataclass(frozen=True, order=True, **SLOTS)
+class UnitCount:
+    """How many units of a suite and variant are planned: of one combination."""
+
+    units: int
+    suite: str = ""
+    variant: str = ""
+
+
+def count_units(keys: Iterable[UnitKey]) -> tuple[UnitCount, ...]:
+    """The units of each suite and variant, by these."""
+    counts = Counter(key[:2] for key in keys)
+    return tuple(UnitCount(counts[suite_key], *suite_key) for suite_key in sorted(counts))
+
+
 @dataclass(frozen=True, **SLOTS)
 class InventorySummary:
     """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too.
 
-    `base_collected` and `base_planned` (collected without the excluded ones) are the base's, by
-    `base_source`; None where they are unknown. `files_without_units`: they have units on the base.
+    `base_units` is what the base's plan has, by `base_source`; empty where that is unknown.
+    `files_without_units`: they have units on the base.
     """
 
     collected: int
@@ -172,8 +188,7 @@ class InventorySummary:
     hash: str
     errors: tuple[str, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
-    base_collected: int | None = None
-    base_planned: int | None = None
+    base_units: tuple[UnitCount, ...] = ()
     base_source: str = ""
     files_without_units: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ciguard.history.query import cases_of_run, units, units_planned
-from ciguard.model import MovedUnit, UnitKey
+from ciguard.model import MovedUnit, UnitCount, UnitKey, count_units
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,33 +39,32 @@ class BasePlan:
 
 @dataclass(frozen=True, slots=True)
 class BaseCount:
-    """How many units there are on the base; `collected` counts excluded ones too.
+    """How many units the base's plan has.
 
     `files` are those that have a unit there, as far as ids tell.
     """
 
-    planned: int
+    planned: tuple[UnitCount, ...]
     source: str
-    collected: int | None = None
     files: frozenset[str] = frozenset()
 
 
 def base_count_of_plan(plan: Plan) -> BaseCount:
     """As a plan file has it."""
-    planned = len({unit.key for shard in plan.shards for unit in shard.units})
+    keys = {unit.key for shard in plan.shards for unit in shard.units}
     files = frozenset(file for file, units in plan.inventory.files.items() if units)
-    return BaseCount(planned, f"plan {plan.id}", plan.inventory.collected, files)
+    return BaseCount(count_units(keys), f"plan {plan.id}", files)
 
 
 def base_count_of_history(
     history: History, query: BaseQuery, suites: Mapping[str, Suite]
 ) -> BaseCount | None:
-    """Of the base's newest run before the planned one; None where it is unknown.
+    """Of the base's newest run before the planned one that has these; None where it is unknown.
 
     Args:
         suites: by name; ids of units name files as seen from the suite's working folder.
     """
-    found = units_planned(history, query)
+    found = units_planned(history, query, suites)
     if found is None:
         return None
     named = {
@@ -83,8 +82,7 @@ def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> Inv
         return inventory
     return replace(
         inventory,
-        base_collected=base.collected,
-        base_planned=base.planned,
+        base_units=base.planned,
         base_source=base.source,
         files_without_units=tuple(
             sorted(

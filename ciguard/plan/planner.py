@@ -117,7 +117,7 @@ def assemble_plan(
         risk = round(overrun_probability(deadline_s, walls_s, made.spreads), RISK_DIGITS)
     return Plan(
         id="",
-        suites={name: basis.suites[name] for name in sorted({one.suite for one in work.units})},
+        suites=dict(sorted(basis.suites.items())),
         pools={name: basis.pools[name] for name in sorted({one.pool for one in made.shards})},
         policy=replace(options.policy, deadline_s=deadline_s),
         shards=tuple(

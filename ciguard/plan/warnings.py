@@ -39,7 +39,8 @@ def plan_warnings(
     yield from _over_risk(plan, spreads, risk)
     yield from _over_memory(plan)
     yield from _files_without_tests(plan)
-    suites = [name or "the suite" for name, suite in plan.suites.items() if suite.results]
+    planned = sorted({unit.suite for shard in plan.shards for unit in shard.units})
+    suites = [name or "the suite" for name in planned if plan.suites[name].results]
     if suites and plan.policy.max_tries > 1:
         yield PlanNote("retries_without_effect", {"suites": suites})
 

@@ -16,10 +16,10 @@ from ciguard.history.query import (
     units_planned,
 )
 from ciguard.history.runs import HistoryLeg, HistoryRun
-from ciguard.model import CaseKey
+from ciguard.model import CaseKey, Suite, UnitCount, Variant
 
-UP = HistoryLeg("01", complete=True, units_planned=3)
-DOWN = HistoryLeg("02", complete=False, units_planned=4)
+UP = HistoryLeg("01", complete=True, planned=(UnitCount(3),))
+DOWN = HistoryLeg("02", complete=False, planned=(UnitCount(4),))
 LETTERS = {"P": "passed", "F": "failed", "D": "died", "S": "skipped"}
 ME = BaseQuery("main", "tests.yml", 99)
 
@@ -67,10 +67,63 @@ def test_base_runs_match_branch_workflow_and_event() -> None:
 def test_unit_count_comes_from_the_newest_run_that_has_one() -> None:
     imported = run(3, HistoryLeg("", complete=True))
     found = history({}, (run(1), run(2, UP, DOWN), imported))
-    counted = units_planned(found, ME)
+    counted = units_planned(found, ME, suites(""))
     assert counted is not None
-    assert (counted.planned, counted.source) == (7, "run 2 of main"), "a dead leg was planned too"
-    assert units_planned(history({}, (imported,)), ME) is None
+    assert counted.planned == (UnitCount(7),), "a dead leg was planned too"
+    assert counted.source == "run 2 of main"
+    assert units_planned(history({}, (imported,)), ME, suites("")) is None
+
+
+def suites(name: str, *variants: str) -> dict[str, Suite]:
+    return {name: Suite("pytest", (), variants=dict.fromkeys(variants or ("",), Variant()))}
+
+
+def of_plan(plan_id: str, *counts: UnitCount, shard: str = "01", attempt: int = 1) -> HistoryLeg:
+    return HistoryLeg(
+        shard, f"{plan_id} ({shard})", plan_id=plan_id, planned=counts, run_attempt=attempt
+    )
+
+
+def counted(found: tuple[HistoryRun, ...], ours: dict[str, Suite]) -> tuple[UnitCount, ...]:
+    base = units_planned(history({}, found), ME, ours)
+    return base.planned if base is not None else ()
+
+
+def test_units_of_each_plan_of_a_run_are_counted_by_themselves() -> None:
+    """Two jobs of one workflow were moved: each has a plan, and a history action of its own."""
+    unit = of_plan("unit", UnitCount(900, "unit", "3.12")), of_plan("unit", shard="02")
+    web = of_plan("web", UnitCount(40, "web"))
+    both = run(2, *unit, web)
+    assert counted((both,), suites("unit", "3.12")) == (UnitCount(900, "unit", "3.12"),)
+    assert counted((both,), suites("web")) == (UnitCount(40, "web"),)
+    assert counted((both, run(3, *unit)), suites("web")) == (UnitCount(40, "web"),), (
+        "run 3 has none"
+    )
+    unknown = run(4, HistoryLeg("03", plan_id="web", planned=None), web)
+    assert counted((both, unknown), suites("web")) == (UnitCount(40, "web"),)
+    assert counted((both,), suites("docs")) == ()
+
+
+def test_of_two_plans_with_one_suite_that_with_the_same_variants_counts() -> None:
+    plans = of_plan("a", UnitCount(9, "", "linux")), of_plan("b", UnitCount(8, "", "windows"))
+    assert counted((run(2, *plans),), suites("", "windows", "macos")) == (
+        UnitCount(8, "", "windows"),
+    )
+
+
+def test_plan_of_the_newest_attempt_counts() -> None:
+    """It was run again with one shard less: that of the first attempt stays in the history."""
+    stale = of_plan("z", UnitCount(3), shard="02")
+    again = run(2, of_plan("a", UnitCount(9), attempt=2), stale)
+    assert counted((again,), suites("")) == (UnitCount(9),)
+
+
+def test_suites_that_the_plan_of_the_base_had_besides_are_counted() -> None:
+    legs = (
+        of_plan("a", UnitCount(9, "api"), UnitCount(2, "web")),
+        of_plan("a", UnitCount(5, "web"), shard="02"),
+    )
+    assert counted((run(2, *legs),), suites("api")) == (UnitCount(9, "api"), UnitCount(7, "web"))
 
 
 def test_cases_of_run_lists_the_cases_with_a_result() -> None:

@@ -30,6 +30,7 @@ from ciguard.model import (
     Prediction,
     Shard,
     Suite,
+    UnitCount,
     Variant,
 )
 
@@ -75,7 +76,7 @@ def plan(units: tuple[PlannedUnit, ...] = UNITS) -> Plan:
             hash="00",
             errors=("e",),
             excluded=(Exclusion("x", "rule", "unit", "net10"),),
-            base_collected=4,
+            base_units=(UnitCount(4, "unit", "net10"),),
         ),
         floor=UNITS[0],
         history={"source": "branch:x", "runs": 20},

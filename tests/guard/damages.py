@@ -22,6 +22,7 @@ from ciguard.model import (
     SampleLine,
     ShardLine,
     StartLine,
+    UnitCount,
 )
 
 GIB = 1 << 30
@@ -250,12 +251,13 @@ def excluded(world: World) -> None:
 
 
 def fewer_than_the_base(world: World) -> None:
-    replanned(world, InventorySummary(8, {}, "0", base_collected=9))
+    replanned(world, InventorySummary(8, {}, "0", base_units=(UnitCount(10),)))
 
 
 def one_percent_fewer(world: World) -> None:
     units = {"01": tuple(f"u{n:03}" for n in range(99))}
-    world.plan = make_plan(units, inventory=InventorySummary(99, {}, "0", base_collected=100))
+    base = (UnitCount(100),)
+    world.plan = make_plan(units, inventory=InventorySummary(99, {}, "0", base_units=base))
     world.legs = {"01": make_leg(world.plan, "01")}
 
 

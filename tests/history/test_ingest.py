@@ -40,6 +40,7 @@ from ciguard.model import (
     Shard,
     ShardLine,
     StartLine,
+    UnitCount,
     UnitKey,
 )
 
@@ -321,7 +322,8 @@ def test_units_that_never_started_are_lost_given_the_plan() -> None:
     dead = Record("r", HEADER, results=(Result("a", "passed"),), starts=(StartLine("b"),))
     third, fourth = history_of([dead], plan=plan).runs[0].legs
     assert third.lost_units == (UnitKey("", "", "b"), UnitKey("", "", "c"))
-    assert third.units_planned == 3
+    assert (third.plan_id, third.planned) == ("9f2c", (UnitCount(3),))
+    assert (fourth.plan_id, fourth.planned) == ("9f2c", (UnitCount(2),))
     assert (fourth.shard, fourth.job, fourth.complete) == ("04", "tests (04)", False)
     assert fourth.lost_units == (UnitKey("", "", "d"), UnitKey("", "", "e"))
     other = history_of([dead]).runs[0].legs

@@ -22,6 +22,7 @@ from ciguard.model import (
     Record,
     Result,
     ShardLine,
+    UnitCount,
     UnitKey,
 )
 from ciguard.model.listings import with_listings
@@ -129,20 +130,23 @@ def test_a_leg_that_ended_without_a_listing_makes_the_run_incomplete() -> None:
     assert (finding.kind, finding.shard) == ("no_listing", "02")
 
 
+BASE = (UnitCount(3),)
+
+
 @pytest.mark.parametrize(
     ("inventory", "policy"),
     [
-        (InventorySummary(3, {}, "", base_planned=3, base_source="run 7"), Policy()),
-        (InventorySummary(3, {}, ""), Policy(base_planned=(3, "run 7"))),  # of a static plan
+        (InventorySummary(3, {}, "", base_units=BASE, base_source="run 7"), Policy()),
+        (InventorySummary(3, {}, ""), Policy(base_units=(BASE, "run 7"))),  # of a static plan
     ],
 )
 def test_fewer_units_than_on_the_base_are_found_by_the_listing(
     inventory: InventorySummary, policy: Policy
 ) -> None:
     plan = replace(listing_plan(*OLD_SHARDS), inventory=inventory)
-    verdict = prove(plan, [record_of(plan, key, OLD[:2]) for key in KEYS], policy=policy)
+    verdict = prove(plan, [record_of(plan, key, OLD[:1]) for key in KEYS], policy=policy)
     (finding,) = verdict.findings
-    assert (finding.kind, finding.facts["now"], finding.facts["before"]) == ("fewer_units", 2, 3)
+    assert (finding.kind, finding.facts["now"], finding.facts["before"]) == ("fewer_units", 1, 3)
 
 
 def test_the_last_attempt_of_a_shard_says_what_exists() -> None:

@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
     from ciguard.model import Record
 
-PYTEST = Suite("pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"))
+PYTEST = Suite(
+    "pytest",
+    (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+    variants={"": Variant()},
+)
 OF_MATRIX = replace(PYTEST, variants={"": Variant(matrix={})})  # else a plan that lists is static
 SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
 UNGUARDED = LegPolicy(guard_rail="off")

@@ -209,7 +209,7 @@ INVENTORIES = {
         "incomplete", damages.collection_error, f"collection failed: {damages.BROKEN}"
     ),
     "fewer units than on the base": shown(
-        "incomplete", damages.fewer_than_the_base, "8 tests collected, 9 on the base (-11.1 %)"
+        "incomplete", damages.fewer_than_the_base, "8 tests planned, 10 on the base (-20.0 %)"
     ),
     "one percent fewer": shown("passed", damages.one_percent_fewer, "all 99 tests of 1 shard"),
     "excluded by a rule": shown("passed", damages.excluded, "all 8 tests"),
