@@ -534,6 +534,7 @@ def test_generated_workflows_are_restored_to_the_byte(repository: Path, call: In
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_three_hundred_workflows_are_restored_to_the_byte(repository: Path, call: Init) -> None:
     check_generated(repository, call, range(300))
 

@@ -119,6 +119,7 @@ def test_generated_workflow_is_moved_and_nothing_else_changes(seed: int) -> None
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_four_hundred_generated_workflows_are_moved() -> None:
     for seed in range(400):
         check(seed)
@@ -158,6 +159,7 @@ def test_odd_workflow_is_moved_or_refused(seed: int) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_a_thousand_odd_workflows_are_moved_or_refused() -> None:
     for seed in range(1000):
         check_mutated(seed)
