@@ -230,3 +230,8 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "missing": str(verdict.planned - verdict.with_result),
         **{name: str(count) if has_results else "" for name, count in counts.items()},
     }
+
+
+def outputs_without_verdict(headline: str) -> dict[str, str]:
+    """The step's outputs where nothing could be judged: no number, as nothing was counted."""
+    return {"verdict": "incomplete", "complete": "false", "headline": headline}

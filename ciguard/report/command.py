@@ -21,6 +21,7 @@ from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
 from ciguard.guard.evaluation import PastRuns, evaluate, run_options, write_annotations
+from ciguard.guard.json import outputs_without_verdict
 from ciguard.links import NO_LINKS, Links
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
@@ -31,6 +32,7 @@ from ciguard.sources import local
 from ciguard.sources.inputs import open_inputs
 from ciguard.sources.previous_run import artifact_name, load_previous_run
 from ciguard.sources.record_finder import RecordFinder
+from ciguard.text import step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,6 +145,9 @@ def command(
             local.append(target, "\n\n".join([text.rstrip(), *published.notes]) + "\n")
         if answer.contents is not None:
             write_annotations(invocation, answer.contents.plan, answer.contents.verdict, more)
+        else:
+            outputs = outputs_without_verdict(answer.headlines[0])
+            local.append_output(invocation.environ, step_outputs(outputs))
     return answer.exit_code or published.exit_code
 
 

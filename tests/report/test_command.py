@@ -14,6 +14,8 @@ from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fixtures import World, make_leg
 
+from ciguard.text import step_outputs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -133,7 +135,16 @@ def test_run_without_a_plan_gets_an_incomplete_comment(
     job.report("--comment")
     words = ("report", "--plan", "nowhere.json", "--records", "nowhere")
     failed = json.dumps({"plan": {"result": "failure"}, "legs": {"result": "skipped"}})
-    ciguard(*words, "--needs", failed, "--comment", cwd=job.folder, expect=13, **job.environ)
+    more = ("--needs", failed, "--comment", "--github")
+    ciguard(*words, *more, cwd=job.folder, expect=13, **job.environ)
+    # No number is written: an output that is not set is empty.
+    assert (job.folder / "outputs").read_text() == step_outputs(
+        {
+            "verdict": "incomplete",
+            "complete": "false",
+            "headline": "INCOMPLETE: this run has no plan",
+        }
+    )
     (body,) = server.bodies()
     assert "INCOMPLETE: this run has no plan" in body
     assert "nowhere.json: cannot be read" in body.replace("&#58;", ":")
