@@ -11,13 +11,12 @@ import click
 from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
-from ciguard.guard.github_facts import decode_needs, query_jobs, select_of_run
+from ciguard.guard.github_facts import decode_needs, query_jobs
 from ciguard.guard.json import annotations_of, outputs_of
 from ciguard.guard.policy import effective_policy
 from ciguard.guard.prove import check_unread_files, prove
 from ciguard.guard.result_files import records_from_files
 from ciguard.guard.wording import WITHOUT_HISTORY
-from ciguard.model.listings import with_listings
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources
 from ciguard.suites_and_pools import configured_suites
@@ -179,8 +178,7 @@ def evaluate(
         policy=policy,
         extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
     )
-    counting = select_of_run(plan, records, platform).newest.values()
-    return Evaluation(with_listings(plan, counting).plan, records, platform, policy, verdict)
+    return Evaluation(verdict.plan, records, platform, policy, verdict)
 
 
 def write_annotations(

@@ -39,7 +39,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.state,
         "exit_code": int(verdict.exit_code),
         "headline": headline(verdict),
-        "plan_id": verdict.plan_id,
+        "plan_id": verdict.plan.id,
         "units": {
             "planned": verdict.planned,
             "with_result": verdict.with_result,

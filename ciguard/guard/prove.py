@@ -117,7 +117,7 @@ def prove(
     flaky_units = tuple(_flaky(legs, final, selection))
     return Verdict(
         state=state,
-        plan_id=plan.id,
+        plan=plan,
         planned=len(planned),
         new=listed.new,
         gone=listed.gone,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure
-    from ciguard.model import CaseKey, Ending, Outcome, Result, UnitCount, UnitKey
+    from ciguard.model import CaseKey, Ending, Outcome, Plan, Result, UnitCount, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
 Level = Literal["incomplete", "failed", "warning"]
@@ -226,6 +226,7 @@ class Verdict:
     """The answer. `planned` counts units, `ended` those with a final result.
 
     Attributes:
+        plan: as it was judged, with the units that exist.
         legs: one for each shard of the plan, in its order.
         failures, flaky, passed_after_oom, missing: by shard, then key; passed after out of memory
             are those that only memory kept from passing at once.
@@ -238,7 +239,7 @@ class Verdict:
     """
 
     state: State
-    plan_id: str
+    plan: Plan
     planned: int
     with_result: int
     legs: tuple[Leg, ...]

@@ -291,7 +291,7 @@ def _commands(verdict: Verdict, links: Links) -> Section:
     for finding in verdict.findings:
         if finding.shard and finding.culprits:
             first.setdefault(finding.shard, finding.culprits[0].unit)
-    artifact = Code(f"ciguard-plan-{verdict.plan_id}-...")
+    artifact = Code(f"ciguard-plan-{verdict.plan.id}-...")
     scripts = {leg.shard for leg in verdict.legs if leg.has_script and leg.shard in first}
     text = (
         "In a checkout of the tested commit, with the artifact ",

@@ -77,6 +77,7 @@ def test_units_are_counted_in_each_combination() -> None:
     records = [record_of(plan, one.key, listed[one.variant]) for one in plan.shards]
     verdict = prove(plan, records)
     assert (verdict.planned, verdict.new, verdict.gone) == (6, 1, 1)
+    assert "a.py::only_x" in {unit.unit for one in verdict.plan.shards for unit in one.units}
     assert headline(verdict) == ("PASSED: all 6 tests of 6 shards have a result, 1 new, 1 gone")
 
 
