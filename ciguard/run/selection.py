@@ -165,11 +165,7 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
     listed, errors = _checked(units)
     patterns = plan.suites[suite].exclude
     excluded = {unit: pattern for unit in listed if (pattern := _excluding_pattern(unit, patterns))}
-    there = [
-        replace(unit, group=unit.group or "")
-        for unit in listed.values()
-        if unit.unit not in excluded
-    ]
+    there = [unit for unit in listed.values() if unit.unit not in excluded]
     planned = {
         unit.key: one.key for one in plan.shards if one.suite_key == suite_key for unit in one.units
     }
