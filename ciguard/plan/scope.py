@@ -13,6 +13,8 @@ from ciguard.plan.collection import reject_multiline_ids
 from ciguard.plan.fixed_shards import fixed_assignment
 from ciguard.plan.inventory import reject_duplicates
 from ciguard.plan.outputs import MATRIX_KEY
+from ciguard.run.frameworks.listing import list_invocation
+from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import (
     config_of_suite,
@@ -64,6 +66,7 @@ def check_listed_by_legs(scope: Scope, **others: str | None) -> None:
 
     Raises:
         UsageError: it was asked for.
+        InputError: a suite has no command that lists, so that every leg would end without a test.
     """
     where = "--collect history"
     if not scope.per_combination:
@@ -72,6 +75,12 @@ def check_listed_by_legs(scope: Scope, **others: str | None) -> None:
     for name in (name for name, value in others.items() if value is not None):
         fix = f"leave --{'inventory' if name == 'listed' else name} out, or pass --collect here"
         raise UsageError("the tests are not known before the jobs run", where=where, fix=fix)
+    for name, suite in scope.suites.items():
+        try:
+            list_invocation(framework(suite.framework), suite, "")
+        except InputError as error:
+            fix = f'set list = ["program", "argument", ...] in [suite.{name}]'
+            raise InputError(error.what, where=f"suite {name}", fix=fix) from error
 
 
 def read_scope(

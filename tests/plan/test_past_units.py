@@ -138,3 +138,12 @@ def test_a_plan_for_no_matrix_is_refused(ciguard: Ciguard, tmp_path: Path) -> No
     write(tmp_path)
     done = ciguard("plan", "--collect", "history", cwd=tmp_path, expect=2)
     assert "pass --matrix" in done.stderr
+
+
+def test_suite_without_a_command_that_lists_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, configuration='[suite.unit]\nframework = "command"\ncommand = ["true"]\n')
+    named = ("plan", "--matrix", "matrix.yml", "--collect", "history")
+    assert ciguard(*named, cwd=tmp_path, expect=3).stderr.splitlines()[:2] == [
+        "ciguard plan: suite unit: framework command needs a command that lists",
+        '  fix: set list = ["program", "argument", ...] in [suite.unit]',
+    ]

@@ -23,7 +23,7 @@ from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Framework
+    from ciguard.run.frameworks.base import Framework, Invocation
 
 LAST_LINES: Final = 10  # of what a failed listing said
 
@@ -54,10 +54,7 @@ def list_units(
         InputError: there is no such program or folder.
     """
     answer = os.path.join(private, "answer")
-    invocation = framework.listing(suite, variant, answer, inside)
-    if not invocation.argv:
-        fix = 'set list = ["program", "argument", ...], or pass --inventory'
-        raise InputError(f"framework {framework.NAME} needs a command that lists", fix=fix)
+    invocation = list_invocation(framework, suite, variant, answer, inside)
     try:
         done = subprocess.run(
             invocation.argv,
@@ -74,6 +71,21 @@ def list_units(
         raise InputError(what, fix=fix) from error
     listing = framework.read_listing(suite, content, done.stdout, done.returncode)
     return _with_stderr(_recordable(listing), done.stderr, framework)
+
+
+def list_invocation(
+    framework: Framework, suite: Suite, variant: str, answer: str = "", inside: str = ""
+) -> Invocation:
+    """The program that lists one variant of a suite.
+
+    Raises:
+        InputError: the suite has none.
+    """
+    invocation = framework.listing(suite, variant, answer, inside)
+    if not invocation.argv:
+        fix = 'set list = ["program", "argument", ...], or pass --inventory'
+        raise InputError(f"framework {framework.NAME} needs a command that lists", fix=fix)
+    return invocation
 
 
 def _content(path: str) -> bytes:
