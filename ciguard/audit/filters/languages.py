@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.audit.filters import pytest_selection, vstest
+from ciguard.audit.filters import go_test, gtest, jest, pytest_selection, vstest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,4 +15,7 @@ if TYPE_CHECKING:
 LANGUAGES: Final[Mapping[str, FilterLanguage]] = {
     "dotnet test": vstest,
     "pytest": pytest_selection,
+    "go test": go_test,
+    "jest": jest,
+    "gtest": gtest,
 }

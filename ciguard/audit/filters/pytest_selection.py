@@ -22,6 +22,7 @@ from ciguard.audit.filters.expression import (
     Term,
     set_of,
 )
+from ciguard.audit.filters.words import Word, words
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ _SELECTING: Final[Mapping[str, Kind]] = {
     "--ignore-glob": "ignore_glob",
     "--deselect": "deselect",
 }
-_WORD: Final = re.compile(r"(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\])+", re.DOTALL)
 _TOKEN: Final = re.compile(r"\s*(?:([()])|((?::?\w|[:+.\[\]\\/-])+))")
 _PROGRAMS: Final = ("pytest", "py.test")
 MAX_DEPTH: Final = 200  # of parentheses and `not`
@@ -69,12 +69,6 @@ class Condition(NamedTuple):
 
     kind: Kind
     value: str
-
-
-class _Word(NamedTuple):
-    text: str
-    start: int
-    end: int
 
 
 def find_filter(words: Sequence[str]) -> str:
@@ -97,47 +91,42 @@ def parse(text: str, where: str) -> Expression:
     paths: list[Expression] = []
     parts: dict[str, Expression] = {}
     left_out: list[Expression] = []
-    for kind, word in _arguments(_words(text)):
+    for kind, word in _arguments(words(text)):
         term = Term(Condition(kind, word.text), word.start, word.end)
         if kind == "path":
             paths.append(term)
         elif kind in ("keyword", "mark"):
             parts[kind] = _expression(kind, word, where)  # the last one counts
-        elif kind == "unknown":
-            parts[word.text] = term
+        elif kind == "unknown":  # the next word may be its value, or a path
+            return term
         else:
             left_out.append(Not(term))
     return And((*([Or(tuple(paths))] if paths else []), *parts.values(), *left_out))
 
 
-def _words(text: str) -> Iterator[_Word]:
-    for found in _WORD.finditer(text):
-        try:
-            plain = "".join(shlex.split(found[0]))
-        except ValueError:  # an open quote
-            plain = found[0]
-        yield _Word(plain, found.start(), found.end())
-
-
-def _arguments(words: Iterator[_Word]) -> Iterator[tuple[Kind, _Word]]:
-    for word in words:
+def _arguments(given: Iterator[Word]) -> Iterator[tuple[Kind, Word]]:
+    for word in given:
         option, equals, value = word.text.partition("=")
         short = next((name for name in ("-k", "-m") if word.text.startswith(name)), "")
         kind = _SELECTING.get(option) or _SELECTING.get(short)
         if not word.text.startswith("-"):
             yield "path", word
         elif kind is not None:
-            given = value if equals and option in _SELECTING else word.text[len(short or option) :]
-            taken = word._replace(text=given) if given else next(words, word._replace(text=""))
+            attached = (
+                value if equals and option in _SELECTING else word.text[len(short or option) :]
+            )
+            taken = (
+                word._replace(text=attached) if attached else next(given, word._replace(text=""))
+            )
             yield kind, taken
         elif option in _WITH_VALUE:
             if not equals:
-                next(words, None)
+                next(given, None)
         elif option not in _FLAGS and not _SHORT.fullmatch(word.text):
             yield "unknown", word
 
 
-def _expression(kind: Kind, word: _Word, where: str) -> Expression:
+def _expression(kind: Kind, word: Word, where: str) -> Expression:
     if not word.text.strip():
         return And(())  # no filter
     return _Parser(kind, word, where).whole()
@@ -146,7 +135,7 @@ def _expression(kind: Kind, word: _Word, where: str) -> Expression:
 class _Parser:
     """Recursive descent over the expression of `-k` or `-m`."""
 
-    def __init__(self, kind: Kind, word: _Word, where: str) -> None:
+    def __init__(self, kind: Kind, word: Word, where: str) -> None:
         self._kind, self._word, self._where = kind, word, where
         self._tokens: list[str] = []
         at, text = 0, word.text.rstrip()

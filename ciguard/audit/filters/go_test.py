@@ -1,0 +1,215 @@
+"""What the arguments of `go test` select: packages, `-run`, `-skip`. Pure.
+
+`-run 'TestCart/adds|TestOrder'` is divided at `|` and then at `/`, outside of brackets; each
+element is an RE2 expression for one level of a test's name. `-skip` leaves out what its first
+matching alternative matches to the end. Source: `testing/match.go`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import re2
+
+from ciguard.audit.filters.expression import And, Expression, Not, Or, Selection, Term, set_of
+from ciguard.audit.filters.words import words
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.audit.test_set import TestSet
+
+_FLAGS: Final = frozenset(
+    {"-v", "-race", "-cover", "-json", "-failfast", "-short", "-a", "-n", "-x", "-msan", "-asan"}
+    | {"-trimpath", "-work", "-fullpath", "-benchmem", "-i", "-linkshared", "-modcacherw"}
+)
+_WITH_VALUE: Final = frozenset(
+    {"-count", "-timeout", "-parallel", "-p", "-cpu", "-coverprofile", "-covermode", "-coverpkg"}
+    | {"-tags", "-mod", "-modfile", "-ldflags", "-gcflags", "-shuffle", "-o", "-exec", "-vet", "-C"}
+    | {"-bench", "-benchtime", "-cpuprofile", "-memprofile", "-blockprofile", "-mutexprofile"}
+    | {"-outputdir", "-trace", "-asmflags", "-buildmode", "-buildvcs", "-compiler", "-fuzztime"}
+)
+_SELECTING: Final = {"-run": "run", "-skip": "skip"}
+# A test's package, and its name with those of subtests.
+_NAME: Final = re.compile(r"(?P<package>.*?)\.(?P<test>(?:Test|Example|Fuzz)[^./]*(?:/.*)?)")
+
+
+class Condition(NamedTuple):
+    """A package, or a level-by-level expression; "unknown" for an option that is not known."""
+
+    kind: str
+    value: str
+
+
+def find_filter(words: Sequence[str]) -> str:
+    """All that follows `go test`."""
+    for place in range(len(words) - 1):
+        if words[place].rpartition("/")[2] == "go" and words[place + 1] == "test":
+            return shlex.join(words[place + 2 :])
+    return ""
+
+
+def find_project(words: Sequence[str]) -> str:  # noqa: ARG001  # packages are part of the filter
+    """None: the packages are a part of the filter."""
+    return ""
+
+
+def parse(text: str, where: str) -> Expression:
+    """The expression of a command's arguments; without a package, every package is meant.
+
+    Raises:
+        InputError: an expression that is none of RE2.
+    """
+    packages: list[Expression] = []
+    others: dict[str, Expression] = {}
+    given = words(text)
+    for word in given:
+        option, equals, value = word.text.partition("=")
+        option = "-" + option.lstrip("-").removeprefix("test.") if option[:1] == "-" else option
+        if option == "-args":
+            break
+        if option[:1] != "-":
+            packages.append(Term(Condition("package", word.text), word.start, word.end))
+        elif option in _SELECTING:
+            taken = word._replace(text=value) if equals else next(given, word._replace(text=""))
+            kind = _SELECTING[option]
+            _check(taken.text, kind, where)
+            term = Term(Condition(kind, taken.text), taken.start, taken.end)
+            others[option] = Not(term) if kind == "skip" else term
+            if not taken.text:  # as if it were not there
+                del others[option]
+        elif option in _WITH_VALUE:
+            if not equals:
+                next(given, None)
+        elif option not in _FLAGS:  # the next word may be its value, or a package
+            return Term(Condition("unknown", word.text), word.start, word.end)
+    return And((*([Or(tuple(packages))] if packages else []), *others.values()))
+
+
+def _check(pattern: str, option: str, where: str) -> None:
+    for elements in split_pattern(pattern):
+        for element in elements:
+            try:
+                _compiled(element)
+            except re2.error as error:
+                reason = error.args[0] if error.args else ""
+                reason = reason.decode() if isinstance(reason, bytes) else str(reason)
+                what = f"-{option} {element!r:.100}: {reason}"
+                raise InputError(what, where=where, fix="write an expression of RE2") from None
+
+
+def _compiled(element: str) -> re2._Regexp:
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(element.replace(" ", "_"), options)
+
+
+def split_pattern(pattern: str) -> Iterator[tuple[str, ...]]:
+    """The alternatives of an expression, each with its elements by level."""
+    elements, start, brackets, parentheses, at = [], 0, 0, 0, 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "[":
+            brackets += 1
+        elif char == "]":
+            brackets = max(0, brackets - 1)
+        elif char in "()" and not brackets:
+            parentheses += 1 if char == "(" else -1
+        elif char == "\\":
+            at += 1
+        elif char in "/|" and not brackets and not parentheses:
+            elements.append(pattern[start:at])
+            start = at + 1
+            if char == "|":
+                yield tuple(elements)
+                elements = []
+        at += 1
+    yield (*elements, pattern[start:])
+
+
+def lookup(term: Term, tests: TestSet) -> Selection:
+    """The tests that a term selects; of -skip, those that it leaves out."""
+    condition = term.condition
+    assert isinstance(condition, Condition)
+    kind, value = condition
+    if kind == "unknown":
+        return Selection(0, tests.everything)
+    split = [_split(unit.unit) for unit in tests.units]
+    if kind == "package":
+        return _packages(value, [package for package, _ in split], tests.everything)
+    alternatives = [
+        tuple(_compiled(element) for element in elements) for elements in split_pattern(value)
+    ]
+    found = [
+        at
+        for at, (_, name) in enumerate(split)
+        if (matched := _first_match(alternatives, name)) is not None
+        and (kind == "run" or matched <= len(name))
+    ]
+    members = set_of(found, len(split))
+    return Selection(members, members)
+
+
+def _split(unit: str) -> tuple[str, list[str]]:
+    found = _NAME.fullmatch(unit)
+    return (found["package"], found["test"].split("/")) if found else ("", unit.split("/"))
+
+
+def _first_match(alternatives: Sequence[Sequence[re2._Regexp]], name: Sequence[str]) -> int | None:
+    """The number of levels of the first alternative that the name matches as far as both go."""
+    for elements in alternatives:
+        if all(element.search(part) for element, part in zip(elements, name, strict=False)):
+            return len(elements)
+    return None
+
+
+def _packages(value: str, packages: Sequence[str], everything: int) -> Selection:
+    """The tests in a package; a relative one is looked for below each folder that may be the root.
+
+    A list of tests does not say what the module is called: it is a beginning of all packages.
+    """
+    size = len(packages)
+    if value in (".", "./..."):
+        value = value.removeprefix("./")
+    if value in ("...", "all"):
+        return Selection(everything, everything)
+    if not value.startswith(("./", "../")) and value != ".":
+        found = set_of((at for at, one in enumerate(packages) if _in(one, value)), size)
+        return Selection(found, found)
+    common = _common_root([*{*packages}])
+    answers = []
+    for length in range(1, len(common) + 1):
+        path = "/".join((*common[:length], *value.removeprefix("./").split("/")))
+        path = path.removesuffix("/.").rstrip("/")
+        found = set_of((at for at, one in enumerate(packages) if _in(one, path)), size)
+        if found:
+            answers.append(found)
+    sure, possible = everything if answers else 0, 0
+    for one in answers:
+        sure, possible = sure & one, possible | one
+    return Selection(sure, possible)
+
+
+def _in(package: str, pattern: str) -> bool:
+    if pattern.endswith("/..."):
+        root = pattern.removesuffix("/...")
+        return package == root or package.startswith(f"{root}/")
+    return package == pattern
+
+
+def _common_root(packages: Sequence[str]) -> list[str]:
+    paths = [package.split("/") for package in packages]
+    common = []
+    for parts in zip(*paths, strict=False):
+        if len({*parts}) > 1:
+            break
+        common.append(parts[0])
+    return common
+
+
+def is_label(term: Term) -> bool:  # noqa: ARG001  # there are none
+    """Tests of Go have no labels."""
+    return False

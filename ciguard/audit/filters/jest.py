@@ -1,0 +1,157 @@
+"""What Jest's arguments select: patterns of paths, `--testPathIgnorePatterns`, `--shard`. Pure.
+
+A test is a file here. A pattern is a regular expression without case that is searched for in the
+path from the root folder and in the whole one; `./a` begins at the root. That the folders above the
+root may match a pattern is not considered. `--shard=1/3` takes a third of the files by the SHA-1 of
+their path from the root folder. Source: @jest/pattern and @jest/test-sequencer 30.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ciguard.audit.filters.expression import And, Expression, Not, Or, Selection, Term, set_of
+from ciguard.audit.filters.words import words
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.audit.test_set import TestSet
+
+_FLAGS: Final = frozenset(
+    {"--ci", "--coverage", "--silent", "--verbose", "--runInBand", "-i", "--detectOpenHandles"}
+    | {"--forceExit", "--no-cache", "--passWithNoTests", "--json", "--colors", "--bail", "-b"}
+    | {"--logHeapUsage", "--no-coverage", "--errorOnDeprecated", "--updateSnapshot", "-u"}
+    | {"--watchAll=false", "--watch=false", "--expand", "-e", "--noStackTrace", "--debug"}
+)
+_WITH_VALUE: Final = frozenset(
+    {"--maxWorkers", "-w", "--config", "-c", "--reporters", "--testTimeout", "--outputFile"}
+    | {"--coverageDirectory", "--coverageReporters", "--workerIdleMemoryLimit", "--seed", "--env"}
+    | {"--cacheDirectory", "--maxConcurrency", "--coverageProvider", "--workerThreads", "--color"}
+)
+_PATTERNS: Final = frozenset({"--testPathPattern", "--testPathPatterns"})
+_IGNORES: Final = frozenset({"--testPathIgnorePatterns"})
+_PROGRAMS: Final = frozenset({"jest", "jest.js"})
+_SHARD: Final = re.compile(r"(\d+)/(\d+)")
+
+
+class Condition(NamedTuple):
+    """A pattern, a share "i/n", or an option that is not known."""
+
+    kind: str
+    value: str
+
+
+def find_filter(words: Sequence[str]) -> str:
+    """All that follows the program's name."""
+    names = [at for at, word in enumerate(words) if word.rpartition("/")[2] in _PROGRAMS]
+    return shlex.join(words[names[-1] + 1 :]) if names else ""
+
+
+def find_project(words: Sequence[str]) -> str:  # noqa: ARG001  # patterns are part of the filter
+    """None: the patterns are a part of the filter."""
+    return ""
+
+
+def parse(text: str, where: str) -> Expression:
+    """The expression of a command's arguments; without a pattern, every file is meant.
+
+    Raises:
+        InputError: a pattern that is no regular expression, or a share that is none.
+    """
+    paths: list[Expression] = []
+    others: list[Expression] = []
+    shard: Expression | None = None
+    given = words(text)
+    for word in given:
+        option, equals, value = word.text.partition("=")
+        if not word.text.startswith("-"):
+            kind, taken = "pattern", word
+        elif option in _PATTERNS | _IGNORES | {"--shard"}:
+            taken = word._replace(text=value) if equals else next(given, word._replace(text=""))
+            kind = {"--shard": "shard"}.get(option, "pattern" if option in _PATTERNS else "ignore")
+        elif option in _WITH_VALUE:
+            if not equals:
+                next(given, None)
+            continue
+        elif word.text in _FLAGS:
+            continue
+        else:  # the next word may be its value, or a pattern
+            return Term(Condition("unknown", word.text), word.start, word.end)
+        _check(kind, taken.text, where)
+        term = Term(Condition(kind, taken.text), taken.start, taken.end)
+        if kind == "pattern":
+            paths.append(term)
+        elif kind == "shard":
+            shard = term
+        else:
+            others.append(Not(term))
+    chosen = And((*([Or(tuple(paths))] if paths else []), *others))
+    if shard is None:
+        return chosen
+    if paths or others:  # a share of what is chosen, not of everything
+        assert isinstance(shard, Term)
+        shard = Term(Condition("unknown", "--shard"), shard.start, shard.end)
+    return And((*chosen.parts, shard))
+
+
+def _check(kind: str, value: str, where: str) -> None:
+    if kind == "shard":
+        found = _SHARD.fullmatch(value)
+        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+            fix = "write it as --shard=1/3"
+            raise InputError(f"no share: --shard={value:.40}", where=where, fix=fix)
+    elif kind in ("pattern", "ignore"):
+        try:
+            re.compile(value)
+        except re.error as error:
+            what = f"no regular expression: {value!r:.100}: {error}"
+            raise InputError(what, where=where, fix="write a regular expression") from None
+
+
+def lookup(term: Term, tests: TestSet) -> Selection:
+    """The files that a term selects.
+
+    Where the list has absolute paths, the root folder is not known: then a share is not known, nor
+    what a pattern `./a` or `^a` matches.
+    """
+    condition = term.condition
+    assert isinstance(condition, Condition)
+    kind, value = condition
+    paths = [unit.unit for unit in tests.units]
+    is_absolute = any(path.startswith("/") or path[1:2] == ":" for path in paths)
+    anchored = kind == "pattern" and value.startswith(("./", "^"))
+    if kind == "unknown" or (is_absolute and (kind == "shard" or anchored)):
+        return Selection(0, tests.everything)
+    if kind == "shard":
+        members = _share(paths, *map(int, value.split("/")))
+    elif kind == "ignore":
+        pattern = re.compile(value)
+        members = [at for at, path in enumerate(paths) if pattern.search(f"/{path}")]
+    else:
+        pattern = re.compile(re.sub(r"^\./", "^", value), re.IGNORECASE)
+        members = [
+            at
+            for at, path in enumerate(paths)
+            if pattern.search(path) or pattern.search(f"/{path}")
+        ]
+    found = set_of(members, len(paths))
+    return Selection(found, found)
+
+
+def _share(paths: Sequence[str], index: int, count: int) -> list[int]:
+    """Positions of the files of one share: the first shares are one larger where they differ."""
+    hashes = {at: hashlib.sha1(path.encode()).hexdigest() for at, path in enumerate(paths)}
+    ordered = sorted(hashes, key=hashes.__getitem__)
+    size, rest = divmod(len(ordered), count)
+    start = size * (index - 1) + min(index - 1, rest)
+    return ordered[start : start + size + (index <= rest)]
+
+
+def is_label(term: Term) -> bool:  # noqa: ARG001  # there are none
+    """Files have no labels."""
+    return False
