@@ -5,27 +5,27 @@ The workflow is read, never run: what a script computes is reported with its lin
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from ciguard.audit.filters.expression import terms
+from ciguard.audit.filters import vstest
 from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.audit.shard_filters import (
     HOLE,
     NO_COMMON,
     HandMatrix,
     ShardFilter,
-    is_hole,
     parse_common,
     reject_equal_names,
 )
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations, texts_of
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.test_commands import find_test_commands, split_commands
+from ciguard.workflow.test_commands import split_commands, test_command
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _MATRIX_PATH: Final = re.compile(r"matrix((?:\.[\w-]+|\['[^']+'\])+)")
 _PART: Final = re.compile(r"\.([\w-]+)|\['([^']+)'\]")
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")  # of a line, in PowerShell
+_REDIRECTION: Final = re.compile(r"[0-9&]?[<>]")
 _FIX: Final = "name the matrix key that holds the filter: --filter-key shard.filter"
 
 
@@ -53,13 +54,13 @@ class _TestStep:
     """The step of a job that runs tests.
 
     Attributes:
-        words: of its script, with their expressions and variables.
+        script: with its expressions and variables.
         variables: of the step, the job and the workflow.
-        line: of the step's script.
+        line: of the script.
     """
 
     framework: str
-    words: tuple[str, ...]
+    script: str
     variables: Mapping[str, str]
     line: int
 
@@ -91,15 +92,19 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
         raise InputError(what, where=f"{where}:{step.line}", fix=fix)
     found = combinations(matrix, place)
     lines = _entry_lines(source, name, len(found))
-    template = f"${{{{ matrix.{filter_key} }}}}" if filter_key else language.find_filter(step.words)
-    common, common_text = _common(template, f"{where}:{step.line}")
-    reader = _Reader(value, name, step, language, template, common)
+    template = f"${{{{ matrix.{filter_key} }}}}" if filter_key else ""
+    common: Expression = NO_COMMON
+    common_text = ""
+    if not filter_key and language is vstest:  # no other puts a filter into a filter
+        written = vstest.find_filter(_command_words(step.framework, step.script))
+        template, common, common_text = _common(written, f"{where}:{step.line}")
+    reader = _Reader(value, name, step, language, template)
     shards = tuple(
         reader.shard(combination, where, line)
         for combination, line in zip(found, lines, strict=True)
     )
     reject_equal_names(shards, where)
-    return HandMatrix(shards, common or NO_COMMON, common_text, language)
+    return HandMatrix(shards, common, common_text, language)
 
 
 def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tuple[str, _TestStep]:
@@ -150,24 +155,42 @@ def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None
                 env = env if isinstance(env, dict) else {}
                 texts |= {str(key): _text(value) for key, value in env.items()}
             line = _line(source, "jobs", name, "steps", number, "run")
-            return _TestStep(framework, tuple(_words(str(script))), texts, line)
+            return _TestStep(framework, str(script), texts, line)
     return None
 
 
 def _framework(script: str) -> str | None:
-    """What runs tests in a script: as a command, or as a list of arguments for one."""
-    found = find_test_commands(script)
-    if found:
-        return next((one.framework for one in found if one.framework in LANGUAGES), "")
-    words = set(_words(script))
-    return next((name for name in LANGUAGES if set(name.split()) <= words), None)
+    """What runs tests in a script; "" for what is not known, None where nothing does."""
+    found = [framework for framework, _ in _commands(script)]
+    return next((one for one in found if one), found[0] if found else None)
 
 
-def _words(script: str) -> Iterator[str]:
-    """The words of a script; elements of a list of arguments, `'a', 'b'`, are words too."""
-    for words in split_commands(_CONTINUATION.sub(r"\\\1", script)):
-        for word in words:
-            yield word.removeprefix("@(").rstrip(",")
+def _command_words(framework: str, script: str) -> list[str]:
+    """The words of the first command that runs this framework, without redirections."""
+    words = next((words for name, words in _commands(script) if name == framework), [])
+    end = next((at for at, word in enumerate(words) if _REDIRECTION.match(word)), len(words))
+    return words[:end]
+
+
+def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands that run tests, each with its framework: "" for one without known filters.
+
+    Elements of a list of arguments, `'test', '--filter', 'A'`, are words of one command.
+    """
+    script = _CONTINUATION.sub(r"\\\1", script)
+    every: list[str] = []
+    is_list = True
+    for words in split_commands(script):
+        every += [word.removeprefix("@(").rstrip(",") for word in words]
+        if any(word.startswith("--gtest_filter") for word in words):
+            yield "gtest", words
+            is_list = False
+        elif (command := test_command(words)) is not None:
+            yield command.framework if command.framework in LANGUAGES else "", words
+            is_list = False
+    if is_list:
+        named = [name for name in LANGUAGES if {*name.split()} <= {*every}]
+        yield from ((name, every) for name in named[:1])
 
 
 def _computed(matrix: Any) -> Iterator[str]:
@@ -177,25 +200,20 @@ def _computed(matrix: Any) -> Iterator[str]:
         yield from texts_of(value)
 
 
-def _common(template: str, where: str) -> tuple[Expression | None, str]:
-    """The filter around the shard's own one; None where the two cannot be told apart.
+def _common(written: str, where: str) -> tuple[str, Expression, str]:
+    """The shard's own part of a filter, and the filter around it; "" where no two can be told.
 
     GitHub puts text into text: `a|b` in `<filter>&c` is `a|(b&c)`. Only what stands in
     parentheses, or alone, is a part of its own.
     """
-    found = list(_EXPRESSION.finditer(template))
-    if len(found) != 1 or not _MATRIX_PATH.fullmatch(found[0][1]):
-        return None, ""
-    text = template[: found[0].start()] + HOLE + template[found[0].end() :]
-    if text == HOLE:
-        return NO_COMMON, ""
-    if f"({HOLE})" not in text:
-        return None, ""
-    try:
-        common = parse_common(text, where)
-    except InputError:  # other expressions stand in it
-        return None, ""
-    return (common, text) if any(map(is_hole, terms(common))) else (None, "")
+    found = list(_EXPRESSION.finditer(written))
+    if len(found) == 1 and _MATRIX_PATH.fullmatch(found[0][1]):
+        text = written[: found[0].start()] + HOLE + written[found[0].end() :]
+        if f"({HOLE})" in text:
+            # Other variables may stand in it.
+            with contextlib.suppress(InputError):
+                return found[0][0], parse_common(text, where), text
+    return "", NO_COMMON, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +225,6 @@ class _Reader:
     step: _TestStep
     language: FilterLanguage
     template: str
-    common: Expression | None
 
     def shard(self, combination: Combination, where: str, line: int) -> ShardFilter:
         """The shard of a combination.
@@ -217,15 +234,13 @@ class _Reader:
         """
         values = combination.values
         name = f"{self.name} ({combination.label})" if combination.label else self.name
-        if isinstance(self.job.get("name"), str):
-            name = self._constant(self.job["name"], values) or name
-        minutes = self._constant(self.job.get("timeout-minutes"), values)
+        name = self._constant(self.job.get("name"), values) or name
         text, unknown, expression = "", "", None
-        template = self.template
-        if self.common is not None:
-            template = next(found[0] for found in _EXPRESSION.finditer(template))
+        # Filled in before the shell divides it into words, as GitHub does.
+        words = _command_words(self.step.framework, self._filled(self.step.script, values))
         try:
-            text = self._resolve(template, values)
+            text = self._filled(self.template, values) or self.language.find_filter(words)
+            _reject_variables(text)
             expression = self.language.parse(text, f"{where}:{line} ({name})")
         except _NotConstant as error:
             unknown = f"line {self.step.line}: {error} is not constant; {_FIX}"
@@ -233,60 +248,55 @@ class _Reader:
             name=name,
             text=text,
             expression=expression,
-            project=self._project(values),
-            timeout_s=_minutes_s(minutes),
+            project=self.language.find_project(words),
+            timeout_s=_minutes_s(self._constant(self.job.get("timeout-minutes"), values)),
             runner=self._constant(self.job.get("runs-on"), values),
             line=line,
             unknown=unknown,
         )
 
-    def _project(self, values: Mapping[str, Any]) -> str:
-        words = []
-        for word in self.step.words:
-            try:
-                words.append(self._resolve(word, values))
-            except _NotConstant:
-                words.append("")
-        return self.language.find_project(words)
-
     def _constant(self, value: Any, values: Mapping[str, Any]) -> str:
         """A scalar with its expressions evaluated; "" where that cannot be done."""
-        if not isinstance(value, str | int | float):
-            return ""
-        try:
-            return self._resolve(_text(value), values, variables=False)
-        except _NotConstant:
-            return ""
+        text = _fill(_text(value), values) if isinstance(value, str | int | float) else ""
+        return "" if _EXPRESSION.search(text) else text
 
-    def _resolve(self, text: str, values: Mapping[str, Any], *, variables: bool = True) -> str:
-        """A text as the job sees it.
-
-        Raises:
-            _NotConstant: it holds more than paths of the matrix and variables of the workflow.
-        """
-
-        def expression(found: re.Match[str]) -> str:
-            path = _MATRIX_PATH.fullmatch(found[1])
-            if path is None:
-                raise _NotConstant(f"${{{{ {found[1]} }}}}")
-            value: Any = values
-            for part in _PART.finditer(path[1]):
-                value = value.get(part[1] or part[2]) if isinstance(value, dict) else None
-            return _text(value)
+    def _filled(self, text: str, values: Mapping[str, Any]) -> str:
+        """A script with what the matrix and the variables of the workflow say."""
 
         def variable(found: re.Match[str]) -> str:
             name = next(filter(None, found.groups()))
-            if name not in self.step.variables:
-                raise _NotConstant(found[0])
-            return _EXPRESSION.sub(expression, self.step.variables[name])
+            return self.step.variables.get(name, found[0])
 
-        if variables:
-            parts = _EXPRESSION.split(text)  # text, expression, text, ...
-            text = "".join(
-                f"${{{{ {part} }}}}" if place % 2 else _VARIABLE.sub(variable, part)
-                for place, part in enumerate(parts)
-            )
-        return _EXPRESSION.sub(expression, text)
+        parts = _EXPRESSION.split(text)  # text, expression, text, ...
+        parts[::2] = [_VARIABLE.sub(variable, part) for part in parts[::2]]
+        parts[1::2] = [f"${{{{ {part} }}}}" for part in parts[1::2]]
+        return _fill("".join(parts), values)
+
+
+def _fill(text: str, values: Mapping[str, Any]) -> str:
+    """A text with the values of the matrix; other expressions stay."""
+
+    def value_of(found: re.Match[str]) -> str:
+        path = _MATRIX_PATH.fullmatch(found[1])
+        if path is None:
+            return found[0]
+        value: Any = values
+        for part in _PART.finditer(path[1]):
+            value = value.get(part[1] or part[2]) if isinstance(value, dict) else None
+        return _text(value)
+
+    return _EXPRESSION.sub(value_of, text)
+
+
+def _reject_variables(text: str) -> None:
+    """Refuse what the job makes while it runs.
+
+    Raises:
+        _NotConstant: names it.
+    """
+    found = _EXPRESSION.search(text) or _VARIABLE.search(text)
+    if found is not None:
+        raise _NotConstant(found[0])
 
 
 def _text(value: Any) -> str:

@@ -137,13 +137,14 @@ def find_test_commands(script: str) -> tuple[FoundCommand, ...]:
     """The commands of a script that run tests."""
     found = []
     for words in split_commands(script):
-        command = _test_command(words[:MAX_WORDS])
+        command = test_command(words[:MAX_WORDS])
         if command is not None:
             found.append(command)
     return tuple(found)
 
 
-def _test_command(words: Sequence[str]) -> FoundCommand | None:
+def test_command(words: Sequence[str]) -> FoundCommand | None:
+    """What the words of one command run; None where they run no test."""
     drops = [word for word in words if _program(word) in DROP_VARIABLES]
     drops += [words[0]] if list(words[:2]) == ["env", "-i"] else []
     text = " ".join(words)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.audit.filters import vstest
+from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.audit.workflow_filters import read_workflow
 from ciguard.errors import InputError
 
@@ -184,5 +185,43 @@ def test_workflow_that_cannot_be_read_is_refused_with_its_line(
     workflow: str, job: str, problem: str
 ) -> None:
     with pytest.raises(InputError) as raised:
-        read("dotnet test --filter ${{ matrix.shard.filter }}", workflow, job)
+        read("dotnet test --filter '${{ matrix.shard.filter }}'", workflow, job)
     assert str(raised.value).startswith(problem)
+
+
+OTHERS = """\
+jobs:
+  test:
+    strategy:
+      matrix:
+        include:
+          - { part: "tests/a tests/b", index: 1 }
+          - { part: "tests/c", index: 2 }
+    steps:
+      - run: |
+          pip install pytest
+          COMMAND
+          echo done
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "language", "first"),
+    [
+        # Unquoted, the value is two words, as in the shell.
+        ("pytest ${{ matrix.part }} -x 2>&1 | tee log", "pytest", "tests/a tests/b -x"),
+        ("uv run pytest '${{ matrix.part }}' > log", "pytest", "'tests/a tests/b'"),
+        ("go test -run Test${{ matrix.index }} ./...", "go test", "-run Test1 ./..."),
+        ("npx jest --shard=${{ matrix.index }}/2", "jest", "--shard=1/2"),
+        ("./shop_test --gtest_filter='A${{ matrix.index }}*:B'", "gtest", "A1*:B"),
+    ],
+)
+def test_arguments_of_each_tool_are_found(command: str, language: str, first: str) -> None:
+    found = read_workflow(OTHERS.replace("COMMAND", command), "ci.yml")
+    assert found.language is LANGUAGES[language]
+    assert [shard.unknown for shard in found.shards] == ["", ""]
+    assert found.shards[0].text == first
+    assert [shard.name for shard in found.shards] == [
+        "test (tests/a tests/b, 1)",
+        "test (tests/c, 2)",
+    ]
