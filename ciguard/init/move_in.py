@@ -26,7 +26,7 @@ from ciguard.init.workflow_files import render_new_jobs
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.template_loader import environment
-from ciguard.workflow.movable_job import NotMovable, read_job
+from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition
 from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
@@ -109,6 +109,8 @@ def moved_files(
         return [GeneratedFile(path, text, repinned)] if repinned != text else []
     require_committed(folder, path)
     job = read_job(text, path, job_name, step)
+    # Not in read_job: `--out` restores a job that an earlier version moved.
+    reject_condition(job)
     reject_framework(job, config, tracked)
     suite = suite_name(config, job.name)
     moved = move_job(job, new_jobs(actions, job, suite), actions)

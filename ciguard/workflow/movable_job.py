@@ -31,6 +31,8 @@ _SPLIT_OPTIONS: Final = re.compile(
 )
 _SPLIT_GROUP: Final = re.compile(r"--group[= ]\$\{\{ *matrix\.([\w-]+) *\}\}")
 _SHELLS: Final = frozenset({"bash", "sh", "python"})
+# Conditions of a step that hold in every job whose steps so far succeeded; without blanks.
+_ALWAYS_TRUE: Final = frozenset({"", "true", "always()", "success()", "!cancelled()"})
 
 
 class NotMovable(InputError):
@@ -172,6 +174,25 @@ def read_job(text: str, where: str, job: str = "", step: str = "") -> MovableJob
     read_matrix(matrix, where)
     take = _taken_axis(workflow["jobs"][name], number, commands, matrix, where)
     return MovableJob(source, workflow, where, name, number, matrix, commands, take)
+
+
+def reject_condition(job: MovableJob) -> None:
+    """Refuse a test step that a job may skip and succeed: its shards would have no results.
+
+    Raises:
+        NotMovable: its condition may be false.
+    """
+    condition = str(job.value["steps"][job.step - 1].get("if", ""))
+    expression = re.sub(r"\s", "", condition)
+    if expression.startswith("${{") and expression.endswith("}}"):
+        expression = expression[3:-2]
+    if expression.lower() in _ALWAYS_TRUE:
+        return
+    entry = job.source.find("jobs", job.name, "steps", job.step, "if")
+    line = entry.key.start_mark.line + 1 if entry else 0
+    what = f"jobs where its condition is false would have no results: if: {condition:.60}"
+    fix = "move the condition into the command of one step, or to the job, or choose another --step"
+    raise NotMovable(what, where=f"{job.where}.steps[{job.step}], line {line}", fix=fix)
 
 
 def _reject_shape(workflow: dict[str, Any], where: str) -> None:

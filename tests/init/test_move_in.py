@@ -185,6 +185,12 @@ REFUSED = {
     ),
     "docker": (b"      - run: docker run image pytest\n", "variables do not reach the tests", 3),
     "jest": (b"      - run: npx jest\n", "ciguard has no adapter for jest: npx jest", 3),
+    "condition": (
+        b"      - run: pytest\n        if: matrix.coverage\n",
+        "jobs.test.steps[1], line 7: jobs where its condition is false would have no results: "
+        "if: matrix.coverage",
+        3,
+    ),
     "flow step": (b"      - {run: pytest}\n", "the step is in flow style", 3),
     "output": (
         b"      - id: t\n        run: pytest\n      - run: echo ${{ steps.t.outputs.x }}\n",
@@ -296,6 +302,15 @@ def test_several_environments_in_a_job_are_warned_of(
     answer = call(repository, "--into", CI)
     assert ("run one environment in a job" in answer.stderr) == bool(remark)
     assert remark in answer.stderr
+
+
+@pytest.mark.parametrize("condition", [b"always()", b"${{ ! cancelled() }}", b"success()", b"true"])
+def test_condition_that_holds_wherever_the_job_succeeds_stays(
+    condition: bytes, repository: Path, call: Init
+) -> None:
+    write(repository, JOB + PYTEST + b"        if: " + condition + b"\n")
+    call(repository, "--into", CI, "--yes")
+    assert b"        if: " + condition + b"\n" in (repository / CI).read_bytes()
 
 
 def test_symbolic_link_is_refused(repository: Path, call: Init) -> None:
