@@ -242,7 +242,7 @@ def _added_permissions(job: MovableJob) -> dict[str, str]:
     """What the job's own permissions get, or become; none where they suffice or are unknown."""
     own, general = job.value.get("permissions"), job.workflow.get("permissions")
     held = general if own is None else own
-    if not isinstance(held, dict) or not held or "actions" in held:
+    if not isinstance(held, dict) or "actions" in held:
         return {}
     return {"actions": "read"} | (held if own is None else {})
 

@@ -313,6 +313,17 @@ def test_condition_that_holds_wherever_the_job_succeeds_stays(
     assert b"        if: " + condition + b"\n" in (repository / CI).read_bytes()
 
 
+@pytest.mark.parametrize("general", [b"{}", b"{contents: read}"])
+def test_job_may_read_the_artifact_of_the_plan(
+    general: bytes, repository: Path, call: Init
+) -> None:
+    write(repository, b"permissions: " + general + b"\n" + WORKFLOW)
+    call(repository, "--into", CI, "--yes")
+    jobs = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]
+    own = {"contents": "read"} if general != b"{}" else {}
+    assert jobs["test"]["permissions"] == {"actions": "read", **own}
+
+
 def test_symbolic_link_is_refused(repository: Path, call: Init) -> None:
     (repository / CI).rename(repository / "real.yml")
     (repository / CI).symlink_to("../../real.yml")

@@ -53,6 +53,8 @@ def without_ciguard(value: Any) -> Any:
         job["name"] = job["name"].removesuffix(" (${{ matrix.ciguard }})")
     if isinstance(job.get("permissions"), dict):
         job["permissions"].pop("actions", None)
+        if not job["permissions"]:
+            del job["permissions"]
     for step in job["steps"]:
         if step.get("uses", "").startswith("octo-org/ciguard/run@"):
             inputs = step.pop("with")
@@ -68,6 +70,8 @@ def with_needs_as_lists(value: Any) -> Any:
     for job in workflow["jobs"].values():
         job.update({"needs": as_list(job["needs"])} if "needs" in job else {})
     job = workflow["jobs"]["test"]
+    if job.get("permissions") == {}:
+        del job["permissions"]
     job["strategy"] = {"fail-fast": False, "matrix": None} | job.get("strategy", {})
     for step in job["steps"]:
         if step.keys() >= {"run"} and is_test(step["run"]):
