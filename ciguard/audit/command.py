@@ -14,6 +14,7 @@ from ciguard import console
 from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.findings import audit
 from ciguard.audit.json import as_json
+from ciguard.audit.past_durations import durations_s
 from ciguard.audit.shard_filters import HandMatrix, read_json
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import document, headline
@@ -21,6 +22,7 @@ from ciguard.audit.workflow_filters import read_workflow
 from ciguard.codec import inventory_file, tool_listings
 from ciguard.codec.results.base import gunzip
 from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.history.stores import load, open_store
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
@@ -76,6 +78,9 @@ CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
     help="Tests that exist: what a tool lists, or --inventory of `ciguard plan` takes.",
 )
 @click.option(
+    "--history", metavar="FILE|branch:NAME", help="Past runs: they add times to the counts."
+)
+@click.option(
     "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."
 )
 @click.option(
@@ -92,6 +97,7 @@ def command(
     matrix: str,
     filter_key: str,
     listing: str,
+    history: str | None,
     format_: str,
     fail_on: str,
 ) -> int:
@@ -107,12 +113,24 @@ def command(
             f"--fail-on: no finding {unknown[0]!r}", fix=f"name: {', '.join(CONDITIONS)}"
         )
     shards = _matrix(invocation, matrix, filter_key)
-    found = audit(shards, Evaluator(_tests(invocation, listing), shards.language))
+    tests = _tests(invocation, listing)
+    walls_s = _durations_s(invocation, history, tests) if history is not None else ()
+    found = audit(shards, Evaluator(tests, shards.language), walls_s)
     console.out(FORMATS[format_](found))
     failed = [name for name in conditions if CONDITIONS[name](found)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
+
+
+def _durations_s(invocation: Invocation, location: str, tests: TestSet) -> tuple[float | None, ...]:
+    loaded = load(open_store(location, invocation.folder, invocation.environ))
+    if not loaded.exists:
+        raise InputError("there is no history", where=location, fix="add runs: ciguard history add")
+    walls_s = durations_s(loaded.history, [unit.unit for unit in tests.units])
+    known = sum(wall_s is not None for wall_s in walls_s)
+    console.err(f"history: has the time of {known:,} of {count_of(len(walls_s), 'test')}")
+    return walls_s
 
 
 def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:

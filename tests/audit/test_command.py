@@ -93,3 +93,23 @@ def test_bad_input_is_refused_with_file_and_place(
 def test_unknown_finding_is_a_usage_error(folder: Path, ciguard: Ciguard) -> None:
     answer = ciguard(*WORDS, "--fail-on", "orphans", cwd=folder, expect=2)
     assert "fix: name: overlap, orphan, empty" in answer.stderr
+
+
+def test_history_adds_times_imbalance_and_limits(folder: Path, ciguard: Ciguard) -> None:
+    walls_s = {"Shop.Tests.Cart.Adds": 2000.0, "Shop.Tests.Cart.Removes": 800.0}
+    (folder / "durations.json").write_text(json.dumps(walls_s), "utf-8")
+    stored = ("--history", "history.bin")
+    ciguard("history", "add", "durations.json", "--run-id", "1", *stored, cwd=folder)
+    answer = ciguard(*WORDS, *stored, cwd=folder)
+    assert answer.stderr == "history: has the time of 2 of 5 tests\n"
+    rows = {line.split("  ")[0]: line.split() for line in answer.stdout.splitlines()}
+    assert rows["Cart"][-3:] == ["over", "its", "limit"]
+    assert "46 min 40 s" in answer.stdout  # of 45 min
+    assert "longest shard  46 min 40 s, 2.3 times the mean" in answer.stdout
+    found = json.loads(ciguard(*WORDS, *stored, "--format", "json", cwd=folder).stdout)
+    assert [shard["wall_s"] for shard in found["shards"]] == [2800.0, 2000.0, None, None]
+
+
+def test_history_that_is_not_there_is_an_error(folder: Path, ciguard: Ciguard) -> None:
+    answer = ciguard(*WORDS, "--history", "none.bin", cwd=folder, expect=3)
+    assert "none.bin: there is no history" in answer.stderr
