@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from pydantic import SecretStr
@@ -37,7 +37,7 @@ from ciguard.init.generated_files import (
     running_requirement,
     unused_keys,
 )
-from ciguard.init.repository import git, repository_problem
+from ciguard.init.repository import default_branch, git, repository_problem
 from ciguard.plan.collection import FIX, collect_units
 from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
@@ -48,10 +48,11 @@ from ciguard.suites_and_pools import suites_of
 from ciguard.text import count_of, size
 from ciguard.workflow.aggregation import find_undetected_skips
 from ciguard.workflow.moved_job import is_moved
+from ciguard.workflow.triggers import runs_on_push
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from ciguard.config import Config
@@ -108,11 +109,11 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     # Without an origin there is no workflow to run: what only that needs is not missed here.
     origin = remote_url(invocation.folder, invocation.environ)
     worst = error if origin else warning
-    moved = [
-        path.relative_to(invocation.folder).as_posix()
+    moved = {
+        path.relative_to(invocation.folder).as_posix(): workflow
         for path in _workflow_files(invocation.folder)
-        if _uses_actions(path)
-    ]
+        if is_moved(workflow := _workflow_value(path))
+    }
     yield from (ok("workflow", f"{file} uses ciguard's actions") for file in moved)
     if moved and (unused := unused_keys(invocation.folder, config)):
         yield warning("configuration", unused, f"take it out of {FILE}")
@@ -123,7 +124,7 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_branch = config.history.store.startswith("branch:")
     yield from _checked(
-        "history", lambda: _history(invocation, config), worst if is_branch else error
+        "history", lambda: _history(invocation, config, moved), worst if is_branch else error
     )
     if not offline:
         yield from _checked("GitHub", lambda: _github(invocation, config, repo))
@@ -228,11 +229,11 @@ def _workflow_files(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.suffix in (".yml", ".yaml") and path.is_file())
 
 
-def _uses_actions(path: Path) -> bool:
+def _workflow_value(path: Path) -> Any:
     try:
-        return is_moved(load_yaml(local.read(path).decode("utf-8", "replace"), path.name))
+        return load_yaml(local.read(path).decode("utf-8", "replace"), path.name)
     except CiguardError:
-        return False  # told by another check
+        return None  # told by another check
 
 
 def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
@@ -242,14 +243,19 @@ def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
     yield from map(warn_of_undetected_skip, find_undetected_skips(load_yaml(text, file), file))
 
 
-def _history(invocation: Invocation, config: Config) -> Iterator[Check]:
+def _history(invocation: Invocation, config: Config, moved: Mapping[str, Any]) -> Iterator[Check]:
     place = config.history.store
     if not config.history.in_branch:
         yield warning("history", HISTORY_FILE_WARNING.format(place), LOST_FIX)
     found = load(open_store(place, invocation.folder, invocation.environ))
     if not found.exists:
         fix = "the base branch's first run of the workflow begins it"
-        fix = fix if config.history.in_branch else "ciguard history add begins it"
+        branch = default_branch(invocation.folder)
+        is_own = (invocation.folder / WORKFLOW_FILE).exists()
+        if not config.history.in_branch:
+            fix = "ciguard history add begins it"
+        elif moved and not is_own and not any(runs_on_push(one, branch) for one in moved.values()):
+            fix = f"no push to {branch} starts {', '.join(moved)}: add push to its `on:`"
         yield warning("history", f"nothing at {place} yet: plans split equally", fix)
         return
     runs = count_of(len(found.history.runs), "run")

@@ -21,7 +21,7 @@ from ciguard.init.generated_files import (
     unused_keys,
 )
 from ciguard.init.project import detect_framework
-from ciguard.init.repository import git, repository_files
+from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.workflow_files import render_new_jobs
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
@@ -30,6 +30,7 @@ from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition
 from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
+from ciguard.workflow.triggers import runs_on_push
 from ciguard.workflow.yaml_values import MAX_BYTES, load
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ _OTHER_FRAMEWORK_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
 )
+NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
 
 # Of tox and nox: a step may run the tests once.
 _ENVIRONMENT_OPTIONS: Final = ("-e", "-s", "--session", "-t", "--tags", "-m", "-f", "-k")
@@ -114,7 +116,7 @@ def moved_files(
     reject_framework(job, config, tracked)
     suite = suite_name(config, job.name)
     moved = move_job(job, new_jobs(actions, job, suite), actions)
-    notify_user(job, moved)
+    notify_user(job, moved, default_branch(folder))
     files = [GeneratedFile(path, text, moved.text)]
     if not configured_by(folder):
         files += [item for item in generate(folder, config, suite=suite) if item.path == FILE]
@@ -260,16 +262,18 @@ test:
     return "\n\n".join((new.plan, test, new.report, new.history))
 
 
-def notify_user(job: MovableJob, moved: MovedWorkflow) -> None:
-    """Print what the edits of the file cannot do."""
+def notify_user(job: MovableJob, moved: MovedWorkflow, branch: str) -> None:
+    """Print what the edits of the file cannot do; `branch` is the default one."""
     console.err(f"{job.name}: step {job.step} runs the tests")
-    for message in remarks(job, moved):
+    for message in remarks(job, moved, branch):
         console.err(f"- {message}")
 
 
-def remarks(job: MovableJob, moved: MovedWorkflow) -> list[str]:
+def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     """What somebody has to do besides, or to know."""
     found = ["require the check ciguard: checks by the names of test jobs change"]
+    if not runs_on_push(job.workflow, branch):
+        found.append(f"{NO_PUSH.format(branch)}:\n    push:\n      branches: [{branch}]")
     if job.take:
         found.append(
             f"the axis {job.take} and the options that use it are gone: ciguard divides the tests"
