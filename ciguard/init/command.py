@@ -146,7 +146,9 @@ def with_workflow(config: Config, given: Mapping[str, object]) -> Config:
         UsageError: the time of a checkpoint is none.
     """
     try:
-        workflow = WorkflowConfig.model_validate({**config.workflow.model_dump(), **given})
+        workflow = WorkflowConfig.model_validate(
+            {**config.workflow.model_dump(exclude_unset=True), **given}
+        )
     except ValidationError as error:
         what = describe_mistake(error.errors()[0])
         raise UsageError(what, where="--checkpoint", fix="pass one like 15m") from None

@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from ciguard.config import FILE, SuiteConfig, WorkflowConfig, configured_by
-from ciguard.errors import UsageError
+from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
 from ciguard.init.other_tools import no_suite, other_projects
@@ -141,6 +141,8 @@ def generate(
         branch=config.history.in_branch,
     )
     text = render_workflow(workflow, environment(), static=static)
+    if configured_by(folder) and "setup" not in config.workflow.model_fields_set:
+        notify(missing_setup(folder, config, tracked))
     if not workflow.install:
         notify(f"set install in {FILE}: where runners get ciguard from; until then they fail")
     if not workflow.branch:
@@ -177,6 +179,25 @@ def suggest_suites(
     for place, tool in left_out.items():
         notify(f"{place} ({tool}): not in the workflow; see docs/how-to/other-frameworks.md")
     return suggestion
+
+
+def missing_setup(folder: Path, config: Config, tracked: Sequence[str]) -> str:
+    """What a configuration without set-up steps needs: those of the tools that are there."""
+    what = f"{configured_by(folder)} has no set-up: jobs run the tests right after the checkout"
+    try:
+        suggestion = suggest_suites(folder, config, tracked, lambda _: None)
+    except InputError:
+        suggestion = Suggestion("", "", (), {})
+    if not suggestion.setup:
+        return f"{what}; add their steps as setup in [workflow]"
+    table = "[workflow]" if configured_by(folder) == FILE else "[tool.ciguard.workflow]"
+    block = f"{table}\nsetup = '''\n{suggestion.setup}\n'''"
+    commands = [
+        f"command = {json.dumps(one.command)} # in the suite {one.name!r}"
+        for one in suggestion.suites
+        if one.command and not any(suite.command for suite in config.suite.values())
+    ]
+    return "\n".join((f'{what}; add (`setup = ""` where nothing is needed):', block, *commands))
 
 
 def unused_keys(folder: Path, config: Config) -> str:

@@ -188,6 +188,30 @@ def test_configuration_in_pyproject_is_used(
     assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
 
 
+MISSING = "has no set-up: jobs run the tests right after the checkout; add"
+
+
+def test_missing_setup_of_a_configuration_is_printed(repository: Path, call: Init) -> None:
+    config = repository / "ciguard.toml"
+    config.write_text("[plan]\nshards = 2\n", "utf-8")
+    (repository / "uv.lock").write_text('[[package]]\nname = "pytest"\n', "utf-8")
+    answer = call(repository, "--yes")
+    assert f'ciguard.toml {MISSING} (`setup = ""` where nothing is needed):\n' in answer.stderr
+    block = answer.stderr.partition("is needed):\n")[2].partition("\nset install")[0]
+    last = 'command = ["uv", "run", "--no-sync", "python", "-m", "pytest"] # in the suite \'\''
+    assert block.endswith(f"\n{last}")
+    config.write_text(block.replace("\ncommand", "\n[suite.'']\ncommand"), "utf-8")
+    answer = call(repository, "--yes")
+    assert MISSING not in answer.stderr
+    assert "- run: uv sync --locked" in (repository / WORKFLOW).read_text("utf-8")
+    config.write_text("[workflow]\nsetup = ''\n", "utf-8")
+    assert MISSING not in call(repository, "--yes", "--checkpoint", "15m").stderr
+    config.write_text("", "utf-8")
+    (repository / "uv.lock").write_text("", "utf-8")
+    answer = call(repository, "--yes")
+    assert f"ciguard.toml {MISSING} their steps as setup in [workflow]\n" in answer.stderr
+
+
 def test_install_is_written_to_configuration_and_workflow(repository: Path, call: Init) -> None:
     requirement = "ciguard-shards @ https://files.example/c.whl"
     answer = call(repository, "--yes", CIGUARD_INSTALL=requirement)
