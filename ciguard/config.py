@@ -153,7 +153,7 @@ class PlanConfig(_Section):
     """[plan]: defaults of `ciguard plan`."""
 
     shards: int | None = Field(
-        None, ge=1, le=256, description="number of shards (default: as many as `target_wall` needs)"
+        None, ge=1, le=256, description="shards (default: by `target_wall`; 1 without timings)"
     )
     target_wall: Seconds = Field(
         600.0, description="wall time of a shard to aim at; decides the number of shards"

@@ -260,6 +260,7 @@ PlanNoteKind = Literal[
     "indivisible",
     "concurrency",
     "no_gain",
+    "no_timings",
 ]
 
 
@@ -313,6 +314,11 @@ class Plan:
         suite, name = shard.suite_key
         variant = self.suites[suite].variants.get(name)
         return variant.matrix if variant is not None else None
+
+    @property
+    def has_timings(self) -> bool:
+        """Whether any time was measured: without one, all are equal and mean nothing. O(units)."""
+        return any(unit.has_history for shard in self.shards for unit in shard.units)
 
     @property
     def is_static(self) -> bool:

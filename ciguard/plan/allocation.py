@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ciguard.errors import UsageError
+from ciguard.model import PlanNote
 from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
-from ciguard.plan.shard_count import MIN_GAIN, allocate_exactly, fewest_shards
+from ciguard.plan.shard_count import (
+    DEFAULT_SHARDS,
+    MIN_GAIN,
+    allocate_exactly,
+    fewest_shards,
+)
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -17,7 +24,9 @@ if TYPE_CHECKING:
     from ciguard.plan.problem_builder import PlanOptions, ProblemBuilder
 
 
-def apportion(works: Sequence[PackingProblem], count: int) -> tuple[int, ...]:
+def apportion(
+    works: Sequence[PackingProblem], count: int, wanted: Sequence[int] | None = None
+) -> tuple[int, ...]:
     """Divide a number of shards over works, each at least one, so that the last ends earliest.
 
     The next shard goes to the work whose shards would be the longest, if more can make them
@@ -25,6 +34,7 @@ def apportion(works: Sequence[PackingProblem], count: int) -> tuple[int, ...]:
 
     Args:
         count: >= the number of works.
+        wanted: the most that each may get, >= 1; as many as it can fill where None.
 
     Returns:
         Shards by work; their sum is `count`, or less where there are too few units.
@@ -38,16 +48,27 @@ def apportion(works: Sequence[PackingProblem], count: int) -> tuple[int, ...]:
         return bound_s if gains else 0.0, len(work.positions) / shards, -index
 
     found = [1] * len(works)
+    most = wanted or [work.max_shards for work in works]
     for _ in range(count - len(found)):
-        there = [place for place, work in enumerate(works) if found[place] < work.max_shards]
+        there = [place for place in range(len(works)) if found[place] < most[place]]
         if not there:
             break
         found[max(there, key=rank)] += 1
     return tuple(found)
 
 
-def allocate(works: Sequence[PackingProblem], options: PlanOptions) -> list[PoolAllocation]:
+def allocate(
+    works: Sequence[PackingProblem],
+    options: PlanOptions,
+    *,
+    has_timings: bool = True,
+    max_shards: int = MAX_SHARDS,
+) -> list[PoolAllocation]:
     """Distribute each; together they have at most as many shards as a matrix may have.
+
+    Args:
+        has_timings: without any, a time that decides the number of shards would be a guess.
+        max_shards: >= the number of works.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
@@ -59,14 +80,11 @@ def allocate(works: Sequence[PackingProblem], options: PlanOptions) -> list[Pool
             fix = f"GitHub runs at most {MAX_SHARDS} of a matrix: take fewer shards of each"
             raise UsageError(what, where="--shards", fix=fix)
         return [allocate_exactly(work, options.shards) for work in works]
+    if options.shards is None and not has_timings:
+        found = [allocate_exactly(work, DEFAULT_SHARDS) for work in works]
+        return [replace(one, limited_by=PlanNote("no_timings")) for one in found]
     if options.shards is None:
-        most = MAX_SHARDS - len(works) + 1
-        found = []
-        for work in works:
-            one = fewest_shards(work, options.target_wall_s, most)
-            most -= len(one.shards) - 1
-            found.append(one)
-        return found
+        return _allocate_for_target(works, options.target_wall_s, max_shards)
     if options.shards < len(works):
         suites = [work.units[work.positions[0]].suite or "tests" for work in works]
         named = ", ".join(
@@ -76,6 +94,24 @@ def allocate(works: Sequence[PackingProblem], options: PlanOptions) -> list[Pool
         raise UsageError(what, fix=f"pass --shards {len(works)}: a shard runs one command")
     counts = apportion(works, options.shards)
     return [allocate_exactly(work, count) for work, count in zip(works, counts, strict=True)]
+
+
+def _allocate_for_target(
+    works: Sequence[PackingProblem], target_wall_s: float, max_shards: int
+) -> list[PoolAllocation]:
+    """As many shards as each needs; where these are too many together, an even part of them."""
+    most = max_shards - len(works) + 1
+    found = [fewest_shards(work, target_wall_s, most) for work in works]
+    wanted = [len(one.shards) for one in found]
+    if sum(wanted) <= max_shards:
+        return found
+    counts = apportion(works, max_shards, wanted)
+    return [
+        one
+        if count == len(one.shards)
+        else replace(allocate_exactly(work, count), limited_by=PlanNote("matrix"))
+        for work, one, count in zip(works, found, counts, strict=True)
+    ]
 
 
 class Allocation(NamedTuple):
@@ -100,12 +136,15 @@ def allocate_together_or_apart(
     """
     if options.per_combination:
         works = builder.partition(pools, by_variant=True)
-        found = allocate(works, options)
+        found = allocate(works, options, has_timings=builder.has_timings)
         bounds_s = [work.bound_s(len(one.shards)) for work, one in zip(works, found, strict=True)]
         return Allocation(works, found, max(bounds_s))
     together = builder.partition(pools, by_variant=options.policy.lists)
-    works, found = together, allocate(together, options)
-    if any(sum(work.starts_s) > work.min_process_overhead_s for work in together):
+    works = together
+    found = allocate(together, options, has_timings=builder.has_timings)
+    if builder.has_timings and any(
+        sum(work.starts_s) > work.min_process_overhead_s for work in together
+    ):
         apart = builder.partition(pools, by_variant=True)
         if options.shards is None or len(apart) <= options.shards:
             other = allocate(apart, options)

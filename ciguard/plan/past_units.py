@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
 from ciguard.history.query import base_runs, cases_of_run
-from ciguard.model import InventorySummary, Plan, Prediction, Shard
+from ciguard.model import InventorySummary, Plan, PlanNote, Prediction, Shard
 from ciguard.plan.planner import MIN_KEY_WIDTH, encode_plan
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.risk import budget_bytes
+from ciguard.plan.shard_count import DEFAULT_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +81,7 @@ def empty_plan(
         gap=0.0,
         inventory=InventorySummary(0, dict.fromkeys(files, 0), hash=""),
         history=origin.history,
+        shard_count_limited_by=(PlanNote("requested" if options.shards else "no_timings"),),
         repository=origin.repository,
         workflow=origin.workflow,
         head_sha=origin.head_sha,
@@ -123,7 +125,7 @@ def with_listing_shards(
             )
             shards += theirs
             wanted = options.shards if options.per_combination else None
-            extra += [empty] * ((wanted or 1) - len(theirs))
+            extra += [empty] * ((wanted or DEFAULT_SHARDS) - len(theirs))
     count = len(shards) + len(extra)
     if count > MAX_SHARDS:
         fix = "request fewer shards for each combination, or divide the job"

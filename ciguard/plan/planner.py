@@ -70,7 +70,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     draft = replace(
         draft,
         base=basis.base.name if basis.base else None,
-        alternatives=_alternatives(works, shards, draft.pools),
+        alternatives=_alternatives(works, shards, draft.pools) if basis.has_timings else (),
         shard_count_limited_by=_limiting_notes(distributions),
         moved_units=moved(basis.base, shards) if basis.base else (),
         culprit_candidates=_culprit_candidates(basis, shards),
@@ -113,7 +113,7 @@ def assemble_plan(
     work = max(made.works, key=lambda one: (one.solo_s(one.floor), -one.floor))
     deadline_s = options.limit.deadline_s
     risk = None
-    if basis.estimates.has_history.any():
+    if basis.has_timings:
         risk = round(overrun_probability(deadline_s, walls_s, made.spreads), RISK_DIGITS)
     return Plan(
         id="",

@@ -39,7 +39,8 @@ class PackingProblem:
         previous_shard: by position, the number of the shard in which the base's plan has it.
         base_keys: of the shards that the base's plan has for this work.
         candidate_sets: units that may have killed shards.
-        deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there).
+        deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there);
+            infinite without timings.
     """
 
     pool: str
@@ -159,7 +160,7 @@ class PackingProblem:
 
     @cached_property
     def _long_blocks(self) -> tuple[tuple[int, ...], ...]:
-        if not any(map(self._is_infeasible, self._longest)):
+        if math.isinf(self.deadline_s) or not any(map(self._is_infeasible, self._longest)):
             return ()  # sorting a million takes a second, and the next one is not needed
         return tuple(takewhile(self._is_infeasible, self._blocks))
 

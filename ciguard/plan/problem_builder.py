@@ -84,6 +84,11 @@ class PlanInputs:
     limits_s: Sequence[float | None] = ()
     base: BasePlan | None = None
 
+    @property
+    def has_timings(self) -> bool:
+        """Whether the history has seen any unit: else all times are equal, and nobody's."""
+        return bool(self.estimates.has_history.any())
+
 
 def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
     """Every unit of the inventory with its estimate, in its order."""
@@ -154,6 +159,7 @@ class ProblemBuilder:
         self._units = units
         self._options = options
         self._variances_s2 = basis.estimates.variance_s2.tolist()
+        self.has_timings = basis.has_timings
         self._group_key = _group_key(basis, options.group)
         self._homes, self._keys = (
             previous_shards(basis.base, basis.inventory.keys) if basis.base else ({}, {})
@@ -185,7 +191,7 @@ class ProblemBuilder:
             base_keys=base_keys,
             candidate_sets=self._basis.candidate_sets,
             concurrency=self._basis.pools[pool].concurrency if concurrency is None else concurrency,
-            deadline_s=self._options.limit.deadline_s,
+            deadline_s=self._options.limit.deadline_s if self.has_timings else math.inf,
             risk=self._options.risk,
         )
 

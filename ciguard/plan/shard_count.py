@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 KEEP_BASE_COUNT_WITHIN: Final = 1.1  # of the least number of shards: up to there the base's stays
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
+# Of each command and combination while no test has a timing: as the job was before it was planned.
+DEFAULT_SHARDS: Final = 1
 MIN_GAIN: Final = 0.99  # more shards that do not save 1 % of the wall time save nothing
 
 

@@ -82,6 +82,8 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "indivisible": "there is nothing more to divide",
     "concurrency": "pool {pool} runs {jobs} jobs at once",
     "no_gain": "more would save nothing",
+    "no_timings": "one for each command and combination, the default while there are no timings; "
+    "set `shards` for more",
 }
 
 
@@ -112,11 +114,6 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def is_measured(plan: Plan) -> bool:
-    """Whether any time was measured: without one, all are nominal, and none is shown."""
-    return any(unit.has_history for shard in plan.shards for unit in shard.units)
-
-
 def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[Block, ...]:
     """The plan for all formats.
 
@@ -124,7 +121,7 @@ def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[
         split: groups that are in several shards.
         drawn: with the geometry of the chart, which only a page needs. O(units).
     """
-    measured = is_measured(plan)
+    measured = plan.has_timings
     warnings = tuple(Item(note_text(note)) for note in plan.warnings)
     geometry = None
     if drawn:
@@ -170,9 +167,9 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     yield "history", _history(plan)
     if measured:
         yield from _times(plan)
-        if plan.shard_count_limited_by:
-            why = "; ".join(map(note_text, plan.shard_count_limited_by))
-            yield count_of(len(plan.shards), "shard"), why
+    if plan.shard_count_limited_by:
+        why = "; ".join(map(note_text, plan.shard_count_limited_by))
+        yield count_of(len(plan.shards), "shard"), why
     if plan.policy.deadline_s is not None:
         yield "deadline", _deadline(plan, plan.policy.deadline_s)
         if measured and plan.risk is not None:

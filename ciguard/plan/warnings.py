@@ -34,9 +34,10 @@ def plan_warnings(
         risk: accepted P(any shard passes the legs' own deadline).
         floor_s: what a shard of the floor unit alone takes.
     """
-    yield from _missed_target(plan, target_wall_s, floor_s)
-    yield from _over_deadline(plan)
-    yield from _over_risk(plan, spreads, risk)
+    if plan.has_timings:
+        yield from _missed_target(plan, target_wall_s, floor_s)
+        yield from _over_deadline(plan)
+        yield from _over_risk(plan, spreads, risk)
     yield from _over_memory(plan)
     yield from _files_without_tests(plan)
     planned = sorted({unit.suite for shard in plan.shards for unit in shard.units})

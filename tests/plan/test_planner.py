@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -340,6 +341,42 @@ def test_shard_count_is_limited_to_256_matrix_jobs() -> None:
     made = planned({f"t{n:04}": 60.0 for n in range(1000)}, group="none", target_wall_s=61.0).plan
     assert len(made.shards) == 256
     assert made.shard_count_limited_by == (PlanNote("matrix"),)
+
+
+def test_combinations_share_the_256_jobs_evenly() -> None:
+    variants = [f"py{n}" for n in range(30)]
+    small = {"py7": 5}  # a quarter of the load
+    units = [
+        (InventoryUnit(f"t{n:02}", "", variant), 60.0)
+        for variant in variants
+        for n in range(small.get(variant, 20))
+    ]
+    made = planned(
+        units,
+        suites={"": suite(0.0, None, *variants)},
+        group="none",
+        target_wall_s=61.0,
+        per_combination=True,
+    ).plan
+    counts = Counter(shard.suite_key[1] for shard in made.shards)
+    assert sum(counts.values()) == 256
+    assert counts.pop("py7") == 2
+    assert {*counts.values()} == {8, 9}
+    assert PlanNote("matrix") in made.shard_count_limited_by
+
+
+@pytest.mark.parametrize("per_combination", [False, True])
+def test_nothing_is_decided_by_times_that_were_never_measured(per_combination: bool) -> None:
+    units = [(InventoryUnit(f"t{n}", "", variant), 1.0) for variant in "ab" for n in range(6000)]
+    made = planned(
+        units,
+        suites={"": suite(0.0, None, "a", "b")},
+        known=False,
+        per_combination=per_combination,
+    ).plan
+    assert len(made.shards) == (2 if per_combination else 1)
+    assert made.shard_count_limited_by == (PlanNote("no_timings"),)
+    assert (made.warnings, made.risk, made.alternatives) == ((), None, ())
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])

@@ -18,7 +18,7 @@ from ciguard.model import PlanNote
 from ciguard.plan.planner import Provenance
 from ciguard.plan.svg import LEFT, MAX_BLOCKS, WIDTH, ShardChart
 from ciguard.plan.svg import shard_chart as draw
-from ciguard.plan.view import document, is_measured
+from ciguard.plan.view import document
 from ciguard.render.html import as_html
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def html(plan: Plan, split: Sequence[str]) -> str:
 
 
 def shard_chart(plan: Plan) -> ShardChart:
-    return draw(plan, is_measured=is_measured(plan))
+    return draw(plan, is_measured=plan.has_timings)
 
 
 class Page(HTMLParser):
