@@ -17,8 +17,8 @@ from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
 from ciguard.init.move_in import (
     actions_address,
+    choose_workflow,
     moved_files,
-    only_workflow,
     restored_file,
     snippet,
 )
@@ -126,7 +126,10 @@ def _moved_files(
     """
     path = into
     if path is None:
-        path = "" if (folder / WORKFLOW_FILE).exists() else only_workflow(folder, config)
+        if (folder / WORKFLOW_FILE).exists():
+            return None
+        path, why = choose_workflow(folder, config)
+        console.err(why)
     if not path:
         return None
     try:

@@ -15,6 +15,7 @@ from ciguard.config import FILE, configured_by
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
 from ciguard.init.generated_files import (
+    WORKFLOW_FILE,
     GeneratedFile,
     generate,
     running_direct_url,
@@ -59,7 +60,7 @@ def actions_address(config: Config) -> str:
     Raises:
         UsageError: neither is known, or no step can use it.
     """
-    found = config.init.actions or address_of_installation(running_direct_url())
+    found = known_address(config)
     fix = f'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of {FILE}'
     if not found:
         what = "the repository of ciguard's actions is not known"
@@ -68,6 +69,10 @@ def actions_address(config: Config) -> str:
         what = f"no address of actions: {found!r:.60}"
         raise UsageError(what, where="init.actions", fix=fix)
     return found
+
+
+def known_address(config: Config) -> str:
+    return config.init.actions or address_of_installation(running_direct_url())
 
 
 def address_of_installation(direct_url: str | None) -> str:
@@ -99,16 +104,16 @@ def moved_files(
         NotMovable: the job cannot be moved.
         UsageError: the configuration does not fit.
     """
-    actions = actions_address(config)
     tracked = repository_files(folder)
     text = read_workflow(folder, path)
     if unused := unused_keys(folder, config):
         console.err(unused)
     if is_moved(load(text, path)):
-        repinned = repin(text, path, actions)
+        repinned = repin(text, path, actions_address(config)) if known_address(config) else text
         if repinned == text:
             console.out(f"{path} uses ciguard's actions already")
         return [GeneratedFile(path, text, repinned)] if repinned != text else []
+    actions = actions_address(config)
     require_committed(folder, path)
     job = read_job(text, path, job_name, step)
     # Not in read_job: `--out` restores a job that an earlier version moved.
@@ -123,13 +128,11 @@ def moved_files(
     return files
 
 
-def only_workflow(folder: Path, config: Config) -> str:
-    """The workflow with the only test step of the repository; "" where there are none, or several.
+def choose_workflow(folder: Path, config: Config) -> tuple[str, str]:
+    """The workflow that plain `init` moves into, and why; "" where it writes one of its own.
 
-    One that uses ciguard's actions already is the one.
+    It is the one that uses ciguard's actions, else that with the only test step.
     """
-    if not (config.init.actions or address_of_installation(running_direct_url())):
-        return ""
     found = []
     for path in repository_files(folder):
         if fnmatchcase(path, ".github/workflows/*.y*ml"):
@@ -138,9 +141,17 @@ def only_workflow(folder: Path, config: Config) -> str:
             except InputError:
                 continue
             if is_moved(workflow):
-                return path
-            found += [path for _ in find_test_steps(workflow)]
-    return found[0] if len(found) == 1 else ""
+                return path, f"{path} has ciguard's jobs: nothing else is written"
+            found += [(path, step) for step in find_test_steps(workflow)]
+    own = f"{WORKFLOW_FILE} is a workflow of its own"
+    if not found:
+        return "", f"no workflow here runs tests: {own}"
+    options = [f"--into {path} --job {step.job} --step {step.number}" for path, step in found]
+    if len(found) == 1 and known_address(config):
+        why = f"the only step that runs tests: {options[0]}; --new writes a workflow of its own"
+        return found[0][0], why
+    what = f"{len(found)} steps run tests" if len(found) > 1 else "[init] actions is not set"
+    return "", f"{what}: {own}; to move into yours: ciguard init {' or '.join(options)}"
 
 
 def restored_file(folder: Path, path: str) -> list[GeneratedFile]:

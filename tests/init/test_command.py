@@ -297,7 +297,7 @@ def test_init_outside_the_top_folder_is_an_error(
 def test_setup_that_is_no_list_of_steps_is_a_usage_error(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("[workflow]\nsetup = 'make'\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
-    assert answer.stderr.startswith("ciguard init: workflow.setup: expected a list")
+    assert "ciguard init: workflow.setup: expected a list" in answer.stderr
     assert "fix:" in answer.stderr
 
 
@@ -328,9 +328,7 @@ def test_confirm_suspects_option_adds_a_job(repository: Path, call: Init) -> Non
 def test_confirm_suspects_requires_a_setup_command(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("[workflow]\nconfirm_suspects = true\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
-    assert answer.stderr.startswith(
-        "ciguard init: workflow.confirm_suspects: suspects are run in fresh"
-    )
+    assert "ciguard init: workflow.confirm_suspects: suspects are run in fresh" in answer.stderr
     (repository / "ciguard.toml").write_text('[experiment]\nsetup = "true"\n', "utf-8")
     answer = call(repository, "--yes", "--confirm-suspects")
     assert "set workflow.confirm_suspects = true in ciguard.toml as well" in answer.stderr

@@ -504,7 +504,13 @@ def test_second_move_updates_the_address_of_the_actions(repository: Path, call: 
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
     assert answer.stdout == f"{CI}: changed\n"
-    assert call(repository).stdout == f"{CI} uses ciguard's actions already\n"
+    why = f"the only step that runs tests: --into {CI} --job test --step 2; --new writes a workflow"
+    assert why in answer.stderr
+    for configuration in (ACTIONS, ""):
+        (repository / "ciguard.toml").write_text(configuration, "utf-8")
+        answer = call(repository, "--yes")
+        assert answer.stdout == f"{CI} uses ciguard's actions already\n"
+        assert answer.stderr == f"{CI} has ciguard's jobs: nothing else is written\n"
     assert not (repository / OWN).exists()
 
 
@@ -525,7 +531,15 @@ def test_own_workflow_is_written_where_no_single_step_can_be_moved(
     assert "stay as they are: its shards would cancel each other" in answer.stderr
     assert f"would create {OWN}" in answer.stdout
     write(repository, REFUSED_FILES["two steps"][0])
-    assert f"would create {OWN}" in call(repository).stdout
+    answer = call(repository)
+    assert f"would create {OWN}" in answer.stdout
+    first = f"2 steps run tests: {OWN} is a workflow of its own; to move into yours: ciguard init "
+    assert f"{first}--into {CI} --job test --step 1 or --into {CI} " in answer.stderr
+    (repository / "ciguard.toml").write_text("", "utf-8")
+    write(repository, WORKFLOW)
+    assert f"[init] actions is not set: {OWN} is a workflow of its own" in call(repository).stderr
+    write(repository, JOB + b"      - run: make\n")
+    assert f"no workflow here runs tests: {OWN} is" in call(repository).stderr
 
 
 def moved_case(case: str) -> tuple[str, str]:
