@@ -317,9 +317,9 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     if job.is_conditional and "allowed-skips" in job.source.text:
         found.append("add ciguard-report to allowed-skips: it is skipped with the test job")
     found += [
-        f"{skip.job} reads results of single jobs: let it fail unless needs.ciguard.result and "
+        f"{one.job} reads results of single jobs: let it fail unless needs.ciguard.result and "
         "needs.ciguard-report.result are success"
-        for skip in moved.aggregations
-        if skip.reads_single_results
+        for one in moved.aggregations
+        if one.reads_single_results
     ]
     return found

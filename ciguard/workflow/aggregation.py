@@ -1,7 +1,8 @@
-"""Aggregation jobs of a workflow that stay green when the job that plans fails. Pure.
+"""Aggregation jobs of a workflow, and those that stay green when the job that plans fails. Pure.
 
-GitHub then skips the test jobs, and `contains(needs.*.result, 'failure')` is false for a skipped
-job. A job is found if
+An aggregation job runs after a failure, too, and decides by results of jobs. If the job that plans
+fails, GitHub skips the test jobs, and `contains(needs.*.result, 'failure')` is false for a skipped
+job. A job is found as one that stays green if
 
 - its condition lets it run after a failure: `always()`, `!cancelled()`, `success() || failure()`;
 - it reads the result of a job that is skipped then: `needs.JOB.result`, `needs.*`, `toJSON(needs)`;
@@ -32,6 +33,7 @@ _NAMED_NEED: Final = re.compile(r"\bneeds(?:\.([\w-]+)|\['([\w-]+)'\])\.result\b
 # A result, not the status function of that name.
 _FAILURE: Final = re.compile(r"\b(failure|cancelled)\b(?!\s*\()", re.I)
 _SKIPPED_OR_SUCCESS: Final = re.compile(r"\b(skipped|success)\b(?!\s*\()", re.I)
+ALLS_GREEN: Final = ("re-actors", "alls-green")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,18 @@ class UndetectedSkip:
     job: str
     planning_job: str
     is_needed: bool
+    reads_single_results: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A job that decides by the results of others.
+
+    Attributes:
+        reads_single_results: as of `UndetectedSkip`.
+    """
+
+    job: str
     reads_single_results: bool
 
 
@@ -77,6 +91,10 @@ class _Job:
         """Say whether it reads the result of one of these that it needs."""
         named = {found[1] or found[2] for found in _NAMED_NEED.finditer(self.text)}
         return bool(self.needs & names and (_ALL_NEEDS.search(self.text) or named & names))
+
+    def decides_by_results(self) -> bool:
+        words = _FAILURE.search(self.text) or _SKIPPED_OR_SUCCESS.search(self.text)
+        return bool(words or ALLS_GREEN in self.actions)
 
     def looks_for_failure_only(self) -> bool:
         return bool(_FAILURE.search(self.text) and not _SKIPPED_OR_SUCCESS.search(self.text))
@@ -118,6 +136,26 @@ def find_undetected_skips(workflow: Any, file: str) -> tuple[UndetectedSkip, ...
             and not job.reads_result_of(red)
         ]
     return tuple(findings)
+
+
+def find_aggregations(workflow: Any, test_job: str) -> tuple[Aggregation, ...]:
+    """Find the aggregation jobs of a test job, also where they need it through another job.
+
+    Those that demand success see a failed plan. They do not see an incomplete run, in which each
+    job is green: only the report does.
+    """
+    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
+    results = {test_job}
+    for _ in jobs:
+        results |= {name for name, job in jobs.items() if job.needs & results}
+    return tuple(
+        Aggregation(name, reads_single_results=not _ALL_NEEDS.search(job.text))
+        for name, job in jobs.items()
+        if name != test_job
+        and job.runs_after_failure()
+        and job.decides_by_results()
+        and job.reads_result_of(results)
+    )
 
 
 def _jobs_of(name: str, jobs: Mapping[str, _Job]) -> list[str]:

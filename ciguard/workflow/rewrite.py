@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from ciguard.errors import InputError
-from ciguard.workflow.aggregation import UndetectedSkip, find_undetected_skips
+from ciguard.workflow.aggregation import Aggregation, find_aggregations
 from ciguard.workflow.movable_job import (
     BY_HAND,
     PLAN_JOB,
@@ -67,15 +67,15 @@ class MovedWorkflow:
     """The workflow with its test job moved.
 
     Attributes:
-        aggregations: aggregation jobs that need ciguard's jobs now, and were green without them.
+        aggregations: aggregation jobs that need ciguard's jobs now.
     """
 
     text: str
-    aggregations: tuple[UndetectedSkip, ...]
+    aggregations: tuple[Aggregation, ...]
 
 
 def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
-    """The workflow with the job moved, and with aggregation jobs that see a failed plan.
+    """The workflow with the job moved, and with aggregation jobs that need ciguard's jobs.
 
     Args:
         actions: address of the actions, as `OWNER/ciguard@SHA # version`.
@@ -83,17 +83,13 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
     Raises:
         NotMovable: the edits would change something else.
     """
-    text = _edited(job, new, actions, ())
-    found = find_undetected_skips(load(text, job.where), job.where)
-    skips = tuple(skip for skip in found if skip.planning_job == PLAN_JOB)
-    if skips:
-        text = _edited(job, new, actions, [skip.job for skip in skips])
-    return MovedWorkflow(text, skips)
+    found = find_aggregations(job.workflow, job.name)
+    return MovedWorkflow(_edited(job, new, actions, [one.job for one in found]), found)
 
 
 def edit_present_jobs(job: MovableJob, moved: MovedWorkflow, actions: str) -> str:
     """The moved workflow without the jobs that were added."""
-    return _edited(job, None, actions, [skip.job for skip in moved.aggregations])
+    return _edited(job, None, actions, [one.job for one in moved.aggregations])
 
 
 def action_path(actions: str, name: str) -> str:

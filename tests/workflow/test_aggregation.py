@@ -9,7 +9,7 @@ import pytest
 
 from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.template_loader import environment
-from ciguard.workflow.aggregation import find_undetected_skips
+from ciguard.workflow.aggregation import find_aggregations, find_undetected_skips
 from ciguard.workflow.yaml_values import load
 
 FILE = ".github/workflows/tests.yml"
@@ -169,6 +169,20 @@ def test_job_that_is_green_after_a_failed_plan_is_found(shape: str) -> None:
     needs, condition, steps, is_found = SHAPES[shape]
     expected = [("gate", "ciguard", False, False)] if is_found else []
     assert found_in(with_gate(needs, condition, steps)) == expected
+
+
+NO_AGGREGATION = {
+    *("is skipped after a failure", "runs after a failure only", "runs unless a job failed"),
+    *("runs after success", "needs no test job", "decides by no result"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_job_that_decides_by_results_is_an_aggregation(shape: str) -> None:
+    needs, condition, steps, is_green = SHAPES[shape]
+    found = find_aggregations(with_gate(needs, condition, steps), "test")
+    assert [one.job for one in found] == ([] if shape in NO_AGGREGATION else ["gate"])
+    assert found or not is_green
 
 
 @pytest.mark.parametrize(
