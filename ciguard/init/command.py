@@ -16,7 +16,6 @@ from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
 from ciguard.init.move_in import (
-    actions_address,
     choose_workflow,
     moved_files,
     restored_file,
@@ -99,7 +98,13 @@ def command(
     if out is not None:
         changed_files = restored_file(folder, out)
     elif into is not None or not own_workflow:
-        changed_files = _moved_files(folder, config, into, job, step)
+        try:
+            changed_files = _moved_files(folder, config, into, job, step)
+        except NotMovable as error:
+            # The reason first: the lines to write by hand are longer than a screen.
+            console.err(f"ciguard init: {error}")
+            console.out(snippet(folder, config, into or "", job))
+            return error.exit_code
     if changed_files is None:
         generated = generate(folder, config, console.err, static=static)
         changed_files = [item for item in generated if item.verb != "keep"]
@@ -122,7 +127,7 @@ def _moved_files(
     """The files of a workflow that is named, or of the only test step; None without such a step.
 
     Raises:
-        CiguardError: a workflow that is named cannot be changed; what to write was printed.
+        CiguardError: a workflow that is named cannot be changed.
     """
     path = into
     if path is None:
@@ -138,7 +143,6 @@ def _moved_files(
         if into is None:
             console.err(f"the tests of {error.where} stay as they are: {error.what}")
             return None
-        console.out(snippet(actions_address(config)))
         raise
 
 

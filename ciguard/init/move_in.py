@@ -27,7 +27,7 @@ from ciguard.init.workflow_files import render_new_jobs
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.template_loader import environment
-from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition
+from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shortened
 from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
@@ -220,7 +220,7 @@ def reject_framework(job: MovableJob, config: Config, tracked: Sequence[str]) ->
         return
     for command in job.commands:
         if command.framework not in ("", DEFAULT):
-            what = f"ciguard has no adapter for {command.framework}: {command.words:.60}"
+            what = f"ciguard has no adapter for {command.framework}: {shortened(command.words)}"
             raise NotMovable(what, where=job.where, fix=_OTHER_FRAMEWORK_FIX)
     patterns = {DEFAULT: FRAMEWORKS[DEFAULT].FILE_PATTERNS}
     if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
@@ -250,12 +250,17 @@ def new_jobs(actions: str, job: MovableJob, suite: str) -> NewJobs:
     )
 
 
-def snippet(actions: str) -> str:
-    """What to write by hand around a job `test`."""
-    matrix = "# the lines below `matrix:` of the test job"
-    new = render_new_jobs(actions, "test", "test", matrix, environment(), is_conditional=False)
+def snippet(folder: Path, config: Config, path: str, job: str) -> str:
+    """What to write by hand around a test job: the one that is named, or has all test steps."""
+    workflow = load(read_workflow(folder, path), path)
+    candidates = {job} if job else {step.job for step in find_test_steps(workflow)}
+    name = candidates.pop() if len(candidates) == 1 else "test"
+    actions = actions_address(config)
+    matrix = f"# the lines below `matrix:` of {name}"
+    suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
+    new = render_new_jobs(actions, name, suite, matrix, environment(), is_conditional=False)
     test = f"""\
-test:
+{name}:
   needs: ciguard
   strategy:
     fail-fast: false

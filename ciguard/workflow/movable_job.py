@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ _SPLIT_OPTIONS: Final = re.compile(
     r"(?:\$\{\{[^}\n]*\}\}|[^\s'\"]+)|(?:store|clean)-durations(?![\w-]))"
 )
 _SPLIT_GROUP: Final = re.compile(r"--group[= ]\$\{\{ *matrix\.([\w-]+) *\}\}")
+MAX_SHOWN: Final = 60  # characters of a command in a message
 _SHELLS: Final = frozenset({"bash", "sh", "python"})
 # Conditions of a step that hold in every job whose steps so far succeeded; without blanks.
 _ALWAYS_TRUE: Final = frozenset({"", "true", "always()", "success()", "!cancelled()"})
@@ -101,7 +103,7 @@ def choose_step(
     if found:
         each = "; ".join(
             f"--job {one.job} --step {one.number} (line {_line_of_step(source, one)}"
-            f": {one.commands[0].words:.40})"
+            f": {shortened(one.commands[0].words)})"
             for one in found
         )
         what = f"{len(found)} steps run tests"
@@ -113,6 +115,11 @@ def choose_step(
         what += f"; jobs that call a workflow: {', '.join(called)}"
         fix += ", or move the job in the workflow that is called"
     raise NotMovable(what, where=where, fix=fix)
+
+
+def shortened(words: str) -> str:
+    """The beginning of a command, up to the end of a word."""
+    return textwrap.shorten(words, MAX_SHOWN, placeholder=" ...")
 
 
 def _line_of_step(source: SourceText, found: FoundStep) -> int:
@@ -233,11 +240,12 @@ def _reject_step(
         fix = "move the commands of the action into a step"
         raise NotMovable("the step runs an action, no commands", where=where, fix=fix)
     if len(commands) > 1:
-        what = f"{len(commands)} commands run tests: {'; '.join(one.words for one in commands)}"
+        words = "; ".join(shortened(one.words) for one in commands[:3])
+        what = f"{len(commands)} commands run tests: {words}"
         fix = "a step may run the tests once: make a job of each, and choose one"
-        raise NotMovable(f"{what:.200}", where=where, fix=fix)
+        raise NotMovable(what, where=where, fix=fix)
     if commands and commands[0].drops_variables:
-        what = f"variables do not reach the tests: {commands[0].words:.60}"
+        what = f"variables do not reach the tests: {shortened(commands[0].words)}"
         fix = "run the tests in the job itself, as with `container:`"
         raise NotMovable(what, where=where, fix=fix)
     shell = str(step.get("shell", ""))
@@ -269,7 +277,7 @@ def _taken_axis(
     if axis and f"matrix.{axis}" not in f"{rest}{others}":
         take_axis(matrix, axis, where)
         return axis
-    what = f"the job divides its tests by itself: {commands[0].words:.60}"
+    what = f"the job divides its tests by itself: {shortened(commands[0].words)}"
     fix = "take out these options and the axis of the matrix that they use, then run init again"
     raise NotMovable(what, where=where, fix=fix)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -267,6 +268,29 @@ def test_workflow_is_refused_in_one_line_and_stays_as_it_is(
     assert len(rest) <= 1
     assert all(line.startswith("  fix: ") for line in rest)
     assert (repository / CI).read_bytes() == workflow
+
+
+def test_reason_of_a_refusal_comes_before_lines_for_the_job(
+    repository: Path,
+) -> None:
+    job = JOB.replace(b"  test:", b"  unit:")
+    write(repository, job + b"      - shell: pwsh\n        run: tox\n")
+    program = [sys.executable, "-m", "ciguard", "init", "--into", CI]
+    both = subprocess.run(
+        program, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    lines = both.stdout.decode().splitlines()
+    assert both.returncode == 3
+    assert lines[0] == f"ciguard init: {CI}:3: jobs.unit.steps[1]: ciguard runs no pwsh script"
+    assert lines[1].startswith("  fix: ")
+    assert {"unit:", '        suite: "unit"', "  needs: [ciguard, unit]"} < set(lines)
+
+
+def test_command_in_a_message_ends_at_a_word(repository: Path, call: Init) -> None:
+    words = b"pipx run nox --session downstream-tests --python 3.14 -- --verbose --tb short"
+    write(repository, JOB + PYTEST + b"      - run: " + words + b"\n")
+    answer = call(repository, "--into", CI, expect=3)
+    assert "(line 7: pipx run nox --session downstream-tests --python 3.14 -- ...)" in answer.stderr
 
 
 def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> None:
