@@ -124,9 +124,9 @@ def command(
     `this` for the current workflow run, or `base` (as BASE) for the newest suitable run of the base
     branch.
 
-    The command ends with 0 unless --fail-on or --strict selects a finding: 10 for new failures,
-    timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could not be
-    judged, 13 if incomplete.
+    The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
+    tests, timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could
+    not be judged, 13 if incomplete.
     """
     words = _fail_on(fail_on)
     history = (

@@ -11,6 +11,7 @@ from ciguard.compare import view as compare_view
 from ciguard.compare.headline import Shown
 from ciguard.compare.headline import headline as compare_headline
 from ciguard.compare.transitions import WORSE_KINDS, Excuse
+from ciguard.compare.wording import kind_text
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
 from ciguard.guard.verdict import Policy
@@ -151,12 +152,16 @@ def _mermaid(data: ReportData) -> str:
 
 
 def _changes(compared: Comparison) -> dict[CaseKey, str]:
-    """Of each failure that the base had not, that it is new, and how often it failed before."""
+    """How each failure differs from the base's result, and how often the test failed before.
+
+    "New" is a test in the headline, so that a failure is never called so.
+    """
     found = {}
     for one in compared.transitions:
         if one.kind in WORSE_KINDS and not one.excuse and one.perhaps_was is None:
             before = f" (failed in {one.baseline_failures} of {one.baseline_runs} runs before)"
-            found[one.key] = "new" + (before if one.baseline_failures else "")
+            how = "added" if one.kind == "failing_added" else kind_text(one.kind)
+            found[one.key] = how + (before if one.baseline_failures else "")
     return found
 
 

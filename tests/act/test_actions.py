@@ -164,7 +164,9 @@ def test_test_that_fails_in_one_combination_is_named_with_it(story: Story) -> No
     assert (shown(report, "new"), shown(report, "gone")) == (["6"], ["4"])
     (comment,) = story.comments
     assert "2 of 20 tests failed, 6 new, 4 gone" in comment["body"]
-    rows = [line for line in comment["body"].splitlines() if ", new |" in line]
+    rows = [
+        line for line in comment["body"].splitlines() if ", added |" in line or ", newly" in line
+    ]
     for name in ("test_breaks_in_one", "test_crashes_in_one"):
         (row,) = [line for line in rows if name in line] or [comment["body"]]
         assert "unit/ubuntu-latest, 3.13" in row
