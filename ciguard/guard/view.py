@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from ciguard.document import (
     first_line,
     join,
 )
+from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
 from ciguard.links import NO_LINKS
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.document import Block, Row, Span
+    from ciguard.guard.failed_tests import FailedTest
     from ciguard.guard.verdict import Excused, Finding, Flaky, Leg, Verdict
     from ciguard.links import Links
     from ciguard.model import CaseKey, Ending, Result, UnitKey
@@ -61,17 +64,19 @@ def sections(
         changes: what is new about a failure, where the run was compared with another one.
         charts: what is shown above the table of shards.
     """
-    is_grouped = len(verdict.failures) > MANY and len(verdict.failure_groups) < len(
-        verdict.failures
+    changes = changes or {}
+    failed = group_by_test(
+        verdict.failures, lambda one: f"{how(one.result)} {_change(one.result.key, changes)}"
     )
+    is_grouped = len(failed) > MANY and len(verdict.failure_groups) < len(failed)
     return (
         _findings(verdict),
         *((_groups(verdict, links), _hotspots(verdict)) if is_grouped else ()),
-        _failures(verdict, links, changes or {}, folded=is_grouped),
-        _stacks(verdict),
+        _failures(verdict, failed, links, changes, folded=is_grouped),
+        _stacks(failed),
         _missing(verdict, links),
-        _excused("quarantined", verdict.quarantined, links),
-        _excused("ignored", verdict.failing_on_base, links),
+        _excused("quarantined", verdict, verdict.quarantined, links),
+        _excused("ignored", verdict, verdict.failing_on_base, links),
         _flaky("flaky", verdict.flaky, links),
         _flaky("passed_after_oom", verdict.passed_after_oom, links),
         _commands(verdict, links),
@@ -82,21 +87,38 @@ def sections(
 
 def _findings(verdict: Verdict) -> Section:
     found = [one for one in verdict.findings if one.level != "warning"]
-    return Section(
-        "findings", (_finding_list(verdict, found),), size=(len(found), "finding"), drop=1
-    )
+    items = _finding_list(verdict, found)
+    return Section("findings", (items,), size=(len(items.items), "finding"), drop=1)
 
 
 def _warnings(verdict: Verdict) -> Section:
     found = [one for one in verdict.findings if one.level == "warning"]
     items = _finding_list(verdict, found, "warning")
-    title = count_of(len(found), "warning")
-    return Section("warnings", (items,), title, (len(found), "warning"), drop=13, folded=True)
+    size_ = len(items.items)
+    title = count_of(size_, "warning")
+    return Section("warnings", (items,), title, (size_, "warning"), drop=13, folded=True)
 
 
 def _finding_list(verdict: Verdict, found: Sequence[Finding], noun: str = "finding") -> Bullets:
     reasons = _missing_reasons(verdict)
-    return Bullets(tuple(_finding(one, reasons) for one in found), noun)
+    merged = _merge_shards(found)
+    return Bullets(tuple(_finding(one, shards, reasons) for one, shards in merged), noun)
+
+
+def _merge_shards(found: Sequence[Finding]) -> list[tuple[Finding, list[str]]]:
+    """Findings with the shards that they are true of: those that differ in nothing else are one."""
+    groups: dict[object, list[Finding]] = {}
+    for number, one in enumerate(found):
+        is_alone = not one.shard or one.evidence or one.culprits
+        words = finding_message(replace(one, shard="")), finding_fix(one)
+        groups.setdefault(number if is_alone else words, []).append(one)
+    return [
+        (
+            replace(group[0], units=tuple(unit for one in group for unit in one.units)),
+            [one.shard for one in group],
+        )
+        for group in groups.values()
+    ]
 
 
 def _missing_reasons(verdict: Verdict) -> dict[UnitKey, str]:
@@ -108,10 +130,11 @@ def _missing_reasons(verdict: Verdict) -> dict[UnitKey, str]:
     return {one.key: texts[id(one.reason)] for one in verdict.missing}
 
 
-def _finding(finding: Finding, reasons: Mapping[UnitKey, str]) -> Item:
+def _finding(finding: Finding, shards: Sequence[str], reasons: Mapping[UnitKey, str]) -> Item:
     advice = finding_fix(finding)
     advice = f" {advice[:1].upper()}{advice[1:]}." if advice else ""
-    return Item(f"{finding_message(finding)}.{advice}", tuple(_details(finding, reasons)))
+    message = finding_message(finding, shards)
+    return Item(f"{message}.{advice}", tuple(_details(finding, reasons)))
 
 
 def _details(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[Item]:
@@ -173,21 +196,51 @@ def _hotspots(verdict: Verdict) -> Section:
 
 
 def _failures(
-    verdict: Verdict, links: Links, changes: Mapping[CaseKey, str], *, folded: bool
+    verdict: Verdict,
+    failed: Sequence[FailedTest],
+    links: Links,
+    changes: Mapping[CaseKey, str],
+    *,
+    folded: bool,
 ) -> Section:
     rows = tuple(
         (
-            _test(one.result, links),
-            ", ".join(filter(None, (how(one.result), changes.get(one.result.key)))),
-            Link(one.shard, links.job(one.shard)),
-            Folded(one.result.message or ""),
+            _failed_test(test, verdict, links),
+            ", ".join(filter(None, (how(test.first.result), _change_of(test, changes)))),
+            _shards(test, links),
+            Folded(test.first.result.message or ""),
         )
-        for one in verdict.failures
+        for test in failed
     )
     columns = (Column("test"), Column("result"), Column("shard"), Column("message"))
-    title = count_of(len(rows), "failure")
+    title = count_of(len(verdict.failures), "failure")
+    if len(rows) < len(verdict.failures):
+        title += f" of {count_of(len({test.key._replace(variant='') for test in failed}), 'test')}"
     table = Table(columns, rows, "failure")
     return Section("failures", (table,), title, (len(rows), "failure"), drop=3, folded=folded)
+
+
+def _change(key: CaseKey, changes: Mapping[CaseKey, str]) -> str:
+    """Without how often it failed before, which differs between combinations."""
+    return changes.get(key, "").partition(" (")[0]
+
+
+def _change_of(test: FailedTest, changes: Mapping[CaseKey, str]) -> str:
+    key = test.first.result.key
+    return changes.get(key, "") if len(test.failures) == 1 else _change(key, changes)
+
+
+def _failed_test(test: FailedTest, verdict: Verdict, links: Links) -> tuple[Span, ...]:
+    name = Link(Code(case_name(test.key, NAME_WIDTH)), links.line(test.first.result))
+    where = test.combinations(verdict.plan.suites)
+    return (name, f" {where}") if where else (name,)
+
+
+def _shards(test: FailedTest, links: Links) -> tuple[Span, ...]:
+    shards = [one.shard for one in test.failures]
+    more = len(shards) - MAX_NAMED
+    named = join([Link(shard, links.job(shard)) for shard in shards[:MAX_NAMED]])
+    return (*named, f" and {more:,} more") if more > 0 else named
 
 
 def _test(result: Result, links: Links) -> Link:
@@ -199,12 +252,12 @@ def how(result: Result) -> str:
     return (result.outcome if result.ending == "completed" else result.ending).replace("_", " ")
 
 
-def _stacks(verdict: Verdict) -> Section:
+def _stacks(failed: Sequence[FailedTest]) -> Section:
     """Where tests stood when they hung or crashed."""
-    found = [(one.result, own_frames(one.result)) for one in verdict.failures]
+    found = [(test.key, own_frames(test.first.result)) for test in failed]
     items = tuple(
-        Item(Code(case_name(result.key, NAME_WIDTH)), tuple(Item(Code(frame)) for frame in frames))
-        for result, frames in found
+        Item(Code(case_name(key, NAME_WIDTH)), tuple(Item(Code(frame)) for frame in frames))
+        for key, frames in found
         if frames
     )
     tests = "the test" if len(items) == 1 else count_of(len(items), "test")
@@ -242,18 +295,20 @@ def _missing(verdict: Verdict, links: Links) -> Section:
     return Section("missing", (Table(columns, rows, "test"),), title, formats=("html",))
 
 
-def _excused(word: str, found: Sequence[Excused], links: Links) -> Section:
+def _excused(word: str, verdict: Verdict, found: Sequence[Excused], links: Links) -> Section:
+    why = {one.result.key: reason_text(one.reason) for one in found}
+    grouped = group_by_test(found, lambda one: f"{how(one.result)} {why[one.result.key]}")
     rows = tuple(
         (
-            _test(one.result, links),
-            how(one.result),
-            Link(one.shard, links.job(one.shard)),
-            reason_text(one.reason),
+            _failed_test(test, verdict, links),
+            how(test.first.result),
+            _shards(test, links),
+            why[test.first.result.key],
         )
-        for one in found
+        for test in grouped
     )
     columns = (Column("test"), Column("result"), Column("shard"), Column("why"))
-    title = count_of(len(rows), f"{word} failure")
+    title = count_of(len(found), f"{word} failure")
     table = Table(columns, rows, "failure")
     return Section(word, (table,), title, (len(rows), f"{word} failure"), drop=9, folded=True)
 
@@ -284,13 +339,23 @@ def describe_result(result: Result, width: int) -> str:
 
 
 def _commands(verdict: Verdict, links: Links) -> Section:
-    """For the shards with the first failures, a command that runs them up to that."""
-    first: dict[str, str] = {}
-    for failure in sorted(verdict.failures, key=lambda one: one.result.at_s or 0.0):
-        first.setdefault(failure.shard, failure.result.unit)
-    for finding in verdict.findings:
-        if finding.shard and finding.culprits:
-            first.setdefault(finding.shard, finding.culprits[0].unit)
+    """For the shards with the first failures, a command that runs them up to that.
+
+    One is enough of a test that fails in several combinations.
+    """
+    failures = sorted(verdict.failures, key=lambda one: one.result.at_s or 0.0)
+    found = [(one.shard, one.result.key.unit_key) for one in failures]
+    found += [(one.shard, one.culprits[0]) for one in verdict.findings if one.culprits]
+    of_shard: dict[str, UnitKey] = {}
+    for shard, key in found:
+        if shard:
+            of_shard.setdefault(shard, key)
+    of_test = {key._replace(variant=""): shard for shard, key in reversed(of_shard.items())}
+    first = {
+        shard: key.unit
+        for shard, key in of_shard.items()
+        if of_test[key._replace(variant="")] == shard
+    }
     artifact = Code(f"ciguard-plan-{verdict.plan.id}-...")
     scripts = {leg.shard for leg in verdict.legs if leg.has_script and leg.shard in first}
     text = (

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ciguard.text import count_of, duration, one_line, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ciguard.guard.verdict import Finding, Kind, Reason
 
 MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
+MAX_SHARDS_NAMED: Final = 40  # that have one finding in common: their keys are short
 MAX_CHARS: Final = 400  # of a foreign text in a sentence
 WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
@@ -356,10 +357,16 @@ _OPTIONAL: Final = re.compile(r"\[([^\[\]]*)\]")
 _MISSING: Final = (None, "", ())
 
 
-def finding_message(finding: Finding) -> str:
-    """A finding in one sentence without its full stop."""
+def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
+    """A finding in one sentence without its full stop.
+
+    Args:
+        shards: all that it is true of, where they are several.
+    """
     text = _format(WORDS[finding.kind].message, _facts(finding))
     place = f"shard {finding.shard}: " if finding.shard else ""
+    if len(shards) > 1:
+        place = f"{count_of(len(shards), 'shard')} ({name_some(shards, MAX_SHARDS_NAMED)}): "
     cause = f": {reason_text(finding.cause)}" if finding.cause is not None else ""
     return f"{place}{text}{cause}"
 
@@ -369,6 +376,13 @@ def finding_fix(finding: Finding) -> str:
     own = _format(WORDS[finding.kind].fix, _facts(finding))
     cause = finding.cause
     return (_format(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or own
+
+
+def name_some(names: Sequence[str], most: int = MAX_NAMED, separator: str = ", ") -> str:
+    """ "a, b and 3 more"."""
+    more = len(names) - most
+    named = separator.join(map(one_line, names[:most]))
+    return named + (f" and {more:,} more" if more > 0 else "")
 
 
 def reason_text(reason: Reason) -> str:
@@ -413,9 +427,7 @@ def _shown(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return one_line(value, MAX_CHARS)
     if isinstance(value, (list, tuple)):
-        more = len(value) - MAX_NAMED
-        named = ", ".join(one_line(one) for one in value[:MAX_NAMED])
-        return named + (f" and {more:,} more" if more > 0 else "")
+        return name_some(value)
     if name.endswith("_s"):
         return duration(value)
     if name.endswith("_bytes"):
