@@ -14,11 +14,13 @@ from ciguard import console
 from ciguard.config import FILE, configured_by
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
+from ciguard.init.coverage_gates import CONFIGURATION, find_coverage_gates
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
     generate,
     running_direct_url,
+    text_of,
     unused_keys,
 )
 from ciguard.init.project import detect_framework
@@ -32,7 +34,7 @@ from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.triggers import runs_on_push
-from ciguard.workflow.yaml_values import MAX_BYTES, load
+from ciguard.workflow.yaml_values import MAX_BYTES, load, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,11 +123,19 @@ def moved_files(
     reject_framework(job, config, tracked)
     suite = suite_name(config, job.name)
     moved = move_job(job, new_jobs(actions, job, suite), actions)
-    notify_user(job, moved, default_branch(folder))
+    notify_user(job, moved, default_branch(folder), _coverage_gates(folder, tracked, job))
     files = [GeneratedFile(path, text, moved.text)]
     if not configured_by(folder):
         files += [item for item in generate(folder, config, suite=suite) if item.path == FILE]
     return files
+
+
+def _coverage_gates(folder: Path, tracked: Sequence[str], job: MovableJob) -> list[str]:
+    names = filter(CONFIGURATION.fullmatch, tracked)
+    texts = {name: text_of(folder / name) or "" for name in names}
+    for number, step in steps_of(job.value):
+        texts[f"jobs.{job.name}.steps[{number}]"] = str(step.get("run", ""))
+    return find_coverage_gates(texts)
 
 
 def choose_workflow(folder: Path, config: Config) -> tuple[str, str]:
@@ -278,11 +288,17 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
     return "\n\n".join((new.plan, test, new.report, new.history))
 
 
-def notify_user(job: MovableJob, moved: MovedWorkflow, branch: str) -> None:
+def notify_user(
+    job: MovableJob, moved: MovedWorkflow, branch: str, coverage_gates: Sequence[str]
+) -> None:
     """Print what the edits of the file cannot do; `branch` is the default one."""
     console.err(f"{job.name}: step {job.step} runs the tests")
     for message in remarks(job, moved, branch):
         console.err(f"- {message}")
+    if coverage_gates:
+        what = "a shard covers a part of the code, and fails if it checks the total"
+        fix = "check it in a job after all shards: docs/how-to/other-frameworks.md"
+        console.err(f"- {', '.join(coverage_gates)}: {what}; {fix}")
 
 
 def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:

@@ -367,6 +367,14 @@ def test_workflow_that_never_gets_a_history_is_reported(
         assert ("first run of the workflow begins it" in printed) is not is_reported
 
 
+def test_coverage_that_no_shard_reaches_is_reported(repository: Path, call: Init) -> None:
+    (repository / ".coveragerc").write_text("[report]\nfail_under = 90\n", "utf-8")
+    write(repository, JOB + b"      - run: pytest --cov --cov-fail-under=90\n")
+    what = "a shard covers a part of the code, and fails if it checks the total"
+    answer = call(repository, "--into", CI)
+    assert f"- .coveragerc:2, jobs.test.steps[1]:1: {what}; check it in a job" in answer.stderr
+
+
 def test_symbolic_link_is_refused(repository: Path, call: Init) -> None:
     (repository / CI).rename(repository / "real.yml")
     (repository / CI).symlink_to("../../real.yml")
