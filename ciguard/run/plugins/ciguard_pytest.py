@@ -39,16 +39,17 @@ import pytest
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
     from ciguard.run.plugins.ciguard_listing import described
     from ciguard.run.plugins.ciguard_memory import REAL, Memory, ReopeningFile
+    from ciguard.run.plugins.ciguard_messages import LAST, crash_line, top_folder, truncated
     from ciguard.run.plugins.ciguard_xdist import Workers, end_session
 else:
     from ciguard_listing import described
     from ciguard_memory import REAL, Memory, ReopeningFile
+    from ciguard_messages import LAST, crash_line, top_folder, truncated
     from ciguard_xdist import Workers, end_session
 
 Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
 
-FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
 FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
 WAIT_S = 0.02  # between two looks for the units
 STOP_REQUESTED = "ciguard: asked to stop after this test"
@@ -184,7 +185,7 @@ class _Reports:
         if self._phases.get(report.when) != "failed":
             self._phases[report.when] = report.outcome
         if report.outcome not in self._reasons and report.outcome != "passed":
-            self._reasons[report.outcome] = _crash_line(report, root)
+            self._reasons[report.outcome] = crash_line(report, root)
 
     def verdict(self) -> Tuple[str, Optional[str]]:
         """The outcome and, where it did not pass, the first failure or else the skip's reason."""
@@ -204,28 +205,7 @@ class _Reports:
 
     def next_execution(self, report: pytest.TestReport, root: str) -> _Reports:
         """Those of the next execution, after the report of one that is not the last word."""
-        return _Reports(self.reruns + 1, self._first or _crash_line(report, root))
-
-
-def _crash_line(report: pytest.TestReport, root: str) -> str:
-    """`file:line: error` where pytest knows the place, else the report's own words."""
-    long, reason = report.longrepr, getattr(report, "wasxfail", None)
-    if report.outcome == "skipped" and reason is not None:
-        return _truncated(f"xfail: {reason}")
-    crash, more = getattr(long, "reprcrash", None), ""
-    examples: Any = getattr(long, "reprlocation_lines", None)
-    if crash is None and examples:
-        crash, more = examples[0][0], f"\n{long}"  # of a doctest the first line says little
-    if crash is None:
-        return _truncated(str(long[2] if isinstance(long, tuple) else long))
-    path = str(crash.path)
-    path = path[len(root) + 1 :] if path.startswith(root + os.sep) else path
-    return _truncated(f"{path.replace(os.sep, '/')}:{crash.lineno}: {crash.message}{more}")
-
-
-def _truncated(text: str, part: slice = FIRST) -> str:
-    """A part of it in UTF-8; lone surrogates, which no file can hold, become question marks."""
-    return text.encode("utf-8", "replace")[part].decode("utf-8", "ignore")
+        return _Reports(self.reruns + 1, self._first or crash_line(report, root))
 
 
 def _is_timeout(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -254,6 +234,8 @@ class _Recorder:
 
     def __init__(self, leg: _Assignment, config: pytest.Config) -> None:
         self._leg, self._config, self._root = leg, config, str(config.rootpath)
+        self._top = top_folder(self._root, str(config.invocation_params.dir))
+        self._is_below = self._top != self._root
         self._pid = os.getpid()
         worker: Mapping[str, Any] = getattr(config, "workerinput", {})
         name = str(worker.get("workerid", ""))
@@ -302,7 +284,7 @@ class _Recorder:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and self._is_recording:
             # A long traceback names its error at the end.
-            self._event("collection_error", _truncated(report.longreprtext, LAST), report.nodeid)
+            self._event("collection_error", truncated(report.longreprtext, LAST), report.nodeid)
 
     # A wrapper, and the first of them, so that what follows the yield is the last word: pytest
     # itself reorders for fixtures of wider scope, --ff, random-order and others move or drop
@@ -349,6 +331,8 @@ class _Recorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Wrapper:
         unit = self._unit(item)
         file, row, _ = item.location
+        if self._is_below:
+            file = os.path.normpath(os.path.join(self._root, file))[len(self._top) + 1 :]
         place = {"file": file.replace(os.sep, "/"), "line": None if row is None else row + 1}
         rss_bytes = self._memory.resident_bytes()
         self._write("start", unit=unit, at_s=self._now_s(), rss_before_bytes=rss_bytes, **place)
@@ -364,7 +348,7 @@ class _Recorder:
         reports, self._reports, self._setups = self._reports, None, None
         if ended.excinfo is not None:
             # Interrupted (Ctrl-C, pytest.exit): the test did not end, so there is no result.
-            self._event("interrupted", _truncated(repr(ended.excinfo[1])), unit)
+            self._event("interrupted", truncated(repr(ended.excinfo[1])), unit)
             return
         outcome, message = reports.verdict()
         line: Line = {"unit": unit, "case": unit, "outcome": outcome, "ending": reports.ending}
@@ -395,9 +379,9 @@ class _Recorder:
         if self._reports is None:
             return
         if report.outcome in RERUN_REPORTS:
-            self._reports = self._reports.next_execution(report, self._root)
+            self._reports = self._reports.next_execution(report, self._top)
         else:
-            self._reports.add(report, self._root)
+            self._reports.add(report, self._top)
             if report.failed:
                 self._failures.append(report)
 
@@ -421,7 +405,7 @@ class _Recorder:
                 name, str(error), self._file_of(name), self._now_s()
             )
             if found:
-                found["message"] = _truncated(found["message"])
+                found["message"] = truncated(found["message"])
                 found["try"] = 1 + self._leg.tries_before.get(found["unit"], 0)
                 leg = {"suite": self._leg.suite, "variant": self._leg.variant}
                 file = _RecordFile(self._file_of(name))
@@ -448,7 +432,7 @@ class _Recorder:
             session.exitstatus = pytest.ExitCode.OK  # a shard without a test is no failure
         stopped = session.shouldfail or session.shouldstop  # by -x, --maxfail, another plugin
         if stopped and stopped != STOP_REQUESTED and self._is_recording:
-            self._event("session_stopped", _truncated(str(stopped)))
+            self._event("session_stopped", truncated(str(stopped)))
         self._event("session_end", str(int(session.exitstatus)))
         self._record.sync(every_s=0)
 

@@ -166,6 +166,35 @@ def test_messages_name_the_crash(project: Project) -> None:
     assert 4090 <= len(results["test_all.py::test_long"]["message"].encode()) <= 4096
 
 
+CASES = """
+import unittest, helper
+class TestCase(unittest.TestCase):
+    def test_equal(self):
+        self.assertEqual(1, 2)
+    def test_library(self):
+        helper.parse("{")
+"""
+
+
+@pytest.mark.parametrize("style", ["auto", "short"])
+def test_message_names_the_last_frame_of_the_project(project: Project, style: str) -> None:
+    project.write("helper.py", "import json\ndef parse(text):\n    return json.loads(text)\n")
+    project.write("test_unit.py", CASES)
+    results = project.run(f"--tb={style}").results
+    equal = results["test_unit.py::TestCase::test_equal"]["message"]
+    assert equal.splitlines()[0] == "test_unit.py:5: AssertionError: 1 != 2"
+    library = results["test_unit.py::TestCase::test_library"]["message"]
+    assert library.startswith("helper.py:3: json.decoder.JSONDecodeError: Expecting")
+
+
+def test_message_has_the_path_from_where_pytest_was_started(project: Project) -> None:
+    project.write("tests/pytest.ini", "[pytest]\n")
+    project.write("tests/test_below.py", "def test_fails():\n    assert not 1\n")
+    (result,) = project.run("tests").results.values()
+    assert (result["unit"], result["file"]) == ("test_below.py::test_fails", "tests/test_below.py")
+    assert result["message"].startswith("tests/test_below.py:2: ")
+
+
 def test_subtests_fail_their_test(project: Project) -> None:
     project.write(
         "test_sub.py",

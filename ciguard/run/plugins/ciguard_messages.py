@@ -1,0 +1,65 @@
+"""What a result says of a failure: the place in the repository, then the error's own words.
+
+Standard library and pytest alone, as in `ciguard_pytest`, which imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any, Iterator, Tuple
+
+if TYPE_CHECKING:
+    import pytest
+
+FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
+
+
+def top_folder(root: str, folder: str) -> str:
+    """The folder that paths are shown from: pytest's rootdir, or where pytest was started.
+
+    The upper one where one is in the other: a `pytest.ini` in `tests` makes that folder the
+    rootdir, and paths from there are none of the repository.
+    """
+    return folder if root.startswith(folder.rstrip(os.sep) + os.sep) else root
+
+
+def crash_line(report: pytest.TestReport, top: str) -> str:
+    """`file:line: error` where pytest knows the place, else the report's own words."""
+    long, reason = report.longrepr, getattr(report, "wasxfail", None)
+    if report.outcome == "skipped" and reason is not None:
+        return truncated(f"xfail: {reason}")
+    crash, more = getattr(long, "reprcrash", None), ""
+    examples: Any = getattr(long, "reprlocation_lines", None)
+    if crash is None and examples:
+        crash, more = examples[0][0], f"\n{long}"  # of a doctest the first line says little
+    if crash is None:
+        return truncated(str(long[2] if isinstance(long, tuple) else long))
+    path, line = str(crash.path), crash.lineno
+    if not _is_own(path, top):
+        # Of `self.assertEqual` pytest names the standard library, which raised the error.
+        own = [frame for frame in _frames(long) if _is_own(frame[0], top)]
+        path, line = own[-1] if own else (path, line)
+    path = path[len(top) + 1 :] if path.startswith(top + os.sep) else path
+    return truncated(f"{path.replace(os.sep, '/')}:{line}: {crash.message}{more}")
+
+
+def _frames(long: Any) -> Iterator[Tuple[str, int]]:
+    """File and line of the frames that pytest shows, the last call last."""
+    for entry in getattr(getattr(long, "reprtraceback", None), "reprentries", ()):
+        place = getattr(entry, "reprfileloc", None)
+        with contextlib.suppress(OSError):  # the working folder may be gone
+            if place is not None:
+                yield os.path.abspath(place.path), place.lineno
+
+
+def _is_own(path: str, top: str) -> bool:
+    """Say that a file is of the project, and not of an environment inside of its folder."""
+    names = path[len(top) :].split(os.sep)
+    is_installed = "site-packages" in names or "dist-packages" in names
+    return path.startswith(top + os.sep) and not is_installed
+
+
+def truncated(text: str, part: slice = FIRST) -> str:
+    """A part of it in UTF-8; lone surrogates, which no file can hold, become question marks."""
+    return text.encode("utf-8", "replace")[part].decode("utf-8", "ignore")
