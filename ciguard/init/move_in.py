@@ -301,6 +301,12 @@ def notify_user(
         console.err(f"- {', '.join(coverage_gates)}: {what}; {fix}")
 
 
+def has_shell(job: MovableJob) -> bool:
+    """Say whether the step, the job or the workflow names the shell of the commands."""
+    defaults = [(one.get("defaults") or {}).get("run") or {} for one in (job.workflow, job.value)]
+    return any("shell" in one for one in (*defaults, job.value["steps"][job.step - 1]))
+
+
 def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     """What somebody has to do besides, or to know."""
     found = ["require the check ciguard: checks by the names of test jobs change"]
@@ -316,7 +322,8 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
     if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
         found.append("set `limit`: how much of the job's timeout-minutes is left for the tests")
     if "windows" in f"{job.value.get('runs-on')}{job.matrix}".lower():
-        found.append("Windows has not been tried; commands without `shell:` run in bash there")
+        shell = "" if has_shell(job) else "; commands without `shell:` run in bash there"
+        found.append(f"Windows has not been tried{shell}")
     if "workflow_call" in str(job.workflow.get("on")):
         found.append("workflows that call this one have to grant the permissions of its jobs")
     words = [word for command in job.commands for word in command.words.split()]

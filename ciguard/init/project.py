@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.init.other_tools import python_tool, python_tool_files
-from ciguard.init.python_version import lowest_allowed, pinned
+from ciguard.init.python_version import is_supported, lowest_allowed, pinned
 from ciguard.init.toolchains import (
     PROJECT_FILE,
     TOOLCHAINS,
@@ -236,7 +236,9 @@ def _choose_python(
     version = lowest_allowed(wanted)
     where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
     if version:
-        notify(f"Python {version}: the lowest supported version that {where} allows ({wanted})")
+        rule = "lowest version with security fixes" if is_supported(version) else "newest version"
+        notify(f"tests run with Python {version}: the {rule} that {where} allows ({wanted})")
     elif wanted:
-        notify(f"Python {default}: no supported version fits {wanted!r} of {where}")
+        what = f"ciguard knows none that fits {wanted!r} of {where}"
+        notify(f"tests run with Python {default}: {what}")
     return version or default

@@ -51,6 +51,11 @@ def lowest_allowed(specifiers: str) -> str:
     return ""
 
 
+def is_supported(version: str) -> bool:
+    """Say whether CPython's version gets security fixes."""
+    return version in {f"3.{minor}" for minor in SUPPORTED}
+
+
 def _is_allowed(version: _Version, clause: str) -> bool:
     found = _CLAUSE.fullmatch(clause)
     if found is None:

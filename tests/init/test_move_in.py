@@ -375,6 +375,24 @@ def test_coverage_that_no_shard_reaches_is_reported(repository: Path, call: Init
     assert f"- .coveragerc:2, jobs.test.steps[1]:1: {what}; check it in a job" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("place", "keys"),
+    [
+        (b"    steps", b""),
+        (b"    steps", b"    defaults: {run: {shell: bash}}\n"),
+        (b"jobs", b"defaults: {run: {shell: bash}}\n"),
+    ],
+)
+def test_shell_on_windows_is_reported_where_none_is_named(
+    place: bytes, keys: bytes, repository: Path, call: Init
+) -> None:
+    text = JOB.replace(b"ubuntu", b"windows") + PYTEST
+    write(repository, text.replace(place, keys + place, 1))
+    answer = call(repository, "--into", CI)
+    assert "- Windows has not been tried" in answer.stderr
+    assert ("commands without `shell:`" in answer.stderr) is (keys == b"")
+
+
 def test_symbolic_link_is_refused(repository: Path, call: Init) -> None:
     (repository / CI).rename(repository / "real.yml")
     (repository / CI).symlink_to("../../real.yml")
