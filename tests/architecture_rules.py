@@ -104,6 +104,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (*SHARED, "template_loader", "plan.outputs", "workflow.rewrite"),
+    "init.tool_environments": ("errors", "workflow"),
     "init.move_in": (
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),
         *("sources.local", "template_loader", "workflow"),

@@ -25,10 +25,17 @@ from ciguard.init.generated_files import (
 )
 from ciguard.init.project import detect_framework
 from ciguard.init.repository import default_branch, git, repository_files
+from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import render_new_jobs
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.template_loader import environment
+from ciguard.workflow.environment_axis import (
+    Selection,
+    folder_of_tool,
+    select_environments,
+    tool_of_all_environments,
+)
 from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shortened
 from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
@@ -37,7 +44,7 @@ from ciguard.workflow.triggers import runs_on_push
 from ciguard.workflow.yaml_values import MAX_BYTES, load, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ciguard.config import Config
@@ -51,9 +58,6 @@ _OTHER_FRAMEWORK_FIX: Final = (
     "docs/how-to/other-frameworks.md"
 )
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
-
-# Of tox and nox: a step may run the tests once.
-_ENVIRONMENT_OPTIONS: Final = ("-e", "-s", "--session", "-t", "--tags", "-m", "-f", "-k")
 
 
 def actions_address(config: Config) -> str:
@@ -122,8 +126,10 @@ def moved_files(
     reject_condition(job)
     reject_framework(job, config, tracked)
     suite = suite_name(config, job.name)
+    job, environments = select_each_environment(folder, job, path, tracked)
     moved = move_job(job, new_jobs(actions, job, suite), actions)
-    notify_user(job, moved, default_branch(folder), _coverage_gates(folder, tracked, job))
+    messages = [*environments, *remarks(job, moved, default_branch(folder))]
+    notify_user(job, messages, _coverage_gates(folder, tracked, job))
     files = [GeneratedFile(path, text, moved.text)]
     if not configured_by(folder):
         files += [item for item in generate(folder, config, suite=suite) if item.path == FILE]
@@ -238,6 +244,46 @@ def reject_framework(job: MovableJob, config: Config, tracked: Sequence[str]) ->
         raise NotMovable(what, where=job.where, fix=_OTHER_FRAMEWORK_FIX)
 
 
+def select_each_environment(
+    folder: Path, job: MovableJob, path: str, tracked: Sequence[str]
+) -> tuple[MovableJob, list[str]]:
+    """The job with a combination for each environment that its tox or nox runs, and what to know.
+
+    Raises:
+        NotMovable: they cannot be read, or the job not be changed.
+    """
+    tool = tool_of_all_environments(job)
+    if tool is None:
+        return job, []
+    place = folder_of_tool(job, tool)
+    names = [name for name in FILES[tool.name] if f"{place}{name}" in tracked]
+    texts = {name: read_workflow(folder, f"{place}{name}") for name in names}
+    found = read_environments(tool.name, texts, place)
+    is_axis = len(found.tests) > 1
+    if is_axis or found.others:
+        text = select_environments(job, Selection(tool, found.tests, is_axis))
+        job = read_job(text, path, job.name, str(job.step))
+    messages = []
+    if is_axis:
+        messages.append(f"each is a combination, by the axis {tool.axis}: {', '.join(found.tests)}")
+    if found.others:
+        messages.append(
+            f"no tests, so that the job runs them no more: {', '.join(found.others)}; "
+            "make a job of them"
+        )
+    set_up = [
+        str(step.get("with"))
+        for step in job.value["steps"]
+        if str(step.get("uses")).startswith("actions/setup-python@")
+    ]
+    if set_up and not any(all(one in text for one in found.pythons) for text in set_up):
+        messages.append(
+            f"the environments name Python {', '.join(found.pythons)}: let actions/setup-python "
+            "set up all of them, a line each in `python-version`"
+        )
+    return job, messages
+
+
 def suite_name(config: Config, job: str) -> str:
     """The suite that the job's tests are planned as.
 
@@ -288,12 +334,10 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
     return "\n\n".join((new.plan, test, new.report, new.history))
 
 
-def notify_user(
-    job: MovableJob, moved: MovedWorkflow, branch: str, coverage_gates: Sequence[str]
-) -> None:
-    """Print what the edits of the file cannot do; `branch` is the default one."""
+def notify_user(job: MovableJob, messages: Iterable[str], coverage_gates: Sequence[str]) -> None:
+    """Print what the edits of the file cannot do."""
     console.err(f"{job.name}: step {job.step} runs the tests")
-    for message in remarks(job, moved, branch):
+    for message in messages:
         console.err(f"- {message}")
     if coverage_gates:
         what = "a shard covers a part of the code, and fails if it checks the total"
@@ -326,14 +370,6 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
         found.append(f"Windows has not been tried{shell}")
     if "workflow_call" in str(job.workflow.get("on")):
         found.append("workflows that call this one have to grant the permissions of its jobs")
-    words = [word for command in job.commands for word in command.words.split()]
-    tool = next((name for name in ("tox", "nox") if name in words), "")
-    options = words[words.index(tool) :] if tool else []
-    if tool and not any(word.startswith(_ENVIRONMENT_OPTIONS) for word in options):
-        found.append(
-            f"let {tool} run one environment in a job: make them an axis of the matrix, and "
-            f"name it with {'-s' if tool == 'nox' else '-e'}"
-        )
     others = [one for one in find_test_steps(job.workflow) if one.job == job.name]
     found += [
         f"step {one.number} runs tests too: all of them, in every shard"

@@ -8,6 +8,11 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
+from ciguard.workflow.environment_axis import (
+    select_environments,
+    selection_of,
+    without_selection,
+)
 from ciguard.workflow.movable_job import HISTORY_JOB, PLAN_JOB, REPORT_JOB, matrix_range, read_job
 from ciguard.workflow.positions import Edit, SourceText, entries, is_flow
 from ciguard.workflow.rewrite import action_path, edit_present_jobs, move_job
@@ -43,7 +48,8 @@ class MovedJob:
     def step_in(self, workflow: Any) -> int:
         """The number of the step in a version of the workflow where it is a command."""
         steps = steps_of(jobs_of(workflow).get(self.job))
-        numbers = [number for number, step in steps if step.get("run") == self.command]
+        texts = (self.command, without_selection(self.command))
+        numbers = [number for number, step in steps if step.get("run") in texts]
         return numbers[0] if len(numbers) == 1 else self.step
 
 
@@ -125,9 +131,15 @@ def restore(text: str, before: str, where: str, render: Callable[[MovableJob], N
     step = str(moved.step_in(load(before, where)))
     place = f"{where} (as it was before)"
     source = SourceText(text)
-    target = _with_matrix(read_job(before, place, moved.job, step), moved.matrix, where)
-    target = _with_command(read_job(target, place, moved.job, step), moved, source)
+    job = read_job(before, place, moved.job, step)
+    selection = selection_of(job, moved.command)
+    matrix = selection.removed_from_matrix(moved.matrix) if selection else moved.matrix
+    target = _with_matrix(job, matrix, where)
+    added = selection.words if selection else ""
+    target = _with_command(read_job(target, place, moved.job, step), moved, source, added)
     job = read_job(target, place, moved.job, step)
+    if selection:
+        job = read_job(select_environments(job, selection), place, moved.job, step)
     workflow = move_job(job, render(job), moved.actions)
     base = edit_present_jobs(job, workflow, moved.actions)
     cuts = _cut_jobs(source)
@@ -158,14 +170,16 @@ def _with_matrix(job: MovableJob, matrix: str, where: str) -> str:
     )
 
 
-def _with_command(job: MovableJob, moved: MovedJob, source: SourceText) -> str:
-    """The text with the command that is run now, as it is written in `source`."""
+def _with_command(job: MovableJob, moved: MovedJob, source: SourceText, added: str) -> str:
+    """The text with the command that is run now, as it is written in `source`, less `added`."""
     run = job.source.find("jobs", job.name, "steps", job.step, "run")
     command = source.find("jobs", moved.job, "steps", moved.step, "with", "command")
-    is_same = job.without_split(job.value["steps"][job.step - 1]["run"]) == moved.command
+    before = job.without_split(job.value["steps"][job.step - 1]["run"])
+    is_same = before == moved.command.replace(added, "", 1)
     if is_same or job.take or run is None or command is None:
         return job.source.text
     text = source.text[source.colon_end(command) : source.content_end(command)]
+    text = text.replace(added, "", 1)
     deeper = " " * (command.column - run.column)
     start, end = job.source.colon_end(run), job.source.content_end(run)
     return job.source.edited([Edit(start, end, text.replace(f"\n{deeper}", "\n"))])

@@ -111,7 +111,7 @@ def _edited(job: MovableJob, new: NewJobs | None, actions: str, aggregations: Se
             *_needs_edits(source, entry, [PLAN_JOB], job.where),
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
-            *_name_edits(find_entry(entry.value, "name"), _NAME_END, job.where),
+            *name_edits(find_entry(entry.value, "name"), _NAME_END, job.where),
             *_step_edits(job, entry, action_path(actions, "run")),
             *_artifact_edits(job),
         ]
@@ -150,7 +150,7 @@ def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) 
 
 def _indented(text: str, entry: Entry, line_break: str) -> str:
     """A rendered job, which has two spaces a level, as the file indents its jobs."""
-    level = _level(entry)
+    level = level_of(entry)
 
     def indent(line: str) -> int:
         width = indent_of(line)
@@ -172,7 +172,7 @@ def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int
     return source.comments_before(first.start, first.column), indent
 
 
-def _insert_key(source: SourceText, mapping: yaml.Node, lines: Sequence[str], where: str) -> Edit:
+def insert_key(source: SourceText, mapping: yaml.Node, lines: Sequence[str], where: str) -> Edit:
     """A key before the others of a mapping; one line in a flow mapping."""
     if not is_flow(mapping):
         start, indent = _first_line(source, mapping, where)
@@ -188,7 +188,7 @@ def _needs_edits(source: SourceText, job: Entry, names: Sequence[str], where: st
     needs, text = find_entry(job.value, "needs"), ", ".join(names)
     if needs is None:
         value = text if len(names) == 1 else f"[{text}]"
-        return [_insert_key(source, job.value, [f"needs: {value}"], where)]
+        return [insert_key(source, job.value, [f"needs: {value}"], where)]
     start, end = needs.value.start_mark.index, needs.value.end_mark.index
     if isinstance(needs.value, yaml.ScalarNode):
         return [Edit(start, end, f"[{text}, {source.text[start:end]}]")]
@@ -203,12 +203,12 @@ def _needs_edits(source: SourceText, job: Entry, names: Sequence[str], where: st
 def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
     strategy = find_entry(job.value, "strategy")
     if strategy is None:
-        deeper = " " * _level(job)
+        deeper = " " * level_of(job)
         lines = ["strategy:", f"{deeper}fail-fast: false", f"{deeper}matrix: {_MATRIX}"]
-        return [_insert_key(source, job.value, lines, where)]
+        return [insert_key(source, job.value, lines, where)]
     entry = find_entry(strategy.value, "matrix")
     if entry is None:
-        return [_insert_key(source, strategy.value, [f"matrix: {_MATRIX}"], where)]
+        return [insert_key(source, strategy.value, [f"matrix: {_MATRIX}"], where)]
     start, end = matrix_range(source, entry, where)
     value = f'"{_MATRIX}"' if is_flow(strategy.value) else _MATRIX
     if is_flow(entry.value):
@@ -217,7 +217,7 @@ def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
     return [Edit(after_key, after_key, f" {value}"), Edit(source.line_end(after_key), end, "")]
 
 
-def _level(job: Entry) -> int:
+def level_of(job: Entry) -> int:
     """How many spaces a level of indentation is in the job."""
     return next(entries(job.value)).column - job.column
 
@@ -228,10 +228,10 @@ def _permission_edits(job: MovableJob, entry: Entry) -> list[Edit]:
     added = _added_permissions(job)
     if own is not None:
         node = own.value
-        return [_insert_key(job.source, node, ["actions: read"], job.where)] if added else []
-    deeper = " " * _level(entry)
+        return [insert_key(job.source, node, ["actions: read"], job.where)] if added else []
+    deeper = " " * level_of(entry)
     lines = ["permissions:", *(f"{deeper}{key}: {value}" for key, value in added.items())]
-    return [_insert_key(job.source, entry.value, lines, job.where)] if added else []
+    return [insert_key(job.source, entry.value, lines, job.where)] if added else []
 
 
 def _added_permissions(job: MovableJob) -> dict[str, str]:
@@ -243,7 +243,7 @@ def _added_permissions(job: MovableJob) -> dict[str, str]:
     return {"actions": "read"} | (held if own is None else {})
 
 
-def _name_edits(name: Entry | None, suffix: str, where: str) -> list[Edit]:
+def name_edits(name: Entry | None, suffix: str, where: str) -> list[Edit]:
     if name is None:
         return []
     style, end = getattr(name.value, "style", None), name.value.end_mark.index
@@ -271,8 +271,8 @@ def _artifact_edits(job: MovableJob) -> list[Edit]:
         inputs = find_entry(node, "with")
         if uploads_artifact(step) and inputs is not None:
             name, line = find_entry(inputs.value, "name"), f"name: artifact{_ARTIFACT_END}"
-            edits += _name_edits(name, _ARTIFACT_END, job.where)
-            edits += [] if name else [_insert_key(job.source, inputs.value, [line], job.where)]
+            edits += name_edits(name, _ARTIFACT_END, job.where)
+            edits += [] if name else [insert_key(job.source, inputs.value, [line], job.where)]
     return edits
 
 
@@ -283,7 +283,7 @@ def _step_edits(job: MovableJob, entry: Entry, action: str) -> list[Edit]:
     if not is_block(step, yaml.MappingNode):
         raise NotMovable("the step is in flow style", where=job.where, fix=BY_HAND)
     replaced = [one for one in entries(step) if one.name in _STEP_KEYS]
-    deeper = " " * _level(entry)
+    deeper = " " * level_of(entry)
     indent = source.line_break + " " * replaced[0].column
     lines = [f"uses: {action}", f"{indent}with:"]
     inputs = {**_INPUTS, **_limit(job.value["steps"][job.step - 1])}

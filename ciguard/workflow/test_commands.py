@@ -87,6 +87,7 @@ _OTHER_WORDS: Final = frozenset(
     | {"download", "upload", "report", "flake8", "black", "package", "data", "compile", "release"}
     | {"pre", "clean", "fixtures", "images", "image", "lock", "publish", "start", "stop", "up"}
     | {"docset", "vendoring", "changelog", "missing", "fetcher", "extract", "typechecking"}
+    | {"ruff", "pylint", "pyright", "isort", "bandit", "codespell", "linters", "linting"}
 )
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
@@ -246,7 +247,12 @@ def _is_other_session(program: str, rest: Sequence[str]) -> bool:
     names = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in options]
     names += [word.partition("=")[2] for word in rest if word.startswith(("--session", "-e="))]
     parts = [name for text in names for name in text.split(",") if name]
-    return bool(parts) and all(_OTHER_WORDS.intersection(_name_parts(name)) for name in parts)
+    return bool(parts) and all(map(is_other_environment, parts))
+
+
+def is_other_environment(name: str) -> bool:
+    """Say whether an environment of tox or a session of nox is named as no test: `lint`, `docs`."""
+    return bool(_OTHER_WORDS.intersection(_name_parts(name)))
 
 
 def _has_test_task(program: str, words: Sequence[str]) -> bool:

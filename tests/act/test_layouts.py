@@ -146,12 +146,8 @@ CASES = (
         "tox",
         18,
         (r"Python 3\.12\.", r"Python 3\.13\.", r"(?m)^4\.\d+\.\d+ from .*tox"),
-        combinations=(
-            {"env": "py312", "python": "3.12"},
-            {"env": "py313", "python": "3.13"},
-            {"env": "oldest", "python": "3.13"},
-        ),
-        job=r"(py312|py313|oldest) \(",
+        combinations=({"tox_env": "py312"}, {"tox_env": "py313"}, {"tox_env": "oldest"}),
+        job=r"Tests (py312|py313|oldest) \(",
         aggregation="check",
     ),
     Layout(

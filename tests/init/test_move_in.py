@@ -57,10 +57,12 @@ def write(folder: Path, workflow: bytes) -> None:
 
 
 def configure(folder: Path, case: str) -> None:
-    """Add what a sample needs in the configuration: frameworks without an adapter have to."""
-    own = SAMPLES / case / "ciguard.toml"
-    if own.exists():
-        (folder / "ciguard.toml").write_text(ACTIONS + own.read_text("utf-8"), "utf-8")
+    """Add what a sample has besides: files of tools, suites of frameworks without an adapter."""
+    for own in (SAMPLES / case).iterdir():
+        if own.name not in ("ci.yml", "expected.yml", "messages.txt", "refusal.txt"):
+            text = own.read_text("utf-8")
+            start = ACTIONS if own.name == "ciguard.toml" else ""
+            (folder / own.name).write_text(start + text, "utf-8")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -310,22 +312,91 @@ def test_job_and_step_choose_among_candidates(repository: Path, call: Init) -> N
     assert "no job 'lint'\n  fix: its jobs are test" in answer.stderr
 
 
+TOX = "[tox]\nenv_list = a, b\n"
+TOX_JOB = JOB + b"      - run: tox\n"
+
+
 @pytest.mark.parametrize(
-    ("command", "remark"),
+    "job",
     [
-        (b"tox", "let tox run one environment in a job"),
-        (b"python -m nox --verbose", "and name it with -s"),
-        (b"tox -e ${{ matrix.env }}", ""),
-        (b"nox --session=tests", ""),
+        JOB + b"      - run: tox -e a\n",
+        JOB + b"      - run: tox run --colored yes -m fast\n",
+        JOB + b"      - run: nox --session=tests\n",
+        JOB + b"      - run: TOXENV=a tox\n",
+        JOB + b"      - run: tox\n        env:\n          TOXENV: ${{ matrix.env }}\n",
+        b"env: {NOXSESSION: tests}\n" + JOB + b"      - run: nox\n",
+        JOB + b"      - run: pip install tox && make test\n",
+        JOB + b"      - run: pytest --cov tox src/tox\n",
     ],
 )
-def test_several_environments_in_a_job_are_warned_of(
-    command: bytes, remark: str, repository: Path, call: Init
-) -> None:
-    write(repository, JOB + b"      - run: " + command + b"\n")
+def test_call_that_selects_environments_stays(job: bytes, repository: Path, call: Init) -> None:
+    write(repository, job)
     answer = call(repository, "--into", CI)
-    assert ("run one environment in a job" in answer.stderr) == bool(remark)
-    assert remark in answer.stderr
+    assert " matrix: |" not in answer.stdout
+    command = yaml_load(job.decode(), CI)["jobs"]["test"]["steps"][0]["run"]
+    assert f"+          command: {command}\n" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        (b"pip install tox tox-uv && tox", "pip install tox tox-uv && tox{}"),
+        (b'"python -m tox run -- -e x"', '"python -m tox run{} -- -e x"'),
+        (b"uvx --with tox-uv tox # tox", "uvx --with tox-uv tox{} # tox"),
+        (b"xvfb-run .venv/bin/tox -p auto", "xvfb-run .venv/bin/tox{} -p auto"),
+    ],
+)
+def test_environment_is_named_after_the_tool(
+    script: bytes, command: str, repository: Path, call: Init
+) -> None:
+    (repository / "tox.ini").write_text(TOX, "utf-8")
+    write(repository, JOB + b"      - run: " + script + b"\n")
+    answer = call(repository, "--into", CI)
+    expected = command.format(" -e ${{ matrix.tox_env }}")
+    assert f"+          command: {expected}\n" in answer.stdout
+    assert "+            tox_env: [a, b]\n" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("files", "job", "what"),
+    [
+        ({}, TOX_JOB, "./: no configuration of tox: tox.ini, "),
+        ({"tox.ini": "[tox]\nenv_list=lint\n"}, TOX_JOB, "no environment of tox runs tests: lint"),
+        ({"tox.ini": TOX}, JOB + b"      - run: cd x; tox\n", "is not known: cd x"),
+        ({"tox.ini": TOX}, JOB + b"      - run: tox -cx.ini\n", "is not known: tox -cx.ini"),
+        ({"tox.ini": TOX}, JOB + b"      - run: uvx --from tox tox\n", "not clear: uvx --from tox"),
+        (
+            {"tox.ini": TOX},
+            job_with(b"strategy: {fail-fast: false}").replace(b"pytest", b"tox"),
+            "-e ${{ matrix.tox_env }} or its axis cannot be put in by edits of lines",
+        ),
+        (
+            {"tox.ini": TOX},
+            job_with(b"strategy:", b"  matrix:", b"    include: [{py: x}, {py: y}]").replace(
+                b"pytest", b"tox"
+            ),
+            "include, or a key tox_env, gives the matrix other combinations",
+        ),
+    ],
+)
+def test_environments_that_cannot_be_an_axis_are_refused(
+    files: dict[str, str], job: bytes, what: str, repository: Path, call: Init
+) -> None:
+    for name, text in files.items():
+        (repository / name).write_text(text, "utf-8")
+    write(repository, job)
+    answer = call(repository, "--into", CI, "--yes", expect=3)
+    assert what in answer.stderr.splitlines()[0]
+    assert "ciguard-report:" in answer.stdout, "what to write by hand is shown"
+    assert (repository / CI).read_bytes() == job
+
+
+def test_environments_are_those_of_the_working_directory(repository: Path, call: Init) -> None:
+    (repository / "server").mkdir()
+    (repository / "server/tox.ini").write_text(TOX, "utf-8")
+    folder = b"defaults: {run: {working-directory: ./server}}"
+    write(repository, job_with(folder).replace(b"pytest", b"tox"))
+    assert "tox_env: [a, b]" in call(repository, "--into", CI).stdout
 
 
 @pytest.mark.parametrize("condition", [b"always()", b"${{ ! cancelled() }}", b"success()", b"true"])
@@ -488,6 +559,28 @@ def test_out_keeps_the_matrix_that_is_planned_now(
     answer = call(repository, "--out", CI, "--yes")
     assert "was edited since ciguard moved in: the edits stay" in answer.stderr
     assert (repository / CI).read_bytes() == before.replace(b"[a]", b"[a, b]")
+
+
+TOX_EDITS = {
+    "command": ((b"matrix.tox_env }}", b"matrix.tox_env }} -v"), (b"run: tox", b"run: tox -v")),
+    "environments": ((b"[a, b]", b"[a, b, c]"), (b"", b"")),
+    "step before": (
+        (b"    steps:\n      - uses: octo", b"    steps:\n" + CHECKOUT + b"      - uses: octo"),
+        (b"    steps:\n", b"    steps:\n" + CHECKOUT),
+    ),
+}
+
+
+@pytest.mark.parametrize(("now", "then"), TOX_EDITS.values(), ids=TOX_EDITS)
+def test_out_takes_the_axis_of_environments_out_of_an_edited_file(
+    now: tuple[bytes, bytes], then: tuple[bytes, bytes], repository: Path, call: Init
+) -> None:
+    (repository / "tox.ini").write_text(TOX, "utf-8")
+    write(repository, TOX_JOB)
+    call(repository, "--into", CI, "--yes")
+    write(repository, edited((repository / CI).read_bytes(), now))
+    call(repository, "--out", CI, "--yes")
+    assert (repository / CI).read_bytes() == edited(TOX_JOB, then)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,255 @@
+"""A test step that runs tox or nox for all environments: each becomes a combination. Pure.
+
+The matrix gets an axis, and the command names its value. What `move_job` is given then is a
+workflow that somebody could have written; `--out` takes the axis and the option out again.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.errors import InputError
+from ciguard.workflow.matrix import combinations
+from ciguard.workflow.movable_job import BY_HAND, NotMovable, load_ended, shortened
+from ciguard.workflow.positions import Edit, find_entry
+from ciguard.workflow.rewrite import insert_key, level_of, name_edits
+from ciguard.workflow.test_commands import UNKNOWN, find_test_commands, split_commands
+from ciguard.workflow.yaml_values import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.workflow.movable_job import MovableJob
+    from ciguard.workflow.positions import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program that runs several environments or sessions.
+
+    Attributes:
+        option: selects environments by their names.
+        selecting: beginnings of all options that select some.
+        configuring: beginnings of options that name another configuration.
+        variables: of the environment, which select too.
+        call: the words in a command that `option` can follow.
+    """
+
+    name: str
+    axis: str
+    option: str
+    selecting: tuple[str, ...]
+    configuring: tuple[str, ...]
+    variables: tuple[str, ...]
+    call: re.Pattern[str]
+
+    @property
+    def selection(self) -> re.Pattern[str]:
+        """A call with what `Selection.words` puts in."""
+        value = rf"\$\{{\{{ matrix\.{self.axis} \}}\}}|[\w.-]+"
+        return re.compile(rf"(?P<call>{self.call.pattern}) {self.option} (?P<value>{value})")
+
+    def options(self, words: Sequence[str]) -> Sequence[str]:
+        """The words between the program and the arguments for the tests."""
+        names = [posixpath.basename(word) for word in words]
+        own = words[names.index(self.name) + 1 :] if self.name in names else ()
+        return own[: own.index("--")] if "--" in own else own
+
+
+TOOLS: Final = (
+    Tool(
+        name="tox",
+        axis="tox_env",
+        option="-e",
+        selecting=("-e", "-m", "-f"),
+        configuring=("-c", "--conf", "--root"),
+        variables=("TOXENV",),
+        call=re.compile(
+            r"(?<![\w.$-])tox(?![\w./=@-])(?:[ \t]+(?:run-parallel|run|legacy|le|r|p)(?![^\s]))?"
+        ),
+    ),
+    Tool(
+        name="nox",
+        axis="nox_session",
+        option="-s",
+        selecting=("-s", "-e", "-t", "-k", "-p", "--session", "--tags", "--keywords", "--python"),
+        configuring=("-f", "--noxfile"),
+        variables=("NOXSESSION", "NOXPYTHON"),
+        call=re.compile(r"(?<![\w.$-])nox(?![\w./=@-])"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a tool is to run in a job.
+
+    Attributes:
+        names: of environments or sessions.
+        is_axis: each is a combination; else the only one stands in the command.
+    """
+
+    tool: Tool
+    names: tuple[str, ...]
+    is_axis: bool
+
+    @property
+    def value(self) -> str:
+        return f"${{{{ matrix.{self.tool.axis} }}}}" if self.is_axis else self.names[0]
+
+    @property
+    def words(self) -> str:
+        """What the command gets after the tool."""
+        return f" {self.tool.option} {self.value}"
+
+    def removed_from_matrix(self, matrix: str) -> str:
+        """The text of a matrix without the axis."""
+        return re.sub(rf"{self.tool.axis}: \[[^\]]*\](?:, |\n|$)", "", matrix, count=1)
+
+
+def tool_of_all_environments(job: MovableJob) -> Tool | None:
+    """The tool that the test step calls for all of its environments; None where it does not."""
+    variables = f"{job.workflow.get('env')}{job.value}"
+    unknown = (command for command in job.commands if command.framework == UNKNOWN)
+    for words in (command.words.split() for command in unknown):
+        for tool in TOOLS:
+            if tool.name not in map(posixpath.basename, words):
+                continue
+            selecting = [word for word in tool.options(words) if word.startswith(tool.selecting)]
+            is_selected = selecting or any(name in variables for name in tool.variables)
+            return None if is_selected else tool
+    return None
+
+
+def folder_of_tool(job: MovableJob, tool: Tool) -> str:
+    """The folder that the tool runs in: "" for the top, else with "/" at its end.
+
+    Raises:
+        NotMovable: the script leaves it, or names another configuration.
+    """
+    step = job.value["steps"][job.step - 1]
+    for words in split_commands(step["run"]):
+        given = [word for word in tool.options(words) if word.startswith(tool.configuring)]
+        if given or words[0] in ("cd", "pushd"):
+            what = f"which environments {tool.name} runs is not known: {shortened(' '.join(words))}"
+            fix = f"make them an axis of the matrix, and name one of them by {tool.option}"
+            raise NotMovable(what, where=job.where, fix=fix)
+    defaults = (owner.get("defaults", {}).get("run", {}) for owner in (job.value, job.workflow))
+    key = "working-directory"
+    folder = posixpath.normpath(
+        next((str(one[key]) for one in (step, *defaults) if one.get(key)), ".")
+    )
+    return "" if folder == "." else f"{folder}/"
+
+
+def selection_of(job: MovableJob, command: str) -> Selection | None:
+    """What the command has more than that of the job before it was moved; None for nothing."""
+    tool = tool_of_all_environments(job)
+    if tool is None:
+        return None
+    found = tool.selection.search(command)
+    if found is None:
+        return None
+    is_axis = found["value"].startswith("$")
+    # Which names the axis has does not matter: it is taken out.
+    return Selection(tool, ("any",) if is_axis else (found["value"],), is_axis=is_axis)
+
+
+def without_selection(command: str) -> str:
+    for tool in TOOLS:
+        command = tool.selection.sub(r"\g<call>", command, count=1)
+    return command
+
+
+def select_environments(job: MovableJob, selection: Selection) -> str:
+    """The workflow with the job for one environment in each combination.
+
+    Raises:
+        NotMovable: the matrix or the command cannot be edited.
+    """
+    source, where = job.source, job.where
+    entry = source.find("jobs", job.name)
+    run = source.find("jobs", job.name, "steps", job.step, "run")
+    assert entry is not None
+    assert run is not None
+    workflow = copy.deepcopy(job.workflow)
+    # Copied one by one: another job may share them by an alias, and is to stay.
+    changed = workflow["jobs"][job.name] = {**workflow["jobs"][job.name]}
+    changed["steps"] = [{**step} for step in changed["steps"]]
+    step = changed["steps"][job.step - 1]
+    call, step["run"] = _selected_call(job, selection)
+    start = source.colon_end(run)
+    written = list(selection.tool.call.finditer(source.text[start : source.content_end(run)]))
+    try:
+        # Where YAML escapes or an alias hide the call, the values will differ.
+        at = start + (written[call].end() if call < len(written) else 0)
+        edits = [Edit(at, at, selection.words)]
+        if selection.is_axis:
+            edits += _axis_edits(job, entry, selection)
+            changed["strategy"] = _with_axis(changed.get("strategy"), selection, where)
+            if "name" in changed and "matrix." not in str(changed["name"]):
+                suffix = f" {selection.value}"
+                edits += name_edits(find_entry(entry.value, "name"), suffix, where)
+                changed["name"] = f"{changed['name']}{suffix}"
+        text = source.edited(edits)
+        is_same = load_ended(text, where) == workflow
+    except InputError as error:
+        raise NotMovable(error.what, where=where, fix=error.fix or BY_HAND) from error
+    if not is_same:
+        what = f"{selection.words.strip()} or its axis cannot be put in by edits of lines"
+        raise NotMovable(what, where=where, fix=BY_HAND)
+    return text
+
+
+def _selected_call(job: MovableJob, selection: Selection) -> tuple[int, str]:
+    """Which of the places in the script that name the tool calls it, and the changed script."""
+    script, tool = job.value["steps"][job.step - 1]["run"], selection.tool
+    words = "; ".join(command.words for command in job.commands)
+    wanted = [
+        words[: found.end()] + selection.words + words[found.end() :]
+        for found in tool.call.finditer(words)
+    ]
+    for number, found in enumerate(tool.call.finditer(script)):
+        changed = script[: found.end()] + selection.words + script[found.end() :]
+        if [one.words for one in find_test_commands(changed)] == wanted:
+            return number, changed
+    what = f"where to put {selection.words.strip()} is not clear: {shortened(words)}"
+    raise NotMovable(what, where=job.where, fix="write it into the step, and its axis")
+
+
+def _axis_edits(job: MovableJob, entry: Entry, selection: Selection) -> list[Edit]:
+    names = (name if load(name, "name") == name else json.dumps(name) for name in selection.names)
+    lines = [f"{selection.tool.axis}: [{', '.join(names)}]"]
+    deeper = " " * level_of(entry)
+    strategy = find_entry(entry.value, "strategy")
+    matrix = find_entry(strategy.value, "matrix") if strategy else None
+    owner = matrix or strategy or entry
+    if matrix is None:
+        lines = ["matrix:", *(deeper + line for line in lines)]
+    if strategy is None:
+        lines = ["strategy:", *(deeper + line for line in ("fail-fast: false", *lines))]
+    return [insert_key(job.source, owner.value, lines, job.where)]
+
+
+def _with_axis(strategy: Any, selection: Selection, where: str) -> dict[str, Any]:
+    """The strategy with the axis.
+
+    Raises:
+        InputError: some combination would not be run for each environment.
+    """
+    strategy = strategy or {"fail-fast": False}
+    matrix, axis, names = strategy.get("matrix") or {}, selection.tool.axis, selection.names
+    own = [one.values for one in combinations(matrix, where)] if matrix else [{}]
+    changed = {axis: list(names), **matrix}
+    found = [one.values for one in combinations(changed, where)]
+    wanted = [{axis: name, **values} for name in names for values in own]
+    if len(found) != len(wanted) or not all(one in found for one in wanted):
+        what = f"include, or a key {axis}, gives the matrix other combinations with that axis"
+        fix = f"give its entries a value each, and run {selection.tool.name}{selection.words}"
+        raise InputError(what, where=where, fix=fix)
+    return {**strategy, "matrix": changed}
