@@ -20,7 +20,7 @@ from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import document, headline
 from ciguard.audit.workflow_filters import read_workflow
 from ciguard.codec import inventory_file, tool_listings
-from ciguard.codec.results.base import gunzip
+from ciguard.codec.results.base import gunzip, read_limited
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.history.stores import load, open_store
 from ciguard.render.markdown import as_markdown
@@ -148,7 +148,8 @@ def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:
 def _tests(invocation: Invocation, listing: str) -> TestSet:
     """The tests of a tool's own listing, else of an inventory file."""
     place = listing if listing == "-" else str(invocation.folder / listing)
-    content = gunzip(io.BytesIO(local.read(place))).read()
+    packed = io.BytesIO(local.read(place))
+    content = read_limited(gunzip(packed), listing, inventory_file.MAX_BYTES)
     units = tool_listings.read_listing(content.decode("utf-8", "replace"))
     repeated: tuple[UnitKey, ...] = ()
     if units is None:

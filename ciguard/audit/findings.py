@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
-from ciguard.audit.filters.expression import Selection, positions_in, terms
+from ciguard.audit.filters.expression import Selection, positions_in, terms, without_exclusions
 from ciguard.audit.shard_filters import wrap
 from ciguard.audit.test_set import class_of
 from ciguard.audit.vacuous_terms import Correction, corrections
@@ -21,17 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.evaluator import Evaluator
-    from ciguard.audit.filters.expression import Expression, Term
+    from ciguard.audit.filters.expression import Expression
     from ciguard.audit.shard_filters import HandMatrix, ShardFilter
     from ciguard.audit.test_set import TestSet
 
 OrphanReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
 OverlapKind = Literal["equal", "contained", "overlapping"]
-REASONS: Final[tuple[OrphanReason, ...]] = (
-    *("outside_projects", "common_filter", "label", "not_requested"),
-)
+REASONS: Final[tuple[OrphanReason, ...]] = get_args(OrphanReason)
 # Another job may run what lies outside of the projects, and a rule for all shards is on purpose.
 ORPHANS: Final[frozenset[OrphanReason]] = frozenset({"label", "not_requested"})
+
+
+class UnsureTerm(NamedTuple):
+    """A term, as written, of which it is not known what it selects; by a label or otherwise."""
+
+    text: str
+    is_label: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,14 @@ class SelectedShard:
 
     Attributes:
         own: the tests that no other shard surely selects.
+        unsure: terms of its filter, of which it is not known what they select.
         wall_s: their wall time by the history, seconds; None where no test has one.
     """
 
     shard: ShardFilter
     selected: Selection
     own: int
+    unsure: tuple[UnsureTerm, ...] = ()
     wall_s: float | None = None
 
     @property
@@ -150,6 +157,7 @@ def audit(
             shard,
             selection,
             own=selection.sure & ~repeated[1],
+            unsure=_unsure(shard, evaluator),
             wall_s=_wall_s(selection.sure, durations_s),
         )
         for shard, selection in zip(matrix.shards, selections, strict=True)
@@ -176,6 +184,15 @@ def _select(shard: ShardFilter, common: Expression, evaluator: Evaluator) -> Sel
     else:
         own = evaluator.select(shard.expression)
     return wrap(common, own, evaluator)
+
+
+def _unsure(shard: ShardFilter, evaluator: Evaluator) -> tuple[UnsureTerm, ...]:
+    found = {
+        UnsureTerm(shard.written(term), evaluator.language.is_label(term)): None
+        for term in (terms(shard.expression) if shard.expression is not None else ())
+        if not evaluator.term(term).is_known
+    }
+    return tuple(found)
 
 
 def _repeated(sets: Sequence[int]) -> tuple[int, ...]:
@@ -207,14 +224,10 @@ def _reasons(
         in_projects |= folder
     common = wrap(matrix.common, evaluator.everything, evaluator).possible
 
-    def without_labels(term: Term) -> Selection:
-        is_open = term.excludes and evaluator.language.is_label(term)
-        return evaluator.everything if is_open else evaluator.term(term)
-
     for shard in matrix.shards:
         if shard.expression is not None:
-            relaxed = evaluator.select(shard.expression, without_labels).possible
-            by_label |= relaxed & folders[shard.project]
+            relaxed = without_exclusions(shard.expression, evaluator.language.is_label)
+            by_label |= evaluator.select(relaxed).possible & folders[shard.project]
     found: dict[OrphanReason, int] = {"outside_projects": missing & ~in_projects}
     missing &= in_projects
     found["common_filter"] = missing & ~common

@@ -38,6 +38,7 @@ def as_json(found: Audit) -> dict[str, Any]:
                 "line": one.shard.line,
                 "filter": one.shard.text,
                 "tests": one.selected.sure.bit_count(),
+                "tests_at_most": one.selected.possible.bit_count(),
                 "only_here": one.own.bit_count(),
                 "wall_s": one.wall_s,
                 "timeout_s": one.shard.timeout_s,

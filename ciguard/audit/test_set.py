@@ -18,14 +18,17 @@ class TestSet:
 
     Attributes:
         units: as listed, each once.
-        has_traits: the list gives categories at all: without, no filter by category can be judged.
+        has_categories, has_traits: the list gives them at all, if only as an empty list: without,
+            no filter by a category, or by another trait, can be judged.
     """
 
     __test__ = False  # no class of tests
 
     def __init__(self, units: Sequence[InventoryUnit]) -> None:
         self.units = units
-        self.has_traits = any(unit.categories is not None or unit.traits for unit in units)
+        self.has_traits = any(unit.traits is not None for unit in units)
+        is_listed = any(unit.categories is not None for unit in units)
+        self.has_categories = is_listed or "category" in self.traits
         self._indices: dict[Callable[[InventoryUnit], str], TextIndex] = {}
         self.everything = (1 << len(units)) - 1
 

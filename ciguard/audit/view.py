@@ -82,8 +82,15 @@ def _facts(found: Audit) -> Iterator[tuple[str, Content]]:
         yield "not evaluated", (Code(shard.name, NAME_WIDTH), f": {shard.unknown}")
     if len(unknown) > MAX_SHARDS:
         yield "not evaluated", f"{len(unknown) - MAX_SHARDS} more shards"
-    if not found.tests.has_traits and found.undecided:
-        yield "undecided", "the list of tests gives no categories, which the filters ask for"
+    unsure = [(one.shard.name, term) for one in found.shards for term in one.unsure]
+    if any(term.is_label for _, term in unsure):
+        yield "undecided", "the list of tests lacks the categories that filters ask for"
+    others = [(name, term.text) for name, term in unsure if not term.is_label]
+    for name, text in others[:MAX_SHARDS]:
+        words = ": not known which tests ", Code(text, NAME_WIDTH), " selects"
+        yield "undecided", (Code(name, NAME_WIDTH), *words)
+    if len(others) > MAX_SHARDS:
+        yield "undecided", f"{len(others) - MAX_SHARDS:,} more filters"
     sizes = [one.selected.sure.bit_count() for one in found.shards]
     if found.executions:
         mean = found.executions / len(sizes)
@@ -196,7 +203,8 @@ def _shards(found: Audit) -> Section:
 def _cells(one: SelectedShard, *, timed: bool, located: bool) -> Iterator[Content | Cell]:
     count = one.selected.sure.bit_count()
     yield Code(one.shard.name, NAME_WIDTH)
-    yield Cell(f"{count:,}" if one.shard.expression is not None else "?", count)
+    most = one.selected.possible.bit_count()
+    yield Cell(f"{count:,}" if count == most else f"{count:,} to {most:,}", count)
     yield Cell(f"{one.own.bit_count():,}", one.own.bit_count())
     if timed:
         yield Cell(duration(one.wall_s), one.wall_s)

@@ -248,7 +248,7 @@ class _Reader:
             name=name,
             text=text,
             expression=expression,
-            project=self.language.find_project(words),
+            project=vstest.find_project(words) if self.language is vstest else "",
             timeout_s=_minutes_s(self._constant(self.job.get("timeout-minutes"), values)),
             runner=self._constant(self.job.get("runs-on"), values),
             line=line,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +89,20 @@ def test_bad_input_is_refused_with_file_and_place(
     answer = ciguard(*WORDS, cwd=folder, expect=3)
     assert problem in answer.stderr
     assert answer.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (gzip.compress(b'["a"]')[:-6], "tests.json: damaged gzip"),
+        (gzip.compress(b'["a"]')[:12] + b"\xff" * 9, "tests.json: damaged gzip"),
+    ],
+)
+def test_damaged_gzip_is_refused(
+    folder: Path, ciguard: Ciguard, content: bytes, problem: str
+) -> None:
+    (folder / "tests.json").write_bytes(content)
+    assert problem in ciguard(*WORDS, cwd=folder, expect=3).stderr
 
 
 def test_unknown_finding_is_a_usage_error(folder: Path, ciguard: Ciguard) -> None:

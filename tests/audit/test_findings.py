@@ -8,10 +8,10 @@ import json
 import pytest
 
 from ciguard.audit.evaluator import Evaluator
-from ciguard.audit.filters import vstest
+from ciguard.audit.filters import pytest_selection, vstest
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.findings import Audit, audit
-from ciguard.audit.shard_filters import read_json
+from ciguard.audit.shard_filters import NO_COMMON, HandMatrix, ShardFilter, read_json
 from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
@@ -67,6 +67,37 @@ def test_tests_in_no_shard_have_the_first_reason_that_holds() -> None:
         "not_requested": [4],
     }
     assert places(found.orphans) == [2, 4]
+
+
+def test_label_is_the_reason_also_where_pytest_negates_it() -> None:
+    units = (
+        InventoryUnit("tests/a.py::test_fast", categories=()),
+        InventoryUnit("tests/a.py::test_slow", categories=("slow",)),
+        InventoryUnit("tests/a.py::test_gpu", categories=("gpu",)),
+        InventoryUnit("tests/b.py::test_b", categories=("slow",)),
+    )
+    expression = pytest_selection.parse("tests/a.py -m 'not (slow or not cpu and gpu)'", "")
+    one = ShardFilter("a", "", expression)
+    matrix = HandMatrix((one,), NO_COMMON, language=pytest_selection)
+    found = audit(matrix, Evaluator(TestSet(units), pytest_selection))
+    assert [places(found.missing[reason]) for reason in ("label", "not_requested")] == [[1, 2], [3]]
+
+
+def test_term_of_which_nothing_is_known_is_named() -> None:
+    units = (InventoryUnit("tests/a.py::test_a"), InventoryUnit("tests/b.py::test_b"))
+    shards = [
+        ShardFilter(text, text, pytest_selection.parse(text, ""))
+        for text in ("tests --frobnicate x", "tests/b.py -m slow", "tests/b.py")
+    ]
+    matrix = HandMatrix(tuple(shards), NO_COMMON, language=pytest_selection)
+    found = audit(matrix, Evaluator(TestSet(units), pytest_selection))
+    assert [one.unsure for one in found.shards] == [
+        (("--frobnicate", False),),
+        (("slow", True),),
+        (),
+    ]
+    assert places(found.undecided) == [0]
+    assert not found.orphans
 
 
 def test_equal_shards_and_empty_ones_are_told() -> None:

@@ -17,9 +17,6 @@ class FilterLanguage(Protocol):
     def find_filter(self, words: Sequence[str]) -> str:
         """The filter in the words of a command that runs tests, as written; "" for none."""
 
-    def find_project(self, words: Sequence[str]) -> str:
-        """The folder below which a command's tests lie; "" where it names none."""
-
     def parse(self, text: str, where: str) -> Expression:
         """The expression of a filter. Raises InputError where the tool would refuse it."""
 

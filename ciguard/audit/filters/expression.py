@@ -109,6 +109,22 @@ def terms(expression: Expression) -> Iterator[Term]:
                 yield from terms(part)
 
 
+def without_exclusions(
+    expression: Expression, is_dropped: Callable[[Term], bool], *, is_negated: bool = False
+) -> Expression:
+    """The expression, less restrictive: without the terms of `is_dropped` that leave tests out."""
+    match expression:
+        case Term():
+            if expression.excludes == is_negated or not is_dropped(expression):
+                return expression
+            return Or(()) if is_negated else And(())
+        case Not(part):
+            return Not(without_exclusions(part, is_dropped, is_negated=not is_negated))
+        case And(parts) | Or(parts):
+            kept = (without_exclusions(one, is_dropped, is_negated=is_negated) for one in parts)
+            return type(expression)(tuple(kept))
+
+
 def set_of(positions: Iterable[int], size: int) -> int:
     """The set of the tests at these positions, of `size` tests."""
     digits = bytearray(b"0") * size

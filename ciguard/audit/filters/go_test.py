@@ -52,11 +52,6 @@ def find_filter(words: Sequence[str]) -> str:
     return ""
 
 
-def find_project(words: Sequence[str]) -> str:  # noqa: ARG001  # packages are part of the filter
-    """None: the packages are a part of the filter."""
-    return ""
-
-
 def parse(text: str, where: str) -> Expression:
     """The expression of a command's arguments; without a package, every package is meant.
 

@@ -28,11 +28,6 @@ def find_filter(words: Sequence[str]) -> str:
     return found
 
 
-def find_project(words: Sequence[str]) -> str:  # noqa: ARG001  # a program has no folder of tests
-    """None: a program holds its tests."""
-    return ""
-
-
 def parse(text: str, where: str) -> Expression:  # noqa: ARG001  # every text is a filter
     """The expression of a filter; an empty one selects every test."""
     if not text:

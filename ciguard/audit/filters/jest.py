@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.audit.filters.expression import And, Expression, Not, Or, Selection, Term, set_of
-from ciguard.audit.filters.words import words
+from ciguard.audit.filters.words import Word, words
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.audit.test_set import TestSet
 
@@ -27,14 +28,19 @@ _FLAGS: Final = frozenset(
     | {"--forceExit", "--no-cache", "--passWithNoTests", "--json", "--colors", "--bail", "-b"}
     | {"--logHeapUsage", "--no-coverage", "--errorOnDeprecated", "--updateSnapshot", "-u"}
     | {"--watchAll=false", "--watch=false", "--expand", "-e", "--noStackTrace", "--debug"}
+    | {"--color", "--workerThreads"}
 )
 _WITH_VALUE: Final = frozenset(
-    {"--maxWorkers", "-w", "--config", "-c", "--reporters", "--testTimeout", "--outputFile"}
-    | {"--coverageDirectory", "--coverageReporters", "--workerIdleMemoryLimit", "--seed", "--env"}
-    | {"--cacheDirectory", "--maxConcurrency", "--coverageProvider", "--workerThreads", "--color"}
+    {"--maxWorkers", "-w", "--config", "-c", "--testTimeout", "--outputFile", "--seed", "--env"}
+    | {"--coverageDirectory", "--workerIdleMemoryLimit", "--cacheDirectory", "--maxConcurrency"}
+    | {"--coverageProvider"}
 )
-_PATTERNS: Final = frozenset({"--testPathPattern", "--testPathPatterns"})
-_IGNORES: Final = frozenset({"--testPathIgnorePatterns"})
+# Each takes every word up to the next option.
+_LISTS: Final = {
+    "--testPathPattern": "pattern",
+    "--testPathPatterns": "pattern",
+    "--testPathIgnorePatterns": "ignore",
+}
 _PROGRAMS: Final = frozenset({"jest", "jest.js"})
 _SHARD: Final = re.compile(r"(\d+)/(\d+)")
 
@@ -52,11 +58,6 @@ def find_filter(words: Sequence[str]) -> str:
     return shlex.join(words[names[-1] + 1 :]) if names else ""
 
 
-def find_project(words: Sequence[str]) -> str:  # noqa: ARG001  # patterns are part of the filter
-    """None: the patterns are a part of the filter."""
-    return ""
-
-
 def parse(text: str, where: str) -> Expression:
     """The expression of a command's arguments; without a pattern, every file is meant.
 
@@ -65,25 +66,12 @@ def parse(text: str, where: str) -> Expression:
     """
     paths: list[Expression] = []
     others: list[Expression] = []
-    shard: Expression | None = None
-    given = words(text)
-    for word in given:
-        option, equals, value = word.text.partition("=")
-        if not word.text.startswith("-"):
-            kind, taken = "pattern", word
-        elif option in _PATTERNS | _IGNORES | {"--shard"}:
-            taken = word._replace(text=value) if equals else next(given, word._replace(text=""))
-            kind = {"--shard": "shard"}.get(option, "pattern" if option in _PATTERNS else "ignore")
-        elif option in _WITH_VALUE:
-            if not equals:
-                next(given, None)
-            continue
-        elif word.text in _FLAGS:
-            continue
-        else:  # the next word may be its value, or a pattern
-            return Term(Condition("unknown", word.text), word.start, word.end)
-        _check(kind, taken.text, where)
-        term = Term(Condition(kind, taken.text), taken.start, taken.end)
+    shard: Term | None = None
+    for kind, word in _arguments(text):
+        term = Term(Condition(kind, word.text), word.start, word.end)
+        if kind == "unknown":  # the next word may be its value, or a pattern
+            return term
+        _check(kind, word.text, where)
         if kind == "pattern":
             paths.append(term)
         elif kind == "shard":
@@ -94,9 +82,29 @@ def parse(text: str, where: str) -> Expression:
     if shard is None:
         return chosen
     if paths or others:  # a share of what is chosen, not of everything
-        assert isinstance(shard, Term)
         shard = Term(Condition("unknown", "--shard"), shard.start, shard.end)
     return And((*chosen.parts, shard))
+
+
+def _arguments(text: str) -> Iterator[tuple[str, Word]]:
+    given = deque(words(text))
+    while given:
+        word = given.popleft()
+        option, equals, value = word.text.partition("=")
+        values = [word._replace(text=value)] if equals else []
+        if not word.text.startswith("-"):
+            yield "pattern", word
+        elif option in _LISTS:
+            while given and not given[0].text.startswith("-"):
+                values.append(given.popleft())
+            yield from ((_LISTS[option], one) for one in values)
+        elif option in _WITH_VALUE or option == "--shard":
+            if not equals:
+                values.append(given.popleft() if given else word._replace(text=""))
+            if option == "--shard":
+                yield "shard", values[0]
+        elif word.text not in _FLAGS:
+            yield "unknown", word
 
 
 def _check(kind: str, value: str, where: str) -> None:

@@ -11,6 +11,7 @@ import fnmatch
 import posixpath
 import re
 import shlex
+from collections import deque
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.audit.filters.expression import (
@@ -34,23 +35,23 @@ if TYPE_CHECKING:
 Kind = Literal["path", "keyword", "mark", "ignore", "ignore_glob", "deselect", "unknown"]
 
 # Options that select nothing, and whether the next word is their value.
-_FLAGS: Final = frozenset(
+FLAGS: Final = frozenset(
     {"-x", "-s", "-l", "--verbose", "--quiet", "--exitfirst", "--showlocals", "--strict"}
     | {"--strict-markers", "--strict-config", "--no-header", "--no-summary"}
     | {"--disable-warnings", "--runxfail", "--failed-first", "--ff", "--new-first", "--nf"}
-    | {"--cache-clear", "--setup-show", "--full-trace", "--no-cov", "--no-cov-on-fail", "--cov"}
-    | {"--cov-append", "--cov-branch", "--forked", "--loadscope", "--show-capture"}
-    | {"--instafail", "--maxprocesses"}
+    | {"--cache-clear", "--setup-show", "--full-trace", "--no-cov", "--no-cov-on-fail"}
+    | {"--cov-append", "--cov-branch", "--forked", "--instafail"}
 )
-_WITH_VALUE: Final = frozenset(
+WITH_VALUE: Final = frozenset(
     {"-n", "--numprocesses", "--maxfail", "-p", "-c", "--config-file", "--rootdir"}
     | {"--confcutdir", "--junitxml", "--junit-xml", "--junit-prefix", "-o", "--override-ini"}
     | {"-W", "--pythonwarnings", "--timeout", "--timeout-method", "--durations"}
     | {"--durations-min", "--tb", "--capture", "--basetemp", "--log-level", "--log-cli-level"}
     | {"--log-file", "--cov-report", "--cov-config", "--cov-fail-under", "--dist", "--tx"}
     | {"--import-mode", "--reruns", "--reruns-delay", "--only-rerun", "--color", "--html"}
-    | {"--assert", "--verbosity", "--retries", "--ciguard-record"}
+    | {"--assert", "--verbosity", "--retries", "--show-capture", "--maxprocesses"}
 )
+OPTIONAL_VALUE: Final = frozenset({"--cov"})
 _SHORT: Final = re.compile(r"-[vqxsl]+|-r\w+|-[nWpo]\S+")
 _SELECTING: Final[Mapping[str, Kind]] = {
     "-k": "keyword",
@@ -77,11 +78,6 @@ def find_filter(words: Sequence[str]) -> str:
     return shlex.join(words[names[-1] + 1 :]) if names else ""
 
 
-def find_project(words: Sequence[str]) -> str:  # noqa: ARG001  # paths are part of the filter
-    """None: the paths are a part of the filter."""
-    return ""
-
-
 def parse(text: str, where: str) -> Expression:
     """The expression of a command's arguments; none select every test.
 
@@ -91,7 +87,7 @@ def parse(text: str, where: str) -> Expression:
     paths: list[Expression] = []
     parts: dict[str, Expression] = {}
     left_out: list[Expression] = []
-    for kind, word in _arguments(words(text)):
+    for kind, word in _arguments(text):
         term = Term(Condition(kind, word.text), word.start, word.end)
         if kind == "path":
             paths.append(term)
@@ -104,8 +100,10 @@ def parse(text: str, where: str) -> Expression:
     return And((*([Or(tuple(paths))] if paths else []), *parts.values(), *left_out))
 
 
-def _arguments(given: Iterator[Word]) -> Iterator[tuple[Kind, Word]]:
-    for word in given:
+def _arguments(text: str) -> Iterator[tuple[Kind, Word]]:
+    given = deque(words(text))
+    while given:
+        word = given.popleft()
         option, equals, value = word.text.partition("=")
         short = next((name for name in ("-k", "-m") if word.text.startswith(name)), "")
         kind = _SELECTING.get(option) or _SELECTING.get(short)
@@ -115,14 +113,15 @@ def _arguments(given: Iterator[Word]) -> Iterator[tuple[Kind, Word]]:
             attached = (
                 value if equals and option in _SELECTING else word.text[len(short or option) :]
             )
-            taken = (
-                word._replace(text=attached) if attached else next(given, word._replace(text=""))
-            )
-            yield kind, taken
-        elif option in _WITH_VALUE:
-            if not equals:
-                next(given, None)
-        elif option not in _FLAGS and not _SHORT.fullmatch(word.text):
+            if attached:
+                yield kind, word._replace(text=attached)
+            else:
+                yield kind, given.popleft() if given else word._replace(text="")
+        elif option in WITH_VALUE | OPTIONAL_VALUE:
+            is_value = bool(given) and not equals
+            if is_value and (option in WITH_VALUE or not given[0].text.startswith("-")):
+                given.popleft()
+        elif option not in FLAGS and not _SHORT.fullmatch(word.text):
             yield "unknown", word
 
 
@@ -209,8 +208,8 @@ def lookup(term: Term, tests: TestSet) -> Selection:
         return Selection(0, tests.everything)
     if kind == "keyword":
         found = tests.index(_keywords).containing(value)
-        return Selection(found, found if tests.has_traits else tests.everything)
-    if kind == "mark" and not tests.has_traits:
+        return Selection(found, found if tests.has_categories else tests.everything)
+    if kind == "mark" and not tests.has_categories:
         return Selection(0, tests.everything)
     matching = set_of(
         (at for at, unit in enumerate(tests.units) if _matches(kind, value, unit)),

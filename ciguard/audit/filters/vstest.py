@@ -179,7 +179,7 @@ def _matching(condition: Condition, tests: TestSet) -> Selection:
         index = tests.index(_TEXTS[name])
         found = index.containing(value) if contains else index.equal_to(value)
         return Selection(found, found)
-    if not tests.has_traits:
+    if not (tests.has_categories if name in CATEGORIES else tests.has_traits):
         return Selection(0, tests.everything)
     found = 0
     for text, members in tests.traits.get("category" if name in CATEGORIES else name, {}).items():

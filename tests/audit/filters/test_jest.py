@@ -48,6 +48,11 @@ def selection(text: str, files: tuple[str, ...] = FILES) -> Selection:
         ("--testPathPatterns=deep", [1]),
         ("--testPathIgnorePatterns cart", [2, 3, 4]),
         ("test --testPathIgnorePatterns=/deep/", [0, 2, 3, 4]),
+        # Lists take every word up to the next option.
+        ("--testPathIgnorePatterns deep top", [0, 2, 3]),
+        ("--testPathIgnorePatterns=deep top --ci src", [3]),
+        ("--testPathPatterns deep top", [1, 4]),
+        ("--workerThreads cart --color", [0, 1]),
     ],
 )
 def test_patterns_select_what_jest_runs(text: str, expected: list[int]) -> None:
@@ -63,7 +68,9 @@ def test_shards_divide_the_files() -> None:
     assert shares[0].sure | shares[1].sure | shares[2].sure == 0b11111
 
 
-@pytest.mark.parametrize("text", ["-t adds", "--onlyChanged", "cart --shard=1/2"])
+@pytest.mark.parametrize(
+    "text", ["-t adds", "--onlyChanged", "cart --shard=1/2", "--reporters default cart"]
+)
 def test_what_depends_on_more_than_paths_is_not_known(text: str) -> None:
     assert not selection(text).is_known
 

@@ -208,6 +208,49 @@ def test_expression_that_pytest_refuses_is_refused(option: str, problem: str) ->
     assert str(raised.value).startswith(f"ci.yml:7: {problem}")
 
 
+PARSER = """
+import json
+from _pytest.config import get_config
+
+config = get_config()
+config.pluginmanager.load_setuptools_entrypoints("pytest11")
+parser = getattr(config._parser, "optparser", None) or config._parser._getparser()
+print(json.dumps({name: one.nargs for one in parser._actions for name in one.option_strings}))
+"""
+
+
+def test_options_take_as_many_words_as_pytest_gives_them() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", PARSER], env=clean_environment(), capture_output=True, check=True
+    )
+    known = json.loads(answer.stdout)  # of pytest and of the plugins that are installed
+    tables = (
+        (pytest_selection.FLAGS, 0),
+        (pytest_selection.WITH_VALUE, None),
+        (pytest_selection.OPTIONAL_VALUE, "?"),
+    )
+    expected = {name: words for names, words in tables for name in names if name in known}
+    assert len(expected) > 45
+    assert expected == {name: known[name] for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [
+        ("--cov --tb short tests", 0b01),  # has no value where an option follows
+        ("--cov src tests", 0b01),
+        ("--cov=src tests", 0b01),
+        ("--show-capture no src", 0b10),
+        ("-n 2 --maxprocesses 4 src", 0b10),
+    ],
+)
+def test_value_of_an_option_is_no_path(text: str, sure: int) -> None:
+    names = ("tests/a.py::test_a", "src/b.py::test_b")
+    tests = TestSet([InventoryUnit(name, categories=()) for name in names])
+    found = Evaluator(tests, pytest_selection).select(pytest_selection.parse(text, ""))
+    assert tuple(found) == (sure, sure)
+
+
 @pytest.mark.parametrize(
     "text",
     ["--lf", "--splits 3 --group 1", "--shard-id=1", "--run-slow tests", "tests --new-option x"],

@@ -103,6 +103,18 @@ def test_category_of_a_list_without_categories_decides_nothing() -> None:
     assert (list(positions_in(found.sure)), list(positions_in(found.possible))) == ([], [0])
 
 
+def test_trait_of_a_list_with_categories_only_decides_nothing() -> None:
+    tests = TestSet([InventoryUnit("Shop.Cart", categories=())])
+    select = Evaluator(tests, vstest).select
+    assert tuple(select(vstest.parse("Priority=1", ""))) == (0, 1)
+    assert tuple(select(vstest.parse("Category=GPU", ""))) == (0, 0)
+
+
+def test_category_may_be_listed_as_a_trait() -> None:
+    tests = TestSet([InventoryUnit("Shop.Cart", traits={"Category": "GPU"})])
+    assert tuple(Evaluator(tests, vstest).select(vstest.parse("Category=gpu", ""))) == (1, 1)
+
+
 # What a filter means, read one test at a time: the definition that the sets must agree with.
 PROPERTIES = ("FullyQualifiedName", "Name", "ClassName", "Category", "Owner")
 WORDS = st.sampled_from(["a", "B", "ab", "A.b", "b.A", "Aa"])
