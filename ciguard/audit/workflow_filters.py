@@ -42,6 +42,7 @@ _PART: Final = re.compile(r"\.([\w-]+)|\['([^']+)'\]")
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")  # of a line, in PowerShell
 _REDIRECTION: Final = re.compile(r"[0-9&]?[<>]")
+_AS_JSON: Final = 'give the shards as JSON: {"shards": [{"name": "a", "filter": "..."}]}'
 _FIX: Final = "name the matrix key that holds the filter: --filter-key shard.filter"
 
 
@@ -83,8 +84,8 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     place = f"{where}:{_line(source, 'jobs', name, 'strategy', 'matrix')}"
     matrix = value["strategy"]["matrix"]
     if any(_EXPRESSION.search(one) for one in _computed(matrix)):
-        fix = 'give the shards as JSON: {"shards": [{"name": "a", "filter": "..."}]}'
-        raise InputError("the matrix is computed while the workflow runs", where=place, fix=fix)
+        what = "the matrix is computed while the workflow runs"
+        raise InputError(what, where=place, fix=_AS_JSON)
     language = LANGUAGES.get(step.framework)
     if language is None:
         what = f"no filters of {step.framework or 'what this step runs'} can be read"
@@ -126,13 +127,12 @@ def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tup
         for name in ([wanted] if wanted else with_matrix)
         if (step := _test_step(workflow, name, source)) is not None
     }
-    if len(found) != 1:
-        names = ", ".join(found or with_matrix) or "none"
-        what = (
-            "several jobs with a matrix run tests" if found else "no job with a matrix runs tests"
-        )
-        fix = f"name one of them: --matrix {where}:JOB" if found else f"jobs with a matrix: {names}"
-        raise InputError(f"{what}: {names}" if found else what, where=where, fix=fix)
+    if not found:
+        what = f"no job with a matrix runs tests; jobs with a matrix: {', '.join(with_matrix)}"
+        raise InputError(what if with_matrix else "no job has a matrix", where=where, fix=_AS_JSON)
+    if len(found) > 1:
+        what = f"several jobs with a matrix run tests: {', '.join(found)}"
+        raise InputError(what, where=where, fix=f"name one of them: --matrix {where}:JOB")
     return next(iter(found.items()))
 
 

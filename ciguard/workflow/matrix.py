@@ -81,7 +81,8 @@ def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
     axes = {str(name): value for name, value in matrix.items() if name not in _LISTS}
     for name, values in axes.items():
         if not isinstance(values, list) or not values:
-            what = f"axis {name!r} is no list of values: {_kind(values)}"
+            kind = "it is empty" if values == [] else _kind(values)
+            what = f"axis {name!r} is no list of values: {kind}"
             raise InputError(what, where=where, fix=f"write {name}: [value, ...]")
     product_size = math.prod(map(len, axes.values())) if axes else 0
     excluded = [_entry(item, where, "exclude") for item in _list(matrix, "exclude", where)]

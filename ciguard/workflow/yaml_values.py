@@ -74,7 +74,8 @@ def load(text: str, where: str) -> Any:
     try:
         value = yaml.load(text, CoreLoader)  # a subclass of the safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InputError(f"not YAML: {_problem(error)}", where=where) from error
+        what = f"not YAML: {_problem(error)}"
+        raise InputError(what, where=where, fix="correct that line") from error
     if _count(value, {}) > MAX_VALUES:
         fix = "write out what the aliases stand for, or leave them out"
         raise InputError(f"more than {MAX_VALUES:,} values by aliases", where=where, fix=fix)

@@ -105,6 +105,49 @@ def test_damaged_gzip_is_refused(
     assert problem in ciguard(*WORDS, cwd=folder, expect=3).stderr
 
 
+JOB = """
+  {name}:
+    strategy:
+      matrix:
+        part: {parts}
+    steps:
+      - run: dotnet test --filter "${{{{ matrix.part }}}}"
+"""
+TWO_JOBS = JOB.format(name="a", parts="[A, B]") + JOB.format(name="b", parts="[A]")
+
+
+@pytest.mark.parametrize(
+    ("workflow", "problem", "fix"),
+    [
+        ("x: &x [*x]\njobs: *x", "ci.yml: more than 200,000 values by aliases", "leave them out"),
+        ("# " + "x" * 10_000_000, "ci.yml: 10,000,002 characters", "GitHub takes no workflow"),
+        ("jobs:\n\t- a", "ci.yml: not YAML: found character '\\t'", "correct that line"),
+        ("jobs: {a: {steps: [{run: pytest}]}}", "ci.yml: no job has a matrix", "shards as JSON"),
+        ("jobs:" + TWO_JOBS, "ci.yml: several jobs with a matrix run tests: a, b", "ci.yml:JOB"),
+        (
+            "jobs:" + JOB.format(name="a", parts="[]"),
+            "ci.yml:4: axis 'part' is no list of values: it is empty",
+            "write part: [value, ...]",
+        ),
+        (
+            "jobs:" + JOB.format(name="a", parts='["(A"]'),
+            "ci.yml:5 (a ((A)): no closing parenthesis at column 3",
+            "A~x&(B=y|C!=z)",
+        ),
+    ],
+)
+def test_bad_workflow_is_refused_with_file_line_and_what_to_do(
+    folder: Path, ciguard: Ciguard, workflow: str, problem: str, fix: str
+) -> None:
+    (folder / "ci.yml").write_text(workflow, "utf-8")
+    words = ("--matrix", "ci.yml", "--tests", "tests.json")
+    answer = ciguard("audit", *words, cwd=folder, expect=3)
+    first, second = answer.stderr.splitlines()
+    assert first.startswith(f"ciguard audit: {problem}")
+    assert second.startswith("  fix: ")
+    assert fix in second
+
+
 def test_unknown_finding_is_a_usage_error(folder: Path, ciguard: Ciguard) -> None:
     answer = ciguard(*WORDS, "--fail-on", "orphans", cwd=folder, expect=2)
     assert "fix: name: overlap, orphan, empty" in answer.stderr

@@ -152,7 +152,7 @@ SECOND_JOB = """\
     ("workflow", "job", "problem"),
     [
         ("[]", "", "ci.yml: no workflow: it has no jobs"),
-        ("jobs: {a: {steps: [{run: dotnet test}]}}", "", "ci.yml: no job with a matrix runs tests"),
+        ("jobs: {a: {steps: [{run: dotnet test}]}}", "", "ci.yml: no job has a matrix"),
         (WORKFLOW, "lint", "ci.yml: no job 'lint' with a matrix\n  fix: jobs with a matrix: test"),
         (WORKFLOW + SECOND_JOB, "", "ci.yml: several jobs with a matrix run tests: test, again"),
         (
