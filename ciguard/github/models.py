@@ -189,7 +189,7 @@ class UploadingRun(GitHubJson):
 
 
 class Artifact(GitHubJson):
-    """An uploaded artifact; nothing says in which attempt it was.
+    """An uploaded artifact; only its time tells in which attempt it was.
 
     `digest` is that of the archive (`sha256:...`); None for one of generation 3.
     """
@@ -197,6 +197,7 @@ class Artifact(GitHubJson):
     id: int
     name: str
     expired: bool
+    created_at: AwareDatetime | None = None
     digest: str | None = None
     workflow_run: UploadingRun | None = None
 

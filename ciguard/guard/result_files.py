@@ -1,8 +1,8 @@
 """Result files that the user's own jobs uploaded -> the records their shards would have. Pure.
 
-A shard without a file has no record and is dead; one whose file is cut, or says itself that it is
-not whole, has no end. A case belongs to a unit of its own shard, else to one of another, else it is
-a unit that nobody planned.
+Each attempt of a shard has a record. A shard without a file has none and is dead; one whose file
+is cut, or says itself that it is not whole, has no end. A case belongs to a unit of its own shard,
+else to one of another, else it is a unit that nobody planned.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class ImportedRecords:
 
 @dataclass(slots=True)
 class _Leg:
-    """One shard while its files are read."""
+    """One attempt of a shard while its files are read."""
 
     shard: str
+    attempt: int | None = None
     ways: Sequence[SuiteKey] = ()
     files: list[str] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
@@ -71,18 +72,20 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
         files: in any order; the result is the same.
     """
     units = {shard.key: shard.units for shard in plan.shards}
-    by_shard: dict[str, list[ResultFile]] = defaultdict(list)
-    for file in sorted(files, key=lambda file: file.path):
-        by_shard[file.shard].append(file)
+    by_leg: dict[tuple[str, int | None], list[ResultFile]] = defaultdict(list)
+    unknown_shards: dict[str, list[ResultFile]] = defaultdict(list)
+    for file in sorted(files, key=lambda file: (file.shard, file.attempt or 0, file.path)):
+        if file.shard in units:
+            by_leg[file.shard, file.attempt].append(file)
+        else:
+            unknown_shards[file.shard].append(file)
     legs, left = [], []
     budget = UnpackBudget()
-    for shard, found in sorted(by_shard.items()):
-        if shard in units:
-            leg = _Leg(shard)
-            legs.append(leg)
-            left += _read_shard(leg, units[shard], found, budget)
+    for (shard, attempt), found in by_leg.items():
+        leg = _Leg(shard, attempt)
+        legs.append(leg)
+        left += _read_shard(leg, units[shard], found, budget)
     _match_in_other_shards(plan, left)
-    unknown_shards = {key: found for key, found in sorted(by_shard.items()) if key not in units}
     return ImportedRecords(
         tuple(_record(plan, leg) for leg in legs),
         tuple(_unknown_shard(plan, key, found) for key, found in unknown_shards.items()),
@@ -165,6 +168,7 @@ def _record(plan: Plan, leg: _Leg) -> Record:
         plan_id=plan.id,
         shard=leg.shard,
         shards=len(plan.shards),
+        run_attempt=leg.attempt,
         repository=plan.repository,
         head_sha=plan.head_sha,
     )

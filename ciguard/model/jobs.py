@@ -53,6 +53,16 @@ class Job:
         return (self.completed_at - self.started_at).total_seconds()
 
 
+def attempt_at(jobs: Iterable[Job], at: datetime) -> int | None:
+    """The run attempt that was under way; None without a job. Each begins after the one before."""
+    ends: defaultdict[int, list[datetime]] = defaultdict(list)
+    for job in jobs:
+        ends[job.run_attempt] += [] if job.completed_at is None else [job.completed_at]
+    last = max(ends, default=None)
+    earlier = (one for one in sorted(ends) if one != last)
+    return next((one for one in earlier if ends[one] and at <= max(ends[one])), last)
+
+
 def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Of one job's attempts the last in which it ran; all of it that an attempt lists.
 

@@ -1,4 +1,4 @@
-"""Plan and records of a run, out of the artifacts that its jobs uploaded; kept in memory.
+"""Plan, records and result files of a run, out of the artifacts of its jobs; kept in memory.
 
 Whoever proposes a change decides what they hold, so each is read by `codec.archive` or refused, and
 one that is refused hides none of the others. Nothing is written anywhere but to temporary files
@@ -17,14 +17,19 @@ from typing import IO, TYPE_CHECKING, Final
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.archive import Limits, members
 from ciguard.codec.record.reader import read_records, result_file_location
+from ciguard.codec.results.result_patterns import ResultFile
 from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.downloads import Budget
 from ciguard.github.run_client import RunClient
+from ciguard.model.jobs import attempt_at
+from ciguard.sources.local import ReadInputs
+from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ciguard.codec.results.result_patterns import Location, Pattern
     from ciguard.github.client import GitHub
     from ciguard.github.models import Artifact
     from ciguard.model import Plan, Record
@@ -72,13 +77,17 @@ class RunArtifacts:
     attempt: int | None = None
 
     @cached_property
-    def _all(self) -> tuple[Artifact, ...]:
+    def _listed(self) -> tuple[Artifact, ...]:
         found = RunClient(self.github, self.repository, self.run_id).artifacts()
         # A list that grows while it is read shows one twice.
-        return tuple({one.id: one for one in found if self._is_of_attempt(one.name)}.values())
+        return tuple({one.id: one for one in found}.values())
 
-    def _is_of_attempt(self, name: str) -> bool:
-        attempt = attempt_of(name)
+    @cached_property
+    def _all(self) -> tuple[Artifact, ...]:
+        """Ours; other people's artifacts may end with a number that is no attempt."""
+        return tuple(one for one in self._listed if self._includes(attempt_of(one.name)))
+
+    def _includes(self, attempt: int | None) -> bool:
         return self.attempt is None or attempt is None or attempt <= self.attempt
 
     def records(self) -> RunRecords:
@@ -91,14 +100,76 @@ class RunArtifacts:
             (one for one in self._all if one.name.startswith(RECORD)),
             key=lambda one: (one.name, one.id),
         )
-        twice = Counter(one.name for one in wanted)
         # Two of one name may be two legs: what they hold must not seem to be of one folder.
-        names = [one.name if twice[one.name] == 1 else f"{one.name}.{one.id}" for one in wanted]
-        taking = _RecordCollector(names)
+        names = _distinct_names(wanted)
+        taking = _FileCollector(names, lambda _, file: _is_record_file(file))
         problems = self._fetch(wanted, names, taking.add_archive)
-        records = read_records(taking.files, taking.results)
+        files = [(f"{names[at]}/{file}", content) for at, file, content in taking.files]
+        records = read_records(
+            [one for one in files if one[0].endswith(".jsonl")],
+            [one for one in files if not one[0].endswith(".jsonl")],
+        )
         found = sorted([*problems, *taking.problems])
         return RunRecords(records, tuple(found), len(wanted))
+
+    def result_files(self, patterns: Sequence[Pattern]) -> ReadInputs:
+        """Result files by their path: the artifact's name is its first folder.
+
+        Each attempt has its own artifact of a name, and nothing but its time tells of which it is.
+
+        Raises:
+            InputError: all of them have expired.
+            GitHubError: GitHub did not say which artifacts there are, or when jobs ran.
+        """
+        named = ", ".join(one.text for one in patterns)
+        matching = [
+            one for one in self._listed if any(each.may_match_below(one.name) for each in patterns)
+        ]
+        if not matching:
+            return ReadInputs(missing=self._no_artifact(named))
+        if all(one.expired for one in matching):
+            what = f"{count_of(len(matching), 'artifact')} of --results {named:.200}, all expired"
+            fix = "judge the run before they expire, or raise `retention-days` of their upload"
+            raise InputError(what, where=f"run {self.run_id}", fix=fix)
+        attempts = self._attempts(matching)
+        wanted = [one for one in matching if one.id in attempts]
+        names = _distinct_names(wanted)
+
+        def match(position: int, file: str) -> Location | None:
+            path = f"{wanted[position].name}/{file}"
+            return next((found for one in patterns if (found := one.match(path))), None)
+
+        taking = _FileCollector(names, lambda at, file: match(at, file) is not None)
+        problems = self._fetch(wanted, names, taking.add_archive)
+        results = tuple(
+            ResultFile(f"{names[at]}/{file}", content, **location, attempt=attempts[wanted[at].id])
+            for at, file, content in sorted(taking.files)
+            if (location := match(at, file))
+        )
+        problems = sorted([*problems, *taking.problems])
+        missing = ""
+        if not results and not problems:
+            where = f"{count_of(len(wanted), 'artifact')} of run {self.run_id}"
+            there = f"; {taking.other_file} is there" if taking.other_file else ""
+            missing = f"--results: no file in {where} is called {named:.200}{there}"
+        return ReadInputs(results=results, missing=missing, problems=tuple(problems))
+
+    def _no_artifact(self, named: str) -> str:
+        """What is said where no artifact has a name that fits, with the names that there are."""
+        names = sorted({one.name for one in self._listed})
+        there = f"it has {one_line(', '.join(names), 300)}" if names else "it has none"
+        what = f"--results {named:.200}: no artifact of run {self.run_id} has such a name; {there}"
+        return f"{what} (the first folder of the path is the artifact's name)"
+
+    def _attempts(self, artifacts: Sequence[Artifact]) -> dict[int, int | None]:
+        """The attempt of each artifact that counts, by id: of one attempt the newest of a name."""
+        jobs = RunClient(self.github, self.repository, self.run_id).jobs()
+        newest: dict[tuple[str, int | None], int] = {}
+        for one in sorted(artifacts, key=lambda one: one.id):
+            attempt = attempt_at(jobs, one.created_at) if one.created_at is not None else None
+            if self._includes(attempt):
+                newest[one.name, attempt] = one.id
+        return {identity: attempt for (_, attempt), identity in newest.items()}
 
     def plan(self) -> Plan:
         """The plan of the newest attempt that made one.
@@ -214,30 +285,48 @@ def download(
 
 
 @dataclass(slots=True)
-class _RecordCollector:
-    """The files of records, out of archives that arrive in any order."""
+class _FileCollector:
+    """The wanted files of archives that arrive in any order.
+
+    Attributes:
+        names: of the archives, by position.
+        is_wanted: says by an archive's position and a file's name in it whether it is read.
+        files: position, name and content.
+        other_file: with its archive; one that is not wanted, as an example.
+    """
 
     names: Sequence[str]
-    files: list[tuple[str, bytes]] = field(default_factory=list)
-    results: list[tuple[str, bytes]] = field(default_factory=list)
+    is_wanted: Callable[[int, str], bool]
+    files: list[tuple[int, str, bytes]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    other_file: str = ""
     remaining_bytes: int = LIMITS.bytes
     remaining_members: int = LIMITS.members
 
     def add_archive(self, position: int, stream: IO[bytes]) -> None:
         """Read an archive, or remember why not; of one that is refused nothing is kept."""
         source = self.names[position]
+
+        def is_wanted(file: str) -> bool:
+            wanted = self.is_wanted(position, file)
+            self.other_file = self.other_file or ("" if wanted else f"{source}/{file}")
+            return wanted
+
         limits = replace(LIMITS, bytes=self.remaining_bytes, members=self.remaining_members)
         try:
-            found = list(members(stream, source, limits, is_wanted=_is_record_file))
+            found = list(members(stream, source, limits, is_wanted=is_wanted))
         except InputError as error:
             self.problems.append(f"{error.where}: {error.what}")
             return
         self.remaining_bytes -= sum(len(content) for _, content in found)
         self.remaining_members -= len(found)
-        for name, content in found:
-            into = self.files if name.endswith(".jsonl") else self.results
-            into.append((f"{source}/{name}", content))
+        self.files += [(position, name, content) for name, content in found]
+
+
+def _distinct_names(artifacts: Sequence[Artifact]) -> list[str]:
+    """The names, with the id where two have one name."""
+    twice = Counter(one.name for one in artifacts)
+    return [one.name if twice[one.name] == 1 else f"{one.name}.{one.id}" for one in artifacts]
 
 
 def _is_record_file(name: str) -> bool:

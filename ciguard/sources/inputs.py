@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
+from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.events import current_run
@@ -97,9 +98,10 @@ def open_inputs(invocation: Invocation, sources: Sources) -> Iterator[RunInputs]
         with open_subject_run(invocation.environ) as asked:
             yield _from_files(invocation, sources, asked)
         return
-    if sources.records is not None or sources.results:
-        what = "both --run and --records or --results"
+    if sources.records is not None:
+        what = "both --run and --records"
         raise UsageError(what, fix="of a run that is named the records are its artifacts")
+    patterns = tuple(map(result_patterns.pattern, sources.results))
     named = parse(sources.run, "--run", lambda _: False)
     if not isinstance(named, RunId):
         fix = "pass a run id (123456, 123456/2) or a run's address"
@@ -112,7 +114,13 @@ def open_inputs(invocation: Invocation, sources: Sources) -> Iterator[RunInputs]
     )
     with open_named_run(invocation.environ, place, named.run_id, named.run_attempt) as subject_run:
         assert subject_run.artifacts is not None
-        yield _from_run(invocation, sources, subject_run, subject_run.artifacts)
+        plan = _plan_of_run(invocation, sources, subject_run.artifacts)
+        if isinstance(plan, InputError):
+            yield RunInputs(plan, ReadInputs(), subject_run)
+        elif patterns:
+            yield RunInputs(plan, subject_run.artifacts.result_files(patterns), subject_run)
+        else:
+            yield RunInputs(plan, _records_of_run(subject_run.artifacts), subject_run)
 
 
 def _from_files(
@@ -125,23 +133,21 @@ def _from_files(
     return RunInputs(plan, arrived, subject_run)
 
 
-def _from_run(
-    invocation: Invocation, sources: Sources, subject_run: SubjectRun, artifacts: RunArtifacts
-) -> RunInputs:
-    plan: Plan | InputError
+def _plan_of_run(
+    invocation: Invocation, sources: Sources, artifacts: RunArtifacts
+) -> Plan | InputError:
     try:
-        plan = artifacts.plan() if sources.plan is None else _plan(invocation, sources.plan)
+        return artifacts.plan() if sources.plan is None else _plan(invocation, sources.plan)
     except InputError as error:
-        plan = error
-    if isinstance(plan, InputError):
-        return RunInputs(plan, ReadInputs(), subject_run)
+        return error
+
+
+def _records_of_run(artifacts: RunArtifacts) -> ReadInputs:
     found = artifacts.records()
     missing = (
-        "" if found.artifacts else f"run {subject_run.run_id} has no records among its artifacts"
+        "" if found.artifacts else f"run {artifacts.run_id} has no records among its artifacts"
     )
-    return RunInputs(
-        plan, ReadInputs(found.records, missing=missing, problems=found.problems), subject_run
-    )
+    return ReadInputs(found.records, missing=missing, problems=found.problems)
 
 
 def _plan(invocation: Invocation, path: str) -> Plan | InputError:

@@ -203,7 +203,7 @@ def find_result_files(
         UsageError: a pattern that says no shard.
     """
     sizes: dict[str, int] = {}
-    found: dict[str, tuple[Path, Mapping[str, str]]] = {}
+    found: dict[str, tuple[Path, result_patterns.Location]] = {}
     problems: list[str] = []
     for pattern in map(result_patterns.pattern, patterns):
         root = folder / pattern.begin

@@ -10,29 +10,39 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final, NotRequired, TypedDict, cast
 
 from ciguard.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 HELP: Final = (
-    "JUnit or TRX files instead of records, such as 'artifacts/{shard}/**/*.trx'; repeatable."
+    "JUnit or TRX files instead of records, such as 'artifacts/{shard}/**/*.trx'; with --run, the "
+    "first folder is the name of the artifact. Repeatable."
 )
 NAMES: Final = ("shard", "suite", "variant")
 _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
 
 
+class Location(TypedDict):
+    """What a path says of its file."""
+
+    shard: str
+    suite: NotRequired[str]
+    variant: NotRequired[str]
+
+
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """A result file, with what its path says of it; None where it says nothing."""
+    """A result file, with what its path says of it; None where it says nothing.
+
+    `attempt`: run attempt that uploaded it, where that is known.
+    """
 
     path: str
     content: bytes
     shard: str
     suite: str | None = None
     variant: str | None = None
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +52,16 @@ class Pattern:
     text: str
     begin: str
     _path: re.Pattern[str] = field(repr=False)
+    _first_folder: re.Pattern[str] = field(repr=False)
 
-    def match(self, path: str) -> Mapping[str, str] | None:
+    def match(self, path: str) -> Location | None:
         """What a path below the working folder says of its file; None where it is not meant."""
         found = self._path.fullmatch(path)
-        return found.groupdict() if found else None
+        return cast("Location", found.groupdict()) if found else None
+
+    def may_match_below(self, folder: str) -> bool:
+        """Say whether a file below this folder, itself in the working folder, can be meant."""
+        return self._first_folder.fullmatch(folder) is not None
 
 
 def pattern(text: str) -> Pattern:
@@ -78,7 +93,13 @@ def pattern(text: str) -> Pattern:
         one = _of_part(part, seen)
         found.append(f"(?P<shard>{one})" if names_shard else one)
         found.append("" if is_last else "/")
-    return Pattern(text, "/".join(parts[:first]), re.compile("".join(found), re.DOTALL))
+    first_folder = ".*" if parts[0] == "**" else _of_part(parts[0], set())
+    return Pattern(
+        text,
+        "/".join(parts[:first]),
+        re.compile("".join(found), re.DOTALL),
+        re.compile(first_folder, re.DOTALL),
+    )
 
 
 def _listed() -> str:

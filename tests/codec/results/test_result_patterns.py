@@ -125,3 +125,18 @@ def test_hostile_zips_are_rejected(name: str) -> None:
 def test_zip_without_result_files_is_rejected() -> None:
     with pytest.raises(InputError, match="no result file"):
         list(formats.result_members("a.zip", zipped({"log.txt": b"hello"})))
+
+
+@pytest.mark.parametrize(
+    ("text", "folders", "others"),
+    [
+        ("results-{shard}/*.xml", ["results-03", "results-a b"], ["results-", "old-results-03"]),
+        ("{shard}/**/*.trx", ["03", "coverage"], [""]),
+        ("**/{shard}.xml", ["03", ""], []),
+        ("out/{shard}.xml", ["out"], ["out2"]),
+        ("./r*/**", ["r", "r-1"], ["x"]),
+    ],
+)
+def test_folders_that_can_hold_a_match(text: str, folders: list[str], others: list[str]) -> None:
+    found = result_patterns.pattern(text)
+    assert [one for one in (*folders, *others) if found.may_match_below(one)] == folders

@@ -1,0 +1,131 @@
+"""`--run ID --plan P --results PATTERN`: a run whose jobs uploaded result files of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from codec.hostile_zips import HOSTILE
+from fakegithub.actions import add_artifact, add_job
+from guard.fixtures import SHARDS, make_plan
+from guard.test_result_files import junit
+from report.test_run import REPOSITORY, Call, call, environ, server
+
+from ciguard.codec import plan_file as plan_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from conftest import Ciguard
+    from fakegithub.state import FakeGitHub
+
+__all__ = ["call", "environ", "server"]
+
+WORDS = ("--plan", "plan.json", "--results", "results-{shard}/**/*.xml")
+# Attempt 1 is from 10:00 to 10:05, as `add_job` has it.
+SECOND, THIRD = "2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def _plan(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(make_plan()))
+
+
+def upload(
+    server: FakeGitHub, shard: str, bad: Sequence[str] = (), at: str = "2026-11-21T10:04:00Z"
+) -> None:
+    content = {"reports/r.xml": junit(SHARDS[shard], bad), "reports/trace.bin": b"\0"}
+    add_artifact(server, f"results-{shard}", content, created_at=at)
+
+
+@pytest.fixture
+def uploaded(server: FakeGitHub) -> FakeGitHub:
+    """Run 7, all green, and artifacts of no results."""
+    for shard in SHARDS:
+        upload(server, shard)
+        add_job(server, f"tests ({shard})")
+    add_artifact(server, "coverage-01", b"no archive")
+    return server
+
+
+@pytest.mark.parametrize("verb", ["guard", "report"])
+def test_a_run_is_judged_by_the_result_files_in_its_artifacts(
+    call: Call, uploaded: FakeGitHub, verb: str
+) -> None:
+    assert "PASSED" in call(verb, *WORDS).stdout
+    downloads = [one for one in uploaded.request_log() if one.endswith("/zip")]
+    assert len(downloads) == len(SHARDS)
+
+
+def test_a_shard_that_uploaded_nothing_has_no_record(call: Call, server: FakeGitHub) -> None:
+    for shard in ("01", "03"):
+        upload(server, shard)
+    add_job(server, "tests (01)")
+    found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
+    assert [one["shard"] for one in found["missing"]] == ["02", "02"]
+
+
+def test_the_last_attempt_of_a_shard_counts(call: Call, uploaded: FakeGitHub) -> None:
+    """Shard 02 failed in attempt 2 and passed in attempt 3; each left an artifact of one name."""
+    call("guard", *WORDS)
+    upload(uploaded, "02", SHARDS["02"][:1], at=SECOND)
+    add_job(uploaded, "tests (02)", "failure", attempt=2, started_at=SECOND, completed_at=SECOND)
+    assert "c.t::four" in call("guard", *WORDS, expect=10).stdout
+    add_job(uploaded, "tests (02)", attempt=3, started_at=THIRD, completed_at=THIRD)
+    upload(uploaded, "02", at=THIRD)
+    found = json.loads(call("guard", *WORDS, "--format", "json").stdout)
+    assert [leg["run_attempt"] for leg in found["legs"]] == [1, 3, 1]
+    assert [one["unit"] for one in found["flaky"]] == ["c.t::four"]
+    call("guard", *WORDS, "--run", "7/1")
+    call("guard", *WORDS, "--run", "7/2", expect=10)
+
+
+def test_of_one_attempt_the_newest_artifact_of_a_name_counts(
+    call: Call, uploaded: FakeGitHub
+) -> None:
+    """An upload with `overwrite`, listed while the old artifact is still there."""
+    upload(uploaded, "02", SHARDS["02"][:1])
+    call("guard", *WORDS, expect=10)
+
+
+@pytest.mark.parametrize("name", ["bomb", "a link", "../supervisor.jsonl"])
+def test_a_hostile_artifact_is_incomplete(call: Call, uploaded: FakeGitHub, name: str) -> None:
+    content, why = HOSTILE[name]
+    add_artifact(uploaded, "results-extra", content)
+    found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
+    (finding,) = found["findings"]
+    assert finding["kind"] == "unread_file"
+    assert finding["facts"]["problem"].startswith("results-extra")
+    assert why in finding["facts"]["problem"]
+
+
+def test_expired_artifacts(call: Call, uploaded: FakeGitHub) -> None:
+    uploaded.facts[2]["expired"] = True
+    found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
+    assert "results-02: it has expired" in json.dumps(found["findings"])
+    for number in (1, 3):
+        uploaded.facts[number]["expired"] = True
+    done = call("guard", *WORDS, expect=3)
+    assert "run 7: 3 artifacts of --results results-{shard}/**/*.xml, all expired" in done.stderr
+    assert "fix: judge the run before they expire" in done.stderr
+
+
+def test_a_pattern_that_matches_nothing_is_explained(call: Call, uploaded: FakeGitHub) -> None:
+    words = ("guard", "--plan", "plan.json", "--results")
+    error = call(*words, "artifacts/results-{shard}/**/*.xml", expect=13).stderr
+    assert "no artifact of run 7 has such a name; it has coverage-01, results-01, " in error
+    assert "the first folder of the path is the artifact's name" in error
+    error = call(*words, "results-{shard}/*.xml", expect=13).stderr
+    assert "no file in 3 artifacts of run 7 is called results-{shard}/*.xml; results-" in error
+    assert "/reports/r.xml is there" in error
+
+
+def test_missing_token_and_missing_plan(
+    tmp_path: Path, ciguard: Ciguard, call: Call, uploaded: FakeGitHub
+) -> None:
+    named = ("guard", "--run", "7", "--repo", REPOSITORY, *WORDS)
+    assert "set GITHUB_TOKEN or GH_TOKEN" in ciguard(*named, cwd=tmp_path, expect=2).stderr
+    assert "pass it by --plan FILE" in call("guard", *WORDS[2:], expect=3).stderr
+    assert "both --run and --records" in call("guard", *WORDS, "--records", "x", expect=2).stderr
