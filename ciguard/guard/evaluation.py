@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ciguard import console
+from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
 from ciguard.guard.github_facts import decode_needs, query_jobs
 from ciguard.guard.json import annotations_of, outputs_of
 from ciguard.guard.policy import effective_policy
-from ciguard.guard.prove import check_unread_files, prove
-from ciguard.guard.result_files import records_from_files
+from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import WITHOUT_HISTORY
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources
@@ -176,7 +176,10 @@ def evaluate(
         configured=configured_suites(invocation.config()) if plan.is_static else None,
         platform=platform,
         policy=policy,
-        extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
+        extra_findings=(
+            *check_unread_files(arrived.problems),
+            *check_unknown_shards(plan, imported.unknown_shards),
+        ),
     )
     return Evaluation(verdict.plan, records, platform, policy, verdict)
 

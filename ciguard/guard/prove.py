@@ -372,6 +372,14 @@ def check_nothing_ran(
         yield Finding("warning", "nothing_ran", units=units, facts=facts)
 
 
+def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Result files of shards that are not in the plan, by shard: one might hold a failure."""
+    for shard, paths in files.items():
+        facts = {"theirs": shard, "count": len(paths), "paths": list(paths)}
+        shards = [one.key for one in plan.shards]
+        yield Finding("incomplete", "results_of_unknown_shard", facts={**facts, "shards": shards})
+
+
 def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
     """What the guard says of them.
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from guard.fixtures import SHARDS, make_plan, text_of
 
+from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import ResultFile
 from ciguard.errors import InputError
-from ciguard.guard.prove import prove
-from ciguard.guard.result_files import records_from_files
+from ciguard.guard.prove import check_unknown_shards, prove
 from ciguard.guard.wording import finding_message
 from ciguard.model import PlannedUnit
 from ciguard.sources import local
@@ -75,7 +75,8 @@ def prove_files(files: dict[str, bytes], plan: Plan | None = None) -> Verdict:
     plan = plan or make_plan()
     placed = [ResultFile(path, content, path.split("/")[1]) for path, content in files.items()]
     found = records_from_files(plan, placed)
-    verdict = prove(plan, found.records, extra_findings=found.findings)
+    unknown = tuple(check_unknown_shards(plan, found.unknown_shards))
+    verdict = prove(plan, found.records, extra_findings=unknown)
     assert records_from_files(plan, placed[::-1]) == found
     return verdict
 
@@ -337,7 +338,8 @@ def test_path_distinguishes_variants() -> None:
         ResultFile("1x/r.trx", bad, "1", variant="x"),
     ]
     found = records_from_files(plan, files)
-    verdict = prove(plan, found.records, extra_findings=found.findings)
+    unknown = tuple(check_unknown_shards(plan, found.unknown_shards))
+    verdict = prove(plan, found.records, extra_findings=unknown)
     assert [failure.result.key.variant for failure in verdict.failures] == ["x"]
     assert verdict.with_result == verdict.planned == 2
     # Without a word both are taken for the first: what nobody can tell is not green.

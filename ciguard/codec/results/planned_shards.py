@@ -1,4 +1,4 @@
-"""Result files that the user's own jobs uploaded -> the records their shards would have. Pure.
+"""Result files of a plan's shards -> the records that `ciguard run` would have left. Pure.
 
 Each attempt of a shard has a record. A shard without a file has none and is dead; one whose file
 is cut, or says itself that it is not whole, has no end. A case belongs to a unit of its own shard,
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_result_file, units_of_cases
 from ciguard.codec.results.base import FILE, UnpackBudget
-from ciguard.guard.verdict import Finding
 from ciguard.model import EndLine, EventLine, Record, ShardLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.results.result_patterns import ResultFile
     from ciguard.model import Plan, PlannedUnit, Result
@@ -28,10 +27,13 @@ SuiteKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ImportedRecords:
-    """The records of shards that left a file, and what is odd about files of no shard."""
+    """The records of shards that left a file, and the paths of files of other shards, by shard.
+
+    What those say is not known, and might be a failure.
+    """
 
     records: tuple[Record, ...]
-    findings: tuple[Finding, ...]
+    unknown_shards: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -73,12 +75,12 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
     """
     units = {shard.key: shard.units for shard in plan.shards}
     by_leg: dict[tuple[str, int | None], list[ResultFile]] = defaultdict(list)
-    unknown_shards: dict[str, list[ResultFile]] = defaultdict(list)
+    unknown_shards: dict[str, tuple[str, ...]] = {}
     for file in sorted(files, key=lambda file: (file.shard, file.attempt or 0, file.path)):
         if file.shard in units:
             by_leg[file.shard, file.attempt].append(file)
         else:
-            unknown_shards[file.shard].append(file)
+            unknown_shards[file.shard] = (*unknown_shards.get(file.shard, ()), file.path)
     legs, left = [], []
     budget = UnpackBudget()
     for (shard, attempt), found in by_leg.items():
@@ -86,18 +88,7 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
         legs.append(leg)
         left += _read_shard(leg, units[shard], found, budget)
     _match_in_other_shards(plan, left)
-    return ImportedRecords(
-        tuple(_record(plan, leg) for leg in legs),
-        tuple(_unknown_shard(plan, key, found) for key, found in unknown_shards.items()),
-    )
-
-
-def _unknown_shard(plan: Plan, shard: str, files: Sequence[ResultFile]) -> Finding:
-    """Files of a shard that nobody planned: what they say is not known, and might be a failure."""
-    paths = [file.path for file in files]
-    facts = {"theirs": shard, "count": len(files), "paths": paths}
-    shards = [one.key for one in plan.shards]
-    return Finding("incomplete", "results_of_unknown_shard", facts={**facts, "shards": shards})
+    return ImportedRecords(tuple(_record(plan, leg) for leg in legs), unknown_shards)
 
 
 def _read_shard(
