@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.model import EventLine
 from ciguard.run.policy.actions import Recycle, Warn
-from ciguard.run.process.ending import DEADLY, TERMINATED, fatal_signal
+from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
 from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def describe_exit(exit_code: int) -> str:
     """An exit code, or the signal that killed, in words."""
     number = fatal_signal(exit_code)
     if number is None:
-        return f"exit code {exit_code}"
+        child = probable_signal(exit_code)
+        perhaps = f", perhaps {signal_name(child)} ({CODES} - {child})" if child else ""
+        return f"exit code {exit_code}{perhaps}"
     if number == exit_code:
         return f"{_STATUS.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
     through = f" (exit code {exit_code})" if exit_code > 0 else ""

@@ -36,6 +36,7 @@ DEADLY: Final[dict[int, str]] = {
 STATUS: Final = range(0xC0000000, 0xF0000000)
 TERMINATED: Final = 0x40010004  # DBG_TERMINATE_PROCESS: the leg's own kill there, and log-off's
 NO_MEMORY: Final = (0xC0000017, 0xC000012D)
+CODES: Final = 256  # a program that ends with -11, as Python's `subprocess` names a signal, has 245
 NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
 
@@ -50,6 +51,11 @@ def fatal_signal(exit_code: int) -> int | None:
     if exit_code in STATUS or exit_code == TERMINATED:
         return exit_code
     return exit_code - SHELL if exit_code - SHELL in DEADLY else None
+
+
+def probable_signal(exit_code: int) -> int | None:
+    """11 for 245, which is -11 where a program ends with its child's code; no proof of a signal."""
+    return CODES - exit_code if CODES - exit_code in DEADLY else None
 
 
 def classify_exit(

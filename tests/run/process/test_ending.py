@@ -58,6 +58,10 @@ def test_several_open_units_are_candidate_culprits() -> None:
         (130, "exit code 130"),
         (139, "killed by SIGSEGV (exit code 139)"),
         (-9, "killed by SIGKILL"),
+        (245, "exit code 245, perhaps SIGSEGV (256 - 11)"),
+        (247, "exit code 247, perhaps SIGKILL (256 - 9)"),
+        (241, "exit code 241"),  # SIGTERM: whoever sent that knows
+        (255, "exit code 255"),  # -1, which is a usual code of an error
     ],
 )
 def test_exit_code_description(exit_code: int, words: str) -> None:
