@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # makes an address a link only before a slash.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
+FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much; "+41,234 %" tells nobody "413 times"
 ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
 NAME_CHARACTERS: Final = 300  # of an id in a log
 _RULER: Final = "=!-_*# "  # what frameworks draw around a line
@@ -63,19 +64,27 @@ def price(value_usd: float | None) -> str:
 
 
 def percent(ratio: float) -> str:
-    """ "+25 %", "-3.0 %", "+1,200 %"; a change from 0 has no percentage."""
+    """ "+25 %", "-3.0 %", "13 times"; a change from 0 has no percentage."""
     if ratio == float("inf"):
         return "from nothing"
+    if ratio >= FACTOR_FROM_RATIO:
+        return f"{_factor(ratio)} times"
     value = 100 * ratio
     digits = 0 if abs(value) >= 9.5 else 1  # noqa: PLR2004
     return f"{value:+,.{digits}f} %"
 
 
 def percents(low: float, high: float, most: float = float("inf")) -> str:
-    """An interval of ratios in percent, "+8..+12"; an end above `most` is "more"."""
+    """An interval of changes in percent, "+8..+12", or "1.5..13 times"; above `most` is "more"."""
+    if high >= FACTOR_FROM_RATIO:
+        return f"{_factor(low)}..{f'{_factor(high)} times' if high < most else 'more'}"
     digits = 0 if high - low >= NARROW_INTERVAL else 1
-    ends = (f"{100 * end:+,.{digits}f}" if end < most else "more" for end in (low, high))
-    return "..".join(ends)
+    return f"{100 * low:+,.{digits}f}..{100 * high:+,.{digits}f}"
+
+
+def _factor(ratio: float) -> str:
+    value = 1 + ratio
+    return f"{value:,.{0 if value >= 9.95 else 1 if value >= 0.95 else 2}f}"  # noqa: PLR2004
 
 
 def one_line(text: str, width: int = 200) -> str:

@@ -20,6 +20,8 @@ from ciguard.text import (
     escaped,
     linked,
     one_line,
+    percent,
+    percents,
     size,
     unit_name,
 )
@@ -141,3 +143,34 @@ def test_no_text_adds_mentions_links_or_cells(text: str) -> None:
 
 
 TABLE = ("table", "thead", "tbody", "tr", "th", "td", "code")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (8.94, "+894 %"),
+        (9.0, "10 times"),
+        (412.34, "413 times"),
+        (12345.0, "12,346 times"),
+        (-0.995, "-100 %"),
+        (float("inf"), "from nothing"),
+    ],
+)
+def test_large_change_is_a_factor(ratio: float, words: str) -> None:
+    assert percent(ratio) == words
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.08, 0.12, "+8..+12"),
+        (0.081, 0.09, "+8.1..+9.0"),
+        (-0.2, 12.0, "0.80..13 times"),
+        (0.5, 12.0, "1.5..13 times"),
+        (40.0, 412.0, "41..more"),
+    ],
+)
+def test_interval_up_to_a_large_change_is_one_of_factors(
+    low: float, high: float, words: str
+) -> None:
+    assert percents(low, high, most=100.0) == words
