@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.text import one_line
+from ciguard.text import ID_WIDTH, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,7 @@ State = Literal["passed", "failed", "incomplete", "neutral"]
 Format = Literal["text", "markdown", "html"]
 Align = Literal["left", "right"]
 
+SENTENCE_WIDTH: Final = 6000  # with a few ids in it
 NAME_WIDTH: Final = 200  # characters of a name or a first line, unless a span says otherwise
 
 
@@ -28,10 +29,12 @@ class Code:
 
     Attributes:
         width: characters shown at most; a longer text loses its middle.
+        is_id: the text is never broken over two lines.
     """
 
     text: str
     width: int = NAME_WIDTH
+    is_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,11 @@ class Section:
 Block = Headline | Paragraph | Facts | Bullets | Table | Chart | Details | Section
 
 
+def identifier(text: str) -> Code:
+    """An id to copy, in full."""
+    return Code(text, ID_WIDTH, is_id=True)
+
+
 def spans(content: Content) -> tuple[Span, ...]:
     """The spans of a content, in order."""
     return content if isinstance(content, tuple) else (content,)
@@ -220,7 +228,7 @@ def plain(content: Content) -> str:
 
 def _span_text(span: Span) -> str:
     if isinstance(span, str):
-        return one_line(span, 1000)
+        return one_line(span, SENTENCE_WIDTH)
     if isinstance(span, Link):
         return _span_text(span.content)
     if isinstance(span, Code):

@@ -22,6 +22,7 @@ _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
 FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much; "+41,234 %" tells nobody "413 times"
 ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
+ID_WIDTH: Final = 1000  # of an id, which readers copy: only one made to do harm is longer
 NAME_CHARACTERS: Final = 300  # of an id in a log
 _RULER: Final = "=!-_*# "  # what frameworks draw around a line
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
@@ -143,12 +144,12 @@ def whole_name(key: UnitKey) -> str:
     return f"[{way}] {key.unit}" if way else key.unit
 
 
-def unit_name(key: UnitKey, width: int = 72) -> str:
+def unit_name(key: UnitKey, width: int = ID_WIDTH) -> str:
     """The unit in one line, with its suite and variant where it has them."""
     return one_line(whole_name(key), width)
 
 
-def case_name(key: CaseKey, width: int = 72) -> str:
+def case_name(key: CaseKey, width: int = ID_WIDTH) -> str:
     """The case in one line, with its unit, suite and variant where those say more."""
     name = key.case if key.unit in key.case else f"{key.unit} {key.case}"
     return unit_name(UnitKey(key.suite, key.variant, name), width)

@@ -19,6 +19,7 @@ from ciguard.compare.json import json_text
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document
+from ciguard.document import Headline
 from ciguard.errors import InputError, UsageError
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
@@ -140,7 +141,7 @@ def command(
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-        console.out(headline(comparison).text)
+        console.out(as_text((Headline(headline(comparison).text),)))
     return exit_code(comparison, words, strict=strict)
 
 

@@ -48,9 +48,6 @@ MeasureState = Literal[
 ]
 
 
-NAME_WIDTH: Final = 200
-
-
 @dataclass(frozen=True, slots=True)
 class CaseChange:
     """How one measure of one case changed.
@@ -85,7 +82,7 @@ class CaseChange:
     @property
     def name(self) -> str:
         """The case in one line."""
-        return case_name(self.key, NAME_WIDTH)
+        return case_name(self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class Transition:
     @property
     def name(self) -> str:
         """The case in one line."""
-        return case_name(self.key, NAME_WIDTH)
+        return case_name(self.key)
 
     @property
     def first_line(self) -> str:

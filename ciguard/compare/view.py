@@ -28,6 +28,7 @@ from ciguard.document import (
     Section,
     Strong,
     Table,
+    identifier,
 )
 from ciguard.links import NO_LINKS
 from ciguard.text import (
@@ -133,7 +134,7 @@ def _runs(comparison: Comparison, links: Links) -> Facts:
 def _lost(lost: Sequence[LostUnits]) -> Section:
     folds = []
     for one in lost:
-        names = tuple(Item(Code(whole_name(key))) for key in one.units)
+        names = tuple(Item(identifier(whole_name(key))) for key in one.units)
         folds.append(Details(words.lost_text(one), (Bullets(names, "test"),)))
     return Section("lost", tuple(folds), "Lost tests", (len(lost), "shard"), drop=3)
 
@@ -180,10 +181,10 @@ def _transitions(found: Sequence[Transition], links: Links) -> Section:
 
 
 def _transition(one: Transition, links: Links) -> Row:
-    name: tuple[doc.Span, ...] = (Code(one.name),)
+    name: tuple[doc.Span, ...] = (identifier(one.name),)
     for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
         if other is not None:
-            name = (*name, f", {relation} ", Code(case_name(other, 120)))
+            name = (*name, f", {relation} ", identifier(case_name(other)))
     return (
         name,
         words.kind_text(one.kind),
@@ -247,7 +248,7 @@ def _change(one: CaseChange, links: Links) -> Row:
     show = duration if one.measure == "wall_s" else size
     after = one.after if one.measured is None else one.measured
     return (
-        Code(one.name),
+        identifier(one.name),
         change_verdict(one),
         Cell(show(one.before), one.before),
         Cell(show(after), after),

@@ -15,6 +15,7 @@ from ciguard.document import (
     Paragraph,
     Section,
     Table,
+    identifier,
 )
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
 from ciguard.experiment.commit_test import SIDES, key_of, row_verdict_of
@@ -88,7 +89,7 @@ def commit_document(result: Experiment) -> tuple[Block, ...]:
     columns = (Column("test"), *_columns("base", "head"))
     cells = tuple(_commit_row(row) for row in result.rows)
     excluded = tuple(
-        Item((Code(case_name(key, 76), 76), ": ", exclusion_text(one)))
+        Item((identifier(case_name(key)), ": ", exclusion_text(one)))
         for key, one in result.exclusions.items()
     )
     return (
@@ -133,7 +134,7 @@ def _row(row: Row, verdict: str = "") -> Cells:
 
 
 def _commit_row(row: Row) -> Cells:
-    name = Code(case_name(key_of(row.metric), 200))
+    name = identifier(case_name(key_of(row.metric)))
     measure = () if row.is_time else (" (memory)",)
     return ((name, *measure), *_row(row, row_verdict_of(row)))
 

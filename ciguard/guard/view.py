@@ -20,6 +20,7 @@ from ciguard.document import (
     Section,
     Table,
     first_line,
+    identifier,
     join,
 )
 from ciguard.guard.failed_tests import group_by_test
@@ -155,7 +156,7 @@ def _details(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[Item]
 
 
 def _names(keys: Sequence[UnitKey]) -> tuple[Span, ...]:
-    shown = [Code(unit_name(key, NAME_WIDTH)) for key in keys[:MAX_NAMED]]
+    shown = [identifier(unit_name(key)) for key in keys[:MAX_NAMED]]
     more = len(keys) - len(shown)
     return (*join(shown), f" and {more:,} more") if more else join(shown)
 
@@ -231,7 +232,7 @@ def _change_of(test: FailedTest, changes: Mapping[CaseKey, str]) -> str:
 
 
 def _failed_test(test: FailedTest, verdict: Verdict, links: Links) -> tuple[Span, ...]:
-    name = Link(Code(case_name(test.key, NAME_WIDTH)), links.line(test.first.result))
+    name = Link(identifier(case_name(test.key)), links.line(test.first.result))
     where = test.combinations(verdict.plan.suites)
     return (name, f" {where}") if where else (name,)
 
@@ -244,7 +245,7 @@ def _shards(test: FailedTest, links: Links) -> tuple[Span, ...]:
 
 
 def _test(result: Result, links: Links) -> Link:
-    return Link(Code(case_name(result.key, NAME_WIDTH)), links.line(result))
+    return Link(identifier(case_name(result.key)), links.line(result))
 
 
 def how(result: Result) -> str:
@@ -256,7 +257,7 @@ def _stacks(failed: Sequence[FailedTest]) -> Section:
     """Where tests stood when they hung or crashed."""
     found = [(test.key, own_frames(test.first.result)) for test in failed]
     items = tuple(
-        Item(Code(case_name(key, NAME_WIDTH)), tuple(Item(Code(frame)) for frame in frames))
+        Item(identifier(case_name(key)), tuple(Item(Code(frame)) for frame in frames))
         for key, frames in found
         if frames
     )
@@ -287,7 +288,7 @@ def _missing(verdict: Verdict, links: Links) -> Section:
     found = verdict.missing if len(verdict.missing) > MAX_NAMED else ()
     reasons = _missing_reasons(verdict) if found else {}
     rows = tuple(
-        (Code(unit_name(one.key, 200)), Link(one.shard, links.job(one.shard)), reasons[one.key])
+        (identifier(unit_name(one.key)), Link(one.shard, links.job(one.shard)), reasons[one.key])
         for one in found
     )
     columns = (Column("test"), Column("shard"), Column("why"))
@@ -316,7 +317,7 @@ def _excused(word: str, verdict: Verdict, found: Sequence[Excused], links: Links
 def _flaky(name: str, found: Sequence[Flaky], links: Links) -> Section:
     items = tuple(
         Item((
-            Link(Code(unit_name(one.key, NAME_WIDTH)), links.line(one.first)),
+            Link(identifier(unit_name(one.key)), links.line(one.first)),
             " in shard ",
             Link(one.shard, links.job(one.shard)),
             f", first {describe_result(one.first, 180)}",
@@ -370,7 +371,7 @@ def _commands(verdict: Verdict, links: Links) -> Section:
         Item(
             (
                 *("shard ", Link(shard, links.job(shard)), ": "),
-                Code(_command(shard, unit, has_script=shard in scripts), 400),
+                identifier(_command(shard, unit, has_script=shard in scripts)),
             )
         )
         for shard, unit in list(first.items())[:MAX_COMMANDS]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.document import Code, Facts, Headline
+from ciguard.document import Code, Facts, Headline, identifier
 from ciguard.errors import InputError
 from ciguard.plan.estimates import WINDOW
 from ciguard.plan.inventory import file_of
@@ -101,7 +101,7 @@ def explanation(case: Explained) -> tuple[Block, ...]:
     """The test's name, and a fact for each thing that decided its place and its estimates."""
     shard, number = case.shard_and_index
     return (
-        Headline(Code(whole_name(case.unit.key), NAME_WIDTH)),
+        Headline(identifier(whole_name(case.unit.key))),
         Facts(
             (
                 ("shard", f"{shard.key} of {len(case.plan.shards)}, pool {shard.pool:.40}"),

@@ -17,11 +17,21 @@ from ciguard.document import (
     Section,
     Strong,
     Table,
+    identifier,
     join,
 )
 from ciguard.mermaid import bar_chart
 from ciguard.model import UnitKey
-from ciguard.text import count_of, distinct_lines, duration, one_line, price, size, whole_name
+from ciguard.text import (
+    ID_WIDTH,
+    count_of,
+    distinct_lines,
+    duration,
+    one_line,
+    price,
+    size,
+    whole_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +55,6 @@ MAX_LISTED: Final = 200  # rows of a table of tests
 FOLDED_FROM: Final = 20  # shards
 KEY_WIDTH: Final = 12
 PLACE_WIDTH: Final = 24
-NAME_WIDTH: Final = 60
 BAR_WIDTH: Final = 12
 
 # The words of every note; a fact's value is shown by the unit at the end of its key.
@@ -95,10 +104,10 @@ def note_text(note: PlanNote) -> str:
 def _shown(name: str, value: Any) -> str:
     if isinstance(value, dict):
         worst = sorted(value.items(), key=lambda pair: (-pair[1], pair[0]))
-        return _some([f"{one_line(key)} ({_number(name, number)})" for key, number in worst])
+        return _some([f"{one_line(key, ID_WIDTH)} ({_number(name, one)})" for key, one in worst])
     if isinstance(value, (list, tuple)):
-        return _some([one_line(one) for one in value])
-    return one_line(value, 600) if isinstance(value, str) else _number(name, value)
+        return _some([one_line(one, ID_WIDTH) for one in value])
+    return one_line(value, ID_WIDTH) if isinstance(value, str) else _number(name, value)
 
 
 def _number(name: str, value: float) -> str:
@@ -161,7 +170,7 @@ def _unit_count(plan: Plan) -> int:
 def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tuple[str, Content]]:
     yield "plan", ", ".join(filter(None, (plan.id, plan.repository, plan.workflow, plan.head_sha)))
     if len(plan.pools) == 1:
-        yield "pool", Code(next(iter(plan.pools)), NAME_WIDTH)
+        yield "pool", Code(next(iter(plan.pools)))
     if plan.inventory.excluded:
         yield "excluded", f"{count_of(len(plan.inventory.excluded), 'test')}, by rules"
     yield "history", _history(plan)
@@ -181,7 +190,7 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
         yield "split files", _named(split)
     if plan.base is not None:
         moved = f"{len(plan.moved_units):,} of {count_of(_unit_count(plan), 'test')} moved from"
-        yield "base", (f"{moved} the shards of ", Code(plan.base, NAME_WIDTH))
+        yield "base", (f"{moved} the shards of ", Code(plan.base))
     yield from (("candidates", text) for text in _candidates(plan))
 
 
@@ -193,7 +202,7 @@ def _history(plan: Plan) -> Content:
     share = "all" if all(known) else f"{sum(known) / len(known):.1%} of the"
     return (
         f"{count_of(int(plan.history.get('runs', 0)), 'run')} at ",
-        Code(str(plan.history["source"]), NAME_WIDTH),
+        Code(str(plan.history["source"])),
         f"{f', newest {newest}' if newest else ''}; has timings of {share} tests",
     )
 
@@ -204,8 +213,8 @@ def _times(plan: Plan) -> Iterator[tuple[str, Content]]:
     yield "lower bound", f"{duration(plan.lower_bound_s)}; gap {plan.gap:.1%}"
     if plan.floor is not None:
         estimated = "" if plan.floor.has_history else ", estimated"
-        name = Code(plan.floor.unit, NAME_WIDTH)
-        yield "longest test", (f"{duration(plan.floor.wall_s)}{estimated}, ", name)
+        wall = f"{duration(plan.floor.wall_s)}{estimated}, "
+        yield "longest test", (wall, identifier(plan.floor.unit))
 
 
 def _deadline(plan: Plan, deadline_s: float) -> str:
@@ -236,7 +245,7 @@ def _peak(shard: Shard) -> str:
 
 
 def _named(names: Sequence[str]) -> Content:
-    found = join([Code(name, NAME_WIDTH) for name in names[:MAX_NAMED]])
+    found = join([identifier(name) for name in names[:MAX_NAMED]])
     more = len(names) - MAX_NAMED
     return join((found, f"{more:,} more"), " and ") if more > 0 else found
 
@@ -352,4 +361,4 @@ def _unit_table(name: str, what: str, titles: Sequence[str], rows: Sequence[Row]
 
 
 def _name(one: MovedUnit | CulpritCandidate | PlannedUnit) -> Code:
-    return Code(whole_name(UnitKey(one.suite, one.variant, one.unit)))
+    return identifier(whole_name(UnitKey(one.suite, one.variant, one.unit)))

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Final
 from ciguard.document import (
     Bullets,
     Chart,
+    Code,
     Details,
     Facts,
     Headline,
+    Link,
     Paragraph,
     Section,
     Table,
     cell_content,
     plain,
+    spans,
     visible,
 )
 from ciguard.text import count_of
@@ -27,11 +30,12 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.document import Block, Item
+    from ciguard.document import Block, Content, Item, Span
 
 COLUMNS: Final = 80
 ROWS: Final = 20  # of a table or a list by name; all of them stand in the JSON
 INDENT: Final = "  "
+HARD_SPACE: Final = "\0"  # within an id, until its line is made: no shown text has this character
 
 
 def as_text(blocks: Sequence[Block], *, columns: int = COLUMNS, rows: int = ROWS) -> str:
@@ -42,7 +46,8 @@ def as_text(blocks: Sequence[Block], *, columns: int = COLUMNS, rows: int = ROWS
         rows: of a table or a list, at most.
     """
     shown = _Text(columns, rows)
-    return "\n\n".join(filter(None, map(shown.block, visible(blocks, "text")))) + "\n"
+    text = "\n\n".join(filter(None, map(shown.block, visible(blocks, "text")))) + "\n"
+    return text.replace(HARD_SPACE, " ")
 
 
 class _Text:
@@ -53,12 +58,12 @@ class _Text:
     def block(self, block: Block) -> str:
         """One block, without a line feed at its end."""
         if isinstance(block, Headline | Paragraph):
-            return self.wrap(plain(block.content))
+            return self.wrap(_words(block.content))
         if isinstance(block, Section):
             inner = "\n\n".join(map(self.block, block.blocks))
             return f"{block.title}:\n{inner}" if block.title else inner
         if isinstance(block, Details):
-            head = self.wrap(plain(block.summary))
+            head = self.wrap(_words(block.summary))
             return "\n".join((head, *map(self.block, block.blocks)))
         if isinstance(block, Facts):
             return self.facts(block)
@@ -70,19 +75,20 @@ class _Text:
         return ""
 
     def wrap(self, text: str, first: str = "", indent: str | None = None) -> str:
-        """Lines of at most `columns` characters; a longer word is broken."""
+        """Lines of at most `columns` characters; a longer word, as an id is, has its own line."""
         return textwrap.fill(
             text,
             self.columns,
             initial_indent=first,
             subsequent_indent=first if indent is None else indent,
             break_on_hyphens=False,
+            break_long_words=False,
         )
 
     def facts(self, facts: Facts) -> str:
         width = max(len(term) for term, _ in facts.rows) + 2
         return "\n".join(
-            self.wrap(plain(content), term.ljust(width), " " * width)
+            self.wrap(_words(content), term.ljust(width), " " * width)
             for term, content in facts.rows
         )
 
@@ -94,7 +100,7 @@ class _Text:
 
     def item(self, item: Item, level: int) -> Iterator[str]:
         margin = INDENT * level
-        yield self.wrap(plain(item.content), f"{margin}- ", f"{margin}  ")
+        yield self.wrap(_words(item.content), f"{margin}- ", f"{margin}  ")
         for child in item.children[: self.rows]:
             yield from self.item(child, level + 1)
         if (more := len(item.children) - self.rows) > 0:
@@ -103,9 +109,9 @@ class _Text:
     def table(self, table: Table) -> str:
         """The table with as many columns as fit, else as entries."""
         most = self.rows if table.max_rows is None else min(self.rows, table.max_rows)
-        rows = [[plain(cell_content(cell)) for cell in row] for row in table.rows[:most]]
+        rows = [[_words(cell_content(cell)) for cell in row] for row in table.rows[:most]]
         if table.total is not None:
-            rows.append([plain(cell_content(cell)) for cell in table.total])
+            rows.append([_words(cell_content(cell)) for cell in table.total])
         more = _more(len(table.rows) - most, table.noun) if len(table.rows) > most else ""
         places = list(range(len(table.columns)))
         by_drop = sorted((n for n in places if table.columns[n].drop), reverse=True,
@@ -125,10 +131,23 @@ class _Text:
     ) -> Iterator[str]:
         first, *more_places = columns
         for row in rows:
-            yield f"{INDENT}{row[first]}"
+            yield self.wrap(row[first], INDENT, INDENT * 2)
             facts = [f"{table.columns[n].title} {row[n]}".strip() for n in more_places if row[n]]
             if facts:
                 yield self.wrap(", ".join(facts), INDENT * 2, INDENT * 3)
+
+
+def _words(content: Content) -> str:
+    """The words of a content; the spaces of an id are such that no line ends there."""
+    return "".join(
+        plain(span).replace(" ", HARD_SPACE) if _is_id(span) else plain(span)
+        for span in spans(content)
+    )
+
+
+def _is_id(span: Span) -> bool:
+    shown = span.content if isinstance(span, Link) else span
+    return isinstance(shown, Code) and shown.is_id
 
 
 def _more(count: int, noun: str = "") -> str:

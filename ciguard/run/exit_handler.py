@@ -261,7 +261,7 @@ class ProcessExitHandler:
     def _print_culprit(self, culprit: Result, *, has_stacks: bool) -> None:
         """Name it at once: a leg that dies later has no closing lines."""
         first, *rest = (culprit.message or "").splitlines()
-        self.console.print_line(f"  {unit_name(culprit.key.unit_key)}: {first}")
+        self.console.print_reason(unit_name(culprit.key.unit_key), first)
         if has_stacks:
             self._print_stacks(rest)
 

@@ -110,7 +110,7 @@ def test_output_option_writes_a_file(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", "--format", "json", "-o", "x/out.json", cwd=place)
     found = json.loads((place / "x" / "out.json").read_bytes())
     assert found["state"] == "incomplete"
-    assert done.stdout == f"{found['headline']}\n"
+    assert done.stdout.replace("\n", " ") == f"{found['headline']} "
     done = ciguard("compare", "base", "head", "--format", "json", "-o", "-", cwd=place)
     assert json.loads(done.stdout) == found
 

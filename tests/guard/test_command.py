@@ -56,7 +56,8 @@ def hurt() -> World:
 def test_text_output_matches_golden_file(golden: Golden, name: str, world: type[World]) -> None:
     text = text_of(world().prove())
     golden(text, SAMPLES / f"{name}.txt", scrub=SCRUB)
-    assert max(map(len, text.splitlines())) <= COLUMNS
+    # An id, which is copied, is never broken.
+    assert all(len(line) <= COLUMNS or len(line.split()) == 2 for line in text.splitlines())  # noqa: PLR2004
 
 
 @pytest.mark.parametrize(("name", "code"), [("green", 0), ("hurt", 13)])

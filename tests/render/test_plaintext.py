@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from render.samples import HOSTILE, sample
 
-from ciguard.document import Cell, Code, Column, Facts, Headline, Section, Table
+from ciguard.document import (
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Facts,
+    Headline,
+    Item,
+    Section,
+    Table,
+    identifier,
+)
 from ciguard.render.plaintext import as_text
 
 TABLE = Table(
@@ -77,3 +88,16 @@ def test_no_foreign_text_breaks_a_line(foreign: str) -> None:
 def test_hostile_text_is_printed_verbatim() -> None:
     """A terminal knows no markup; the line feed is spelled out."""
     assert "FAILED: <b>x</b> | @team #1 `y` www.example.com\\n# z" in as_text(sample(HOSTILE))
+
+
+def test_an_id_is_never_broken() -> None:
+    name = f"tests/test_{'a' * 90}.py::test[with a space]"
+    blocks = (
+        Headline(("1 test has no result: ", identifier(name))),
+        Bullets((Item(("because: ", identifier(name), ", and more words after it " * 3)),)),
+        Table((Column("test"), Column("why")), ((identifier(name), "it is so " * 9),)),
+        Facts((("longest", ("1 s, ", identifier(name))),)),
+    )
+    text = as_text(blocks)
+    assert text.count(name) == 4
+    assert all(len(line) <= 80 or name in line for line in text.splitlines())

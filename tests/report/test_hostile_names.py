@@ -18,7 +18,7 @@ from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.publish import check_annotations
 from ciguard.report.view import Report
-from ciguard.text import annotation, one_line
+from ciguard.text import ID_WIDTH, annotation, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +108,7 @@ def test_hostile_names_preserve_table_columns() -> None:
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_each_name_is_displayed_verbatim(name: str) -> None:
-    shown = one_line(f"0{name}", 120)
+    shown = one_line(f"0{name}", ID_WIDTH)
     text = comment().replace("<wbr>", "")
     assert shown in entities.unescape(text).replace("\u200b", "")
     assert one_line(f"0{name}", 200) in Seen(page()).text

@@ -116,6 +116,11 @@ class Leg:
     printed: str = ""
 
     @property
+    def said(self) -> str:
+        """What it printed, on one line: long reasons are wrapped."""
+        return " ".join(self.printed.split())
+
+    @property
     def record_folder(self) -> Path:
         return self.folder / "record"
 

@@ -418,7 +418,7 @@ def test_other_files_run_despite_a_file_that_crashes_on_import(
     assert leg.outcomes() == dict.fromkeys(units[2:], "passed"), "none that began died"
     assert [one.units for one in leg.record().processes] == [4, 2, 2]
     why = f"it could not be imported: a process that read no other file ended ({how}"
-    assert leg.printed.count(why) == 2
+    assert leg.said.count(why) == 2
     output = [one for one in leg.record().events if one.kind == "not_imported"]
     assert [one.unit for one in output] == units[:2]
     lead = "incomplete: 2 of 4 tests did not run: "

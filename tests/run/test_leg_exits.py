@@ -140,7 +140,7 @@ def test_import_error_is_reported_once_and_not_retried(tmp_path: Path) -> None:
     leg = start_shard(tmp_path, plan).wait(13)
     why = "it could not be imported: ModuleNotFoundError: No module named 'no_such_module_here'"
     assert causes(leg) == {"test_a.py::test_a": ("not_imported", why)}
-    assert f"did not run test_a.py::test_a: {why}\n" in leg.printed
+    assert f"did not run test_a.py::test_a {why}" in leg.said
     assert "incomplete: 1 of 2 tests got no result" in leg.printed
     assert unexplained(leg) == [], "what is missing explains it"
     (new(tmp_path, "alone") / "test_a.py").write_text("import no_such_module_here\n")
@@ -196,16 +196,14 @@ def test_command_without_results_is_the_reason(tmp_path: Path, writes: str, more
     assert leg.process.returncode == 13
     why = f"the command wrote no result for it to $CIGUARD_RECORD_FILE{more}"
     assert causes(leg) == {"a": ("no_result", why)}
-    assert f"did not run [s] a: {why}\n" in leg.printed
+    assert f"did not run [s] a{':' * (not more)} {why}" in leg.said
 
 
 def test_output_of_a_failed_start_is_quoted_for_each_unit(tmp_path: Path) -> None:
     leg = command_leg(tmp_path, 'raise SystemExit("no licence")')
     assert leg.process.returncode == 13
-    assert (
-        "did not run [s] a: its process ended before its first result (exit code 1): no licence"
-        in leg.printed
-    )
+    why = "its process ended before its first result (exit code 1): no licence"
+    assert f"  did not run [s] a\n    {why}\n" in leg.printed
 
 
 def test_exit_inside_a_unit_is_quoted(tmp_path: Path) -> None:

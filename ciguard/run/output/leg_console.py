@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 import threading
 import time
 from queue import Empty, SimpleQueue
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, Mapping, Sequence, Union
 
 from ciguard.model import repository_path
 from ciguard.model.jobs import is_github_actions
-from ciguard.text import annotation, count_of, one_line, unit_name
+from ciguard.text import ID_WIDTH, annotation, count_of, one_line, unit_name
 
 if TYPE_CHECKING:
     from typing import Optional, Protocol, Tuple
@@ -37,6 +38,8 @@ Kind = Literal["raw", "line", "log"]
 MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
 OOM_RETRY: Final = "passed after an out-of-memory retry"
 MESSAGE_CHARACTERS: Final = 300
+COLUMNS: Final = 80
+TITLE_WIDTH: Final = 120  # of an annotation
 ANNOTATED: Final = 10  # GitHub shows so many errors of a step
 PROGRESS_EVERY_S: Final = 30.0
 FLUSH_TIMEOUT_S: Final = 30.0  # with a reader that reads nothing, at the end of the leg
@@ -84,6 +87,19 @@ class Console:
     def print_line(self, text: str) -> None:
         """One line of the leg's own; what cannot be seen in a name or message is spelled out."""
         self._output.put("line", _bytes(_visible(text)) + b"\n")
+
+    def print_reason(self, what: str, reason: str) -> None:
+        """`what`, which ends with an id to copy, and why; on lines of its own where it is long."""
+        line = f"  {what}: {reason}"
+        if not reason or len(line) > COLUMNS:
+            self.print_line(f"  {what}")
+            margin = " " * 4
+            for text in textwrap.wrap(_visible(reason), COLUMNS, initial_indent=margin,
+                                      subsequent_indent=margin, break_long_words=False,
+                                      break_on_hyphens=False):  # fmt: skip
+                self.print_line(text)
+        else:
+            self.print_line(line)
 
     def write_raw(self, content: bytes) -> None:
         """Bytes that a test printed, unchanged."""
@@ -164,19 +180,20 @@ class Console:
         self.print_line(f"{name}: {counts or 'no results'} in {took}{rest}")
         for result in stopped[:MAX_NAMED]:
             place = unit_name(result.key.unit_key)
-            self.print_line(f"  stopped {place}: the next step runs it again")
+            self.print_reason(f"stopped {place}", "the next step runs it again")
         for result in bad[:MAX_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
-            case = f" {one_line(result.case)}" if result.case not in ("", result.unit) else ""
+            is_named = result.case in ("", result.unit)
+            case = "" if is_named else f" {one_line(result.case, ID_WIDTH)}"
             place = unit_name(result.key.unit_key)
-            self.print_line(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
+            self.print_reason(f"{result.outcome}{how} {place}{case}", _first_line(result.message))
         for key in verdict.flaky[:MAX_NAMED]:
-            self.print_line(f"  flaky {unit_name(key)}: failed first, passed in its last try")
+            self.print_reason(f"flaky {unit_name(key)}", "failed first, passed in its last try")
         for key in verdict.passed_after_oom[:MAX_NAMED]:
             self.print_line(f"  {OOM_RETRY}: {unit_name(key)}")
         missing = () if verdict.checkpoint else verdict.missing
         for key in missing[:MAX_NAMED]:
-            self.print_line(f"  did not run {unit_name(key)}{_reason(causes.get(key))}")
+            self.print_reason(f"did not run {unit_name(key)}", _first_line(causes.get(key)))
         unnamed = max(0, len(bad) - MAX_NAMED) + max(0, len(missing) - MAX_NAMED)
         if unnamed:
             self.print_line(f"  and {unnamed} more: see the record")
@@ -189,8 +206,8 @@ class Console:
         for result in shown:
             file = repository_path(suites, result.suite, result.file) or result.file or ""
             how = result.outcome if result.ending == "completed" else result.ending
-            what = how + _reason(result.message)
-            title = unit_name(result.key.unit_key)
+            what = ": ".join(filter(None, (how, _first_line(result.message))))
+            title = unit_name(result.key.unit_key, TITLE_WIDTH)
             self.print_line(
                 annotation("error", what, file=file, line=result.line or None, title=title)
             )
@@ -212,9 +229,8 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _reason(message: str | None) -> str:
-    first = (message or "").strip().partition("\n")[0][:MESSAGE_CHARACTERS]
-    return f": {first}" if first else ""
+def _first_line(message: str | None) -> str:
+    return (message or "").strip().partition("\n")[0][:MESSAGE_CHARACTERS]
 
 
 class BackgroundWriter:
