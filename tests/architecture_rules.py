@@ -103,11 +103,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "compare.headline",
     ),
     "history": (*SHARED, "sources.local", "git.commands"),
-    "init": (*SHARED, "template_loader", "plan.outputs", "workflow.rewrite"),
+    "init": (
+        *(*SHARED, "template_loader", "plan.outputs", "workflow.guard_job", "workflow.rewrite"),
+    ),
     "init.tool_environments": ("errors", "workflow"),
     "init.move_in": (
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),
         *("sources.local", "template_loader", "workflow"),
+    ),
+    "init.guard_results": (
+        *("codec", "config", "console", "errors", "init", "sources.local", "template_loader"),
+        "workflow",
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     "export": (*SHARED, "guard"),
@@ -135,7 +141,7 @@ ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs", "plan.scope"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
-    | {"init.generated_files", "init.move_in", "init.repository"}
+    | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
 )
 
 PURE = frozenset({"codec", "document", "links", "model", "errors", "sources.references", "text"})

@@ -32,6 +32,7 @@ class ShardFilter:
         text: its own filter, as written; "" where it has none.
         expression: of that text; None where it cannot be known, and then `unknown` says why.
         project: the folder below which its tests lie, "" for all.
+        artifact: that its job uploads test results as; "" where none is known.
         line: of the workflow.
     """
 
@@ -41,6 +42,7 @@ class ShardFilter:
     project: str = ""
     timeout_s: float | None = None
     runner: str = ""
+    artifact: str = ""
     line: int | None = None
     unknown: str = ""
 

@@ -23,6 +23,8 @@ from ciguard.audit.shard_filters import (
     reject_equal_names,
 )
 from ciguard.errors import InputError
+from ciguard.workflow.expressions import EXPRESSION, MATRIX_PATH, fill, fill_constant, text_of
+from ciguard.workflow.guard_job import find_result_upload
 from ciguard.workflow.matrix import combinations, texts_of
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.test_commands import split_commands, test_command
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
     from ciguard.workflow.matrix import Combination
 
 _MINUTE_S: Final = 60
-_EXPRESSION: Final = re.compile(r"\$\{\{\s*(.*?)\s*\}\}", re.DOTALL)
-_MATRIX_PATH: Final = re.compile(r"matrix((?:\.[\w-]+|\['[^']+'\])+)")
-_PART: Final = re.compile(r"\.([\w-]+)|\['([^']+)'\]")
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")  # of a line, in PowerShell
 _REDIRECTION: Final = re.compile(r"[0-9&]?[<>]")
@@ -83,7 +82,7 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     value = workflow["jobs"][name]
     place = f"{where}:{_line(source, 'jobs', name, 'strategy', 'matrix')}"
     matrix = value["strategy"]["matrix"]
-    if any(_EXPRESSION.search(one) for one in _computed(matrix)):
+    if any(EXPRESSION.search(one) for one in _computed(matrix)):
         what = "the matrix is computed while the workflow runs"
         raise InputError(what, where=place, fix=_AS_JSON)
     language = LANGUAGES.get(step.framework)
@@ -99,10 +98,12 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     if not filter_key and language is vstest:  # no other puts a filter into a filter
         written = vstest.find_filter(_command_words(step.framework, step.script))
         template, common, common_text = _common(written, f"{where}:{step.line}")
-    reader = _Reader(value, name, step, language, template)
+    upload = find_result_upload(value)
+    artifact = upload.artifact if upload is not None else ""
+    reader = _Reader(value, name, step, language, template, artifact)
     shards = tuple(
-        reader.shard(combination, where, line)
-        for combination, line in zip(found, lines, strict=True)
+        reader.shard(combination, index, where, line)
+        for index, (combination, line) in enumerate(zip(found, lines, strict=True))
     )
     reject_equal_names(shards, where)
     return HandMatrix(shards, common, common_text, language)
@@ -153,7 +154,7 @@ def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None
             for level in (workflow, job, step):
                 env = level.get("env")
                 env = env if isinstance(env, dict) else {}
-                texts |= {str(key): _text(value) for key, value in env.items()}
+                texts |= {str(key): text_of(value) for key, value in env.items()}
             line = _line(source, "jobs", name, "steps", number, "run")
             return _TestStep(framework, str(script), texts, line)
     return None
@@ -206,8 +207,8 @@ def _common(written: str, where: str) -> tuple[str, Expression, str]:
     GitHub puts text into text: `a|b` in `<filter>&c` is `a|(b&c)`. Only what stands in
     parentheses, or alone, is a part of its own.
     """
-    found = list(_EXPRESSION.finditer(written))
-    if len(found) == 1 and _MATRIX_PATH.fullmatch(found[0][1]):
+    found = list(EXPRESSION.finditer(written))
+    if len(found) == 1 and MATRIX_PATH.fullmatch(found[0][1]):
         text = written[: found[0].start()] + HOLE + written[found[0].end() :]
         if f"({HOLE})" in text:
             # Other variables may stand in it.
@@ -225,16 +226,17 @@ class _Reader:
     step: _TestStep
     language: FilterLanguage
     template: str
+    artifact: str
 
-    def shard(self, combination: Combination, where: str, line: int) -> ShardFilter:
-        """The shard of a combination.
+    def shard(self, combination: Combination, index: int, where: str, line: int) -> ShardFilter:
+        """The shard of a combination, of which `index` are before it.
 
         Raises:
             InputError: its filter has a mistake.
         """
         values = combination.values
         name = f"{self.name} ({combination.label})" if combination.label else self.name
-        name = self._constant(self.job.get("name"), values) or name
+        name = fill_constant(self.job.get("name"), values, index) or name
         text, unknown, expression = "", "", None
         # Filled in before the shell divides it into words, as GitHub does.
         words = _command_words(self.step.framework, self._filled(self.step.script, values))
@@ -249,16 +251,12 @@ class _Reader:
             text=text,
             expression=expression,
             project=vstest.find_project(words) if self.language is vstest else "",
-            timeout_s=_minutes_s(self._constant(self.job.get("timeout-minutes"), values)),
-            runner=self._constant(self.job.get("runs-on"), values),
+            timeout_s=_minutes_s(fill_constant(self.job.get("timeout-minutes"), values)),
+            runner=fill_constant(self.job.get("runs-on"), values),
+            artifact=fill_constant(self.artifact, values, index),
             line=line,
             unknown=unknown,
         )
-
-    def _constant(self, value: Any, values: Mapping[str, Any]) -> str:
-        """A scalar with its expressions evaluated; "" where that cannot be done."""
-        text = _fill(_text(value), values) if isinstance(value, str | int | float) else ""
-        return "" if _EXPRESSION.search(text) else text
 
     def _filled(self, text: str, values: Mapping[str, Any]) -> str:
         """A script with what the matrix and the variables of the workflow say."""
@@ -267,25 +265,10 @@ class _Reader:
             name = next(filter(None, found.groups()))
             return self.step.variables.get(name, found[0])
 
-        parts = _EXPRESSION.split(text)  # text, expression, text, ...
+        parts = EXPRESSION.split(text)  # text, expression, text, ...
         parts[::2] = [_VARIABLE.sub(variable, part) for part in parts[::2]]
         parts[1::2] = [f"${{{{ {part} }}}}" for part in parts[1::2]]
-        return _fill("".join(parts), values)
-
-
-def _fill(text: str, values: Mapping[str, Any]) -> str:
-    """A text with the values of the matrix; other expressions stay."""
-
-    def value_of(found: re.Match[str]) -> str:
-        path = _MATRIX_PATH.fullmatch(found[1])
-        if path is None:
-            return found[0]
-        value: Any = values
-        for part in _PART.finditer(path[1]):
-            value = value.get(part[1] or part[2]) if isinstance(value, dict) else None
-        return _text(value)
-
-    return _EXPRESSION.sub(value_of, text)
+        return fill("".join(parts), values)
 
 
 def _reject_variables(text: str) -> None:
@@ -294,13 +277,9 @@ def _reject_variables(text: str) -> None:
     Raises:
         _NotConstant: names it.
     """
-    found = _EXPRESSION.search(text) or _VARIABLE.search(text)
+    found = EXPRESSION.search(text) or _VARIABLE.search(text)
     if found is not None:
         raise _NotConstant(found[0])
-
-
-def _text(value: Any) -> str:
-    return "".join(texts_of(value)) if not isinstance(value, dict | list) else ""
 
 
 def _minutes_s(text: str) -> float | None:

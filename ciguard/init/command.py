@@ -15,6 +15,7 @@ from ciguard.config import FILE, WorkflowConfig, configured_by, describe_mistake
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
+from ciguard.init.guard_results import PLAN_FILE, guarded_files
 from ciguard.init.move_in import (
     choose_workflow,
     moved_files,
@@ -38,6 +39,18 @@ if TYPE_CHECKING:
 @click.option("--job", metavar="ID", default="", help="Test job (default: the only one).")
 @click.option("--step", metavar="N", default="", help="Test step: number, id or name.")
 @click.option("--out", metavar="FILE", help="Workflow to take ciguard's actions out of again.")
+@click.option(
+    "--guard",
+    metavar="FILE[:JOB]",
+    help="Workflow whose matrix stays: add the job that judges its results, then the history.",
+)
+@click.option(
+    "--plan",
+    metavar="FILE",
+    default=PLAN_FILE,
+    show_default=True,
+    help="Plan for --guard, which `ciguard audit -o` writes.",
+)
 @click.option("--new", is_flag=True, help="Write a workflow of its own, also beside a test job.")
 @click.option(
     "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
@@ -68,6 +81,8 @@ def command(
     job: str,
     step: str,
     out: str | None,
+    guard: str | None,
+    plan: str,
     new: bool,
     yes: bool,
     force: bool,
@@ -97,6 +112,8 @@ def command(
     changed_files = None
     if out is not None:
         changed_files = restored_file(folder, out)
+    elif guard is not None:
+        changed_files = guarded_files(folder, config, guard, plan)
     elif into is not None or not own_workflow:
         try:
             changed_files = _moved_files(folder, config, into, job, step)

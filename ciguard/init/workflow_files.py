@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
+    from ciguard.workflow.guard_job import GuardedJob, NextStep
+
 # The actions that a generated workflow uses, pinned by commit: a tag can move, a commit cannot.
 # Read from the tags of the actions' repositories, 2026-11.
 ACTIONS: Final = {
@@ -226,6 +228,24 @@ def render_new_jobs(
             )
             for part in ("plan", "report", "history")
         )
+    )
+
+
+def render_guard_job(
+    part: NextStep, actions: str, job: GuardedJob, plan: str, templates: Environment
+) -> str:
+    """Render a job that reads the results of a test job: `part` is "guard" or "history"."""
+    environment = _for_actions(templates)
+    environment.filters["quoted"] = quoted
+    return environment.get_template("guard.yml.j2").render(
+        part=part,
+        job=job.name,
+        plan=plan,
+        is_conditional=job.is_conditional,
+        download=job.upload.download_pattern,
+        patterns=job.upload.result_patterns,
+        pins=ACTIONS,
+        use=lambda name: action_path(actions, name),
     )
 
 

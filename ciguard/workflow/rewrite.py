@@ -140,12 +140,21 @@ def _new_job_edits(source: SourceText, jobs: Entry, entry: Entry, new: NewJobs) 
     line_break, column = source.line_break, entry.column
     start = source.comments_before(entry.start, column)
     plan = _indented(new.plan, entry, line_break)
+    last = append_jobs(source, jobs, entry, (new.report, new.history))
+    return [Edit(start, start, plan + line_break * 2), last]
+
+
+def append_jobs(source: SourceText, jobs: Entry, entry: Entry, texts: Sequence[str]) -> Edit:
+    """Rendered jobs, each a mapping with one key at column 0, after the last job.
+
+    Args:
+        entry: one of the jobs, by whose indentation they are indented.
+    """
     end = source.comments_after(source.content_end(jobs), 1)
-    last = [
-        f"{line_break * 2}{_indented(text, entry, line_break)}"
-        for text in (new.report, new.history)
+    parts = [
+        f"{source.line_break * 2}{_indented(text, entry, source.line_break)}" for text in texts
     ]
-    return [Edit(start, start, plan + line_break * 2), Edit(end, end, "".join(last))]
+    return Edit(end, end, "".join(parts))
 
 
 def _indented(text: str, entry: Entry, line_break: str) -> str:

@@ -1,0 +1,207 @@
+"""A job that proves the results of a matrix written by hand: edits of the workflow's lines. Pure.
+
+The test job stays as it is, except that its results are uploaded after a failure too. Two steps:
+the job that judges the results against a plan, and, once there is one, the job that records them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import yaml
+
+from ciguard.errors import InputError
+from ciguard.workflow.expressions import fill_constant
+from ciguard.workflow.matrix import combinations
+from ciguard.workflow.movable_job import (
+    BY_HAND,
+    HISTORY_JOB,
+    REPORT_JOB,
+    NotMovable,
+    load_ended,
+)
+from ciguard.workflow.moved_job import is_moved
+from ciguard.workflow.positions import Edit, SourceText, entries, is_block
+from ciguard.workflow.rewrite import append_jobs, uploads_artifact
+from ciguard.workflow.yaml_values import jobs_of, steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NextStep = Literal["guard", "history", "plan", "none"]
+# The job that a step adds.
+NEW_JOBS: Final[Mapping[NextStep, str]] = {"guard": REPORT_JOB, "history": HISTORY_JOB}
+_OWN_COMMAND: Final = re.compile(r"\bciguard\s+(guard|report|history)\b")
+_OWN_ACTION: Final = re.compile(r"(?:ciguard|\$)/(report|history)(?:@|$)")
+# Paths of files that other programs than ours read as results.
+_RESULT_PATH: Final = re.compile(r"\.trx\b|junit|test[-_]?results?|(?<!coverage)\.xml\b", re.I)
+_NO_RESULTS: Final = re.compile(r"coverage|cobertura|\.info\b", re.I)
+_VARIES: Final = re.compile(r"\$\{\{[^}]*\b(?:matrix\b|strategy\.job-index)[^}]*\}\}")
+_ALWAYS: Final = re.compile(r"\balways\(\)|!cancelled\(\)|\bsuccess\(\)\|\|failure\(\)")
+_UPLOAD_FIX: Final = """upload its results in a step of the job:
+    - if: always()
+      uses: actions/upload-artifact@v7
+      with:
+        name: results-${{ strategy.job-index }}
+        path: the JUnit or TRX files that the tests write"""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultUpload:
+    """The step of a job that uploads its test results.
+
+    Attributes:
+        step: its number, from 1.
+        artifact: name of the artifact, with its expressions.
+        paths: of the uploaded files, as written.
+    """
+
+    step: int
+    artifact: str
+    paths: tuple[str, ...]
+
+    @property
+    def is_own_of_each_shard(self) -> bool:
+        """The name differs between the jobs of the matrix: two artifacts cannot have one name."""
+        return bool(_VARIES.search(self.artifact))
+
+    @property
+    def download_pattern(self) -> str:
+        """Glob of the names of all shards' artifacts."""
+        return re.sub(r"\*+", "*", re.sub(r"\$\{\{.*?\}\}", "*", self.artifact, flags=re.DOTALL))
+
+    @property
+    def result_patterns(self) -> tuple[str, ...]:
+        """Patterns of `--results` below the folder with an artifact in each folder."""
+        files = []
+        for path in self.paths:
+            name = path.rstrip("/").rpartition("/")[2]
+            name = re.sub(r"\$\{\{.*?\}\}", "*", name, flags=re.DOTALL)
+            is_file = name.lower().endswith((".trx", ".xml"))
+            files += [name] if is_file else ["*.trx", "*.xml"]
+        return tuple(f"{{shard}}/**/{name}" for name in dict.fromkeys(files))
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedJob:
+    """A test job whose results are judged as they are.
+
+    Attributes:
+        where: path of its workflow, for errors.
+        is_conditional: it may be skipped although nothing failed.
+        artifacts: names of the artifacts with results, of each combination; "" where the matrix
+            alone does not decide one.
+    """
+
+    where: str
+    name: str
+    upload: ResultUpload
+    is_conditional: bool
+    artifacts: tuple[str, ...]
+
+
+def find_result_upload(job: Any) -> ResultUpload | None:
+    """The first step of a job that uploads test results, by its path or its artifact's name."""
+    for number, step in steps_of(job):
+        inputs = step.get("with")
+        if not uploads_artifact(step) or not isinstance(inputs, dict):
+            continue
+        lines = [line.strip() for line in str(inputs.get("path", "")).splitlines()]
+        paths = [line for line in lines if line and not line.startswith(("!", "#"))]
+        name = str(inputs.get("name", "artifact"))
+        found = [path for path in paths if _RESULT_PATH.search(path)]
+        found = [path for path in found if not _NO_RESULTS.search(path)]
+        if not found and _RESULT_PATH.search(name) and not _NO_RESULTS.search(name):
+            found = paths
+        if found:
+            return ResultUpload(number, name, tuple(found))
+    return None
+
+
+def next_step(workflow: Any) -> NextStep:
+    """What a workflow can take over next: guard, then history, then the plan."""
+    if is_moved(workflow):
+        return "none"
+    used: set[str] = set()
+    for job in jobs_of(workflow).values():
+        for _, step in steps_of(job):
+            used.update(_OWN_COMMAND.findall(str(step.get("run", ""))))
+            used.update(_OWN_ACTION.findall(str(step.get("uses", "")).partition("@")[0]))
+    if "history" in used:
+        return "plan"
+    return "history" if used else "guard"
+
+
+def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str]) -> str:
+    """The workflow with more jobs after its last one; the test job always uploads its results.
+
+    Args:
+        added: texts of the jobs at column 0, by id.
+
+    Raises:
+        NotMovable: lines cannot be added, or a job has this id.
+    """
+    where = job.where
+    source, wanted = SourceText(text), load_ended(text, where)
+    jobs, entry = source.find("jobs"), source.find("jobs", job.name)
+    if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
+        raise NotMovable("its jobs are in flow style", where=where, fix=BY_HAND)
+    for name in added:
+        if name in wanted["jobs"]:
+            raise NotMovable(f"another job is called {name}", where=where, fix="rename it")
+    edits = [append_jobs(source, jobs, entry, [*added.values()])]
+    step = wanted["jobs"][job.name]["steps"][job.upload.step - 1]
+    if "if" not in step:
+        edits.append(_always(source, job))
+        step["if"] = "always()"
+    try:
+        edited = source.edited(edits)
+        found = load_ended(edited, where)
+    except InputError as error:
+        raise NotMovable(error.what, where=where, fix=error.fix or BY_HAND) from error
+    for value in added.values():
+        wanted["jobs"] |= load_ended(value, where)
+    if found != wanted:
+        what = "edits of its lines would change more than the added jobs"
+        raise NotMovable(what, where=where, fix=BY_HAND)
+    return edited
+
+
+def _always(source: SourceText, job: GuardedJob) -> Edit:
+    steps = source.find("jobs", job.name, "steps")
+    node = steps.value.value[job.upload.step - 1] if steps else None
+    if node is None or not is_block(node, yaml.MappingNode):
+        what = "the step that uploads results is in flow style"
+        raise NotMovable(what, where=job.where, fix=BY_HAND)
+    first = next(entries(node))
+    indent = source.line_break + " " * first.column
+    return Edit(first.start, first.start, f"if: always(){indent}")
+
+
+def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:
+    """A test job with the step that uploads its results.
+
+    Raises:
+        NotMovable: there is no such step, its artifacts have one name, it runs on success only.
+        InputError: the matrix is computed.
+    """
+    value = workflow["jobs"][job]
+    upload = find_result_upload(value)
+    place = f"{where}: jobs.{job}"
+    if upload is None:
+        raise NotMovable("no step uploads test results", where=place, fix=_UPLOAD_FIX)
+    place = f"{place}.steps[{upload.step}]"
+    if not upload.is_own_of_each_shard:
+        what = f"the artifacts of all shards have one name: {upload.artifact:.80}"
+        fix = "add -${{ strategy.job-index }} to the name"
+        raise NotMovable(what, where=place, fix=fix)
+    condition = str(value["steps"][upload.step - 1].get("if", "always()"))
+    if not _ALWAYS.search("".join(condition.split())):
+        what = f"results are not uploaded in every case: if: {condition:.80}"
+        raise NotMovable(what, where=place, fix="add `always() &&` to the condition")
+    matrix = (value.get("strategy") or {}).get("matrix")
+    found = combinations(matrix, f"{where}: jobs.{job}.strategy.matrix") if matrix else ()
+    names = (fill_constant(upload.artifact, one.values, at) for at, one in enumerate(found))
+    return GuardedJob(where, job, upload, "if" in value, tuple(names))

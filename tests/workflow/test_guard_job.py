@@ -1,0 +1,155 @@
+"""A job that judges the results of a matrix as it is: what is found, what is added, what is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from workflow.generated_workflows import generate
+
+from ciguard.workflow.guard_job import (
+    GuardedJob,
+    ResultUpload,
+    add_jobs,
+    find_result_upload,
+    next_step,
+    read_guarded_job,
+)
+from ciguard.workflow.movable_job import NotMovable
+from ciguard.workflow.yaml_values import load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UPLOAD = "actions/upload-artifact@v7"
+GUARD = "ciguard-report:\n  runs-on: ubuntu-latest\n  steps:\n    - run: 'true'\n"
+
+
+def job(*uploads: Mapping[str, object], condition: str | None = None) -> dict[str, Any]:
+    steps: list[dict[str, Any]] = [{"run": "pytest"}]
+    for inputs in uploads:
+        steps.append({"uses": UPLOAD, "with": dict(inputs)})
+        if condition is not None:
+            steps[-1]["if"] = condition
+    return {"strategy": {"matrix": {"part": ["a", "b"]}}, "steps": steps}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "patterns"),
+    [
+        ("r-${{ matrix.part }}", "out/junit.xml", ("{shard}/**/junit.xml",)),
+        ("r-${{ matrix.part }}", "**/*.trx", ("{shard}/**/*.trx",)),
+        ("r", "TestResults/", ("{shard}/**/*.trx", "{shard}/**/*.xml")),
+        ("r", "out/junit-${{ matrix.part }}.xml", ("{shard}/**/junit-*.xml",)),
+        ("r", "coverage.xml\nout/junit.xml\n!out/old.xml", ("{shard}/**/junit.xml",)),
+        ("test-results-${{ matrix.part }}", "out", ("{shard}/**/*.trx", "{shard}/**/*.xml")),
+    ],
+)
+def test_step_that_uploads_results_is_found_by_path_or_name(
+    name: str, path: str, patterns: tuple[str, ...]
+) -> None:
+    found = find_result_upload(job({"name": "logs", "path": "*.log"}, {"name": name, "path": path}))
+    assert found is not None
+    assert (found.step, found.artifact) == (3, name)
+    assert found.result_patterns == patterns
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"name": "logs", "path": "*.log"},
+        {"name": "coverage", "path": "coverage.xml"},
+        {"name": "coverage-results", "path": "out/cobertura.xml"},
+        {"name": "x"},
+    ],
+)
+def test_other_artifacts_are_no_results(inputs: Mapping[str, object]) -> None:
+    assert find_result_upload(job(inputs)) is None
+
+
+def test_names_of_all_artifacts_have_one_pattern() -> None:
+    name = "r ${{ matrix.os }}-${{ matrix.part }}${{ strategy.job-index }}"
+    assert ResultUpload(1, name, ()).download_pattern == "r *-*"
+
+
+def test_artifact_of_each_combination_is_known() -> None:
+    name = "r-${{ matrix.part }}-${{ strategy.job-index }}"
+    workflow = {"jobs": {"test": job({"name": name, "path": "junit.xml"})}}
+    found = read_guarded_job(workflow, "test", "ci.yml")
+    assert found.artifacts == ("r-a-0", "r-b-1")
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        (job(), "ci.yml: jobs.test: no step uploads test results"),
+        (
+            job({"name": "results", "path": "junit.xml"}),
+            "ci.yml: jobs.test.steps[2]: the artifacts of all shards have one name: results",
+        ),
+        (
+            job({"name": "r-${{ matrix.part }}", "path": "junit.xml"}, condition="failure()"),
+            "ci.yml: jobs.test.steps[2]: results are not uploaded in every case: if: failure()",
+        ),
+    ],
+)
+def test_job_whose_results_cannot_be_judged_is_refused(
+    changed: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(NotMovable) as raised:
+        read_guarded_job({"jobs": {"test": changed}}, "test", "ci.yml")
+    assert str(raised.value).startswith(problem)
+    assert raised.value.fix
+
+
+@pytest.mark.parametrize("condition", ["always()", "${{ !cancelled() }}", "success() || failure()"])
+def test_condition_that_holds_after_a_failure_is_enough(condition: str) -> None:
+    uploads = {"name": "r-${{ matrix.part }}", "path": "junit.xml"}
+    workflow = {"jobs": {"test": job(uploads, condition=condition)}}
+    assert read_guarded_job(workflow, "test", "ci.yml").upload.step == 2
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ({"run": "pytest"}, "guard"),
+        ({"run": "ciguard guard --plan p.json"}, "history"),
+        ({"uses": "octo-org/ciguard/report@0123"}, "history"),
+        ({"uses": "$/history"}, "plan"),
+        ({"run": "pipx run ciguard history add results"}, "plan"),
+        ({"uses": "octo-org/other/report@0123"}, "guard"),
+    ],
+)
+def test_next_step_is_the_first_that_is_not_there(step: dict[str, str], expected: str) -> None:
+    assert next_step({"jobs": {"test": {"steps": [step]}}}) == expected
+
+
+def test_moved_workflow_has_no_next_step() -> None:
+    plan = {"uses": "octo-org/ciguard/plan@0123"}
+    assert next_step({"jobs": {"ciguard": {"steps": [plan]}}}) == "none"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_nothing_else_changes_in_any_workflow(seed: int) -> None:
+    made = generate(seed)
+    end = "" if made.has_final_break else made.line_break
+    before = f"{made.text}{end}"
+    workflow = load(before, "ci.yml")
+    number = next(
+        at for at, one in enumerate(workflow["jobs"]["test"]["steps"], 1) if isinstance(one, dict)
+    )
+    upload = ResultUpload(number, "r-${{ matrix.x }}", ("junit.xml",))
+    after = add_jobs(before, GuardedJob("ci.yml", "test", upload, False, ()), {"x": GUARD})
+    workflow["jobs"]["test"]["steps"][number - 1].setdefault("if", "always()")
+    workflow["jobs"] |= yaml.safe_load(GUARD)
+    assert load(after, "ci.yml") == workflow
+    changed = {*before.splitlines()} - {*after.splitlines()}
+    assert len(changed) <= 1  # the dash of the step stands before `if` now
+
+
+def test_job_of_that_name_is_refused() -> None:
+    text = f"jobs:\n  test:\n    steps:\n      - uses: {UPLOAD}\n"
+    guarded = GuardedJob("ci.yml", "test", ResultUpload(1, "r", ()), False, ())
+    with pytest.raises(NotMovable, match="another job is called test"):
+        add_jobs(text, guarded, {"test": GUARD})
