@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ciguard.audit.shard_filters import HandMatrix, ShardFilter
     from ciguard.audit.test_set import TestSet
 
-OrphanReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
+MissingReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
 OverlapKind = Literal["equal", "contained", "overlapping"]
-REASONS: Final[tuple[OrphanReason, ...]] = get_args(OrphanReason)
+REASONS: Final[tuple[MissingReason, ...]] = get_args(MissingReason)
 # Another job may run what lies outside of the projects, and a rule for all shards is on purpose.
-ORPHANS: Final[frozenset[OrphanReason]] = frozenset({"label", "not_requested"})
+ORPHANS: Final[frozenset[MissingReason]] = frozenset({"label", "not_requested"})
 
 
 class UnsureTerm(NamedTuple):
@@ -104,7 +104,7 @@ class Audit:
     shards: tuple[SelectedShard, ...]
     repeated: tuple[int, ...]
     executions: int
-    missing: Mapping[OrphanReason, int]
+    missing: Mapping[MissingReason, int]
     undecided: int
     overlaps: tuple[Overlap, ...]
     empty_terms: tuple[EmptyTerm, ...]
@@ -218,7 +218,7 @@ def _wall_s(tests: int, durations_s: Sequence[float | None]) -> float | None:
 
 def _reasons(
     matrix: HandMatrix, missing: int, folders: Mapping[str, int], evaluator: Evaluator
-) -> dict[OrphanReason, int]:
+) -> dict[MissingReason, int]:
     in_projects = by_label = 0
     for folder in folders.values():
         in_projects |= folder
@@ -228,7 +228,7 @@ def _reasons(
         if shard.expression is not None:
             relaxed = without_exclusions(shard.expression, evaluator.language.is_label)
             by_label |= evaluator.select(relaxed).possible & folders[shard.project]
-    found: dict[OrphanReason, int] = {"outside_projects": missing & ~in_projects}
+    found: dict[MissingReason, int] = {"outside_projects": missing & ~in_projects}
     missing &= in_projects
     found["common_filter"] = missing & ~common
     missing &= common

@@ -23,7 +23,7 @@ from ciguard.text import count_of, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.findings import Audit, OrphanReason, SelectedShard
+    from ciguard.audit.findings import Audit, MissingReason, SelectedShard
     from ciguard.document import Block, Content, Row, Span
 
 MAX_EXAMPLES: Final = 3  # tests named in a row
@@ -32,7 +32,7 @@ MAX_ROWS: Final = 200
 NAME_WIDTH: Final = 60
 FILTER_WIDTH: Final = 2000
 
-REASON_TEXT: Final[Mapping[OrphanReason, str]] = {
+REASON_TEXT: Final[Mapping[MissingReason, str]] = {
     "outside_projects": "outside of the folder of every shard",
     "common_filter": "excluded by the filter that all shards share",
     "label": "excluded only by a shard's own category term",

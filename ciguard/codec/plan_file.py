@@ -34,6 +34,7 @@ from ciguard.model import (
     InventorySummary,
     LegPolicy,
     MovedUnit,
+    Orphan,
     Plan,
     PlannedUnit,
     PlanNote,
@@ -155,10 +156,11 @@ def _units(value: Any) -> Any:
 _CHECKS["PlannedUnit"] = _UNIT.build
 _CHECKS["tuple[PlannedUnit, ...]"] = _units
 _CHECKS["PlanNoteKind"] = _CHECKS["str"]
+_CHECKS["OrphanReason"] = _CHECKS["str"]
 _kind: Any
 for _kind in (  # each after those that it holds
     *(Variant, Suite, Pool, LegPolicy, Prediction, Exclusion, ShardCountOption, MovedUnit),
-    *(CulpritCandidate, PlanNote, UnitCount, InventorySummary, Shard),
+    *(CulpritCandidate, PlanNote, UnitCount, Orphan, InventorySummary, Shard),
 ):
     _build = LineSchema(_kind, _CHECKS).build
     _CHECKS[_kind.__name__] = _build

@@ -9,7 +9,6 @@ better. Pure but for the `Source` that it is handed.
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -29,6 +28,7 @@ from ciguard.guard.log_patterns import first_match
 from ciguard.guard.record_selection import select
 from ciguard.guard.verdict import Evidence, Finding, Reason
 from ciguard.model.jobs import last_attempt
+from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -263,7 +263,7 @@ def match_jobs(
         names = _names(plan.job_name(shard), by_name)
         names = names or [name for name in sorted(recorded[shard.key]) if name in by_name]
         if not names and plan.combination(shard) is not None:
-            names = sorted(name for name in by_name if _ends_with_shard(name, shard.key))
+            names = sorted(name for name in by_name if ends_with(name, shard.key))
         found[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
     return found
 
@@ -273,14 +273,6 @@ def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
     if name in by_name:
         return [name]
     return sorted(one for one in by_name if one.endswith(f" / {name}"))
-
-
-def _ends_with_shard(name: str, key: str) -> bool:
-    """Whether a job of the user's own matrix is called after its shard: `test (linux, 03)`.
-
-    GitHub puts the values of an entry into a name in their order, and the shard is the last.
-    """
-    return re.search(rf"(?:^|[^\w.]){re.escape(key)}\)?$", name) is not None
 
 
 def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[Job]) -> Job | None:

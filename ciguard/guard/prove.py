@@ -303,7 +303,9 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         yield Finding("incomplete", "nothing_planned")
     for error in inventory.errors:
         yield Finding("incomplete", "collection_error", facts={"error": error})
-    unplanned = inventory.collected - len(planned) - len(inventory.excluded)
+    unplanned = (
+        inventory.collected - len(planned) - len(inventory.excluded) - len(inventory.orphans)
+    )
     if unplanned > 0:
         yield Finding("incomplete", "not_planned", facts={"count": unplanned})
     yield from base_findings(plan, policy, planned)

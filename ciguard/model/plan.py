@@ -125,7 +125,8 @@ class Shard:
     """One leg of the matrix; `timeout_minutes` limits its step, `budget_bytes` its tests.
 
     `suite` and `variant` are those of all of its units, where its leg lists them: there may be none
-    yet. Else they are "".
+    yet. Else they are "". `job` is the name of its job as GitHub shows it, where somebody wrote the
+    matrix by hand: then `timeout_minutes` limits the job.
     """
 
     key: str
@@ -137,6 +138,7 @@ class Shard:
     budget_bytes: int | None = None
     suite: str = ""
     variant: str = ""
+    job: str = ""
 
     @property
     def suite_key(self) -> tuple[str, str]:
@@ -153,6 +155,26 @@ class Exclusion:
     rule: str
     suite: str = ""
     variant: str = ""
+
+
+# Of the tests that a matrix written by hand does not run: those that a shard's own category term
+# leaves out, and those for which no shard asks.
+OrphanReason = Literal["label", "not_requested"]
+
+
+@dataclass(frozen=True, **SLOTS)
+class Orphan:
+    """A unit that exists and is in no shard, although no rule for all shards leaves it out."""
+
+    unit: str
+    reason: OrphanReason
+    suite: str = ""
+    variant: str = ""
+
+    @property
+    def key(self) -> UnitKey:
+        """Where its results would belong."""
+        return UnitKey(self.suite, self.variant, self.unit)
 
 
 def exclusion_rule(suite: str, pattern: str) -> str:
@@ -180,7 +202,8 @@ class InventorySummary:
     """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too.
 
     `base_units` is what the base's plan has, by `base_source`; empty where that is unknown.
-    `files_without_units`: they have units on the base.
+    `files_without_units`: they have units on the base. `orphans` are in no shard of a matrix that
+    somebody wrote by hand: what is collected is planned, excluded or one of them.
     """
 
     collected: int
@@ -191,6 +214,7 @@ class InventorySummary:
     base_units: tuple[UnitCount, ...] = ()
     base_source: str = ""
     files_without_units: tuple[str, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -327,6 +351,8 @@ class Plan:
 
     def job_name(self, shard: Shard) -> str:
         """`tests (03)`: what a shard's job is called; with suite and pool where several are."""
+        if shard.job:
+            return shard.job
         words = [shard.key]
         suites = {unit.suite for unit in shard.units}
         if len(self.suites) > 1 and len(suites) == 1:

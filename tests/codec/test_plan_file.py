@@ -23,6 +23,7 @@ from ciguard.model import (
     Exclusion,
     InventorySummary,
     LegPolicy,
+    Orphan,
     Plan,
     PlannedUnit,
     PlanNote,
@@ -66,17 +67,18 @@ def plan(units: tuple[PlannedUnit, ...] = UNITS) -> Plan:
         policy=LegPolicy("observe", 2, 2610.0),
         shards=(
             Shard("01", "linux", units, Prediction(1.5, 2.0, 1005), 2, 45, 1 << 33),
-            Shard("02", "linux", (), Prediction(0.0, 0.0)),
+            Shard("02", "linux", (), Prediction(0.0, 0.0), job="Tests - 02 / B"),
         ),
         lower_bound_s=1.5,
         gap=0.25,
         inventory=InventorySummary(
-            collected=3,
+            collected=4,
             files={"a.py": 1, "empty.py": 0},
             hash="00",
             errors=("e",),
             excluded=(Exclusion("x", "rule", "unit", "net10"),),
             base_units=(UnitCount(4, "unit", "net10"),),
+            orphans=(Orphan("y", "label", "unit", "net10"),),
         ),
         floor=UNITS[0],
         history={"source": "branch:x", "runs": 20},
@@ -304,7 +306,7 @@ def schema() -> dict[str, Any]:
     }
     definitions["Shard"]["properties"]["units"] = {"$ref": "#/$defs/PlannedUnits"}
     found["properties"]["id"]["pattern"] = "^[0-9a-f]{12}$"
-    definitions["Shard"]["properties"]["key"]["pattern"] = "^[0-9]{2,3}$"
+    definitions["Shard"]["properties"]["key"]["pattern"] = "^[^/]+$"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "plan.json of ciguard, schema 1",

@@ -15,6 +15,7 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_result_file, units_of_cases
 from ciguard.codec.results.base import FILE, UnpackBudget
 from ciguard.model import EndLine, EventLine, Record, ShardLine
+from ciguard.model.shard_names import shard_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,9 +77,11 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
     units = {shard.key: shard.units for shard in plan.shards}
     by_leg: dict[tuple[str, int | None], list[ResultFile]] = defaultdict(list)
     unknown_shards: dict[str, tuple[str, ...]] = {}
+    shard_of = shard_lookup(plan)
     for file in sorted(files, key=lambda file: (file.shard, file.attempt or 0, file.path)):
-        if file.shard in units:
-            by_leg[file.shard, file.attempt].append(file)
+        shard = shard_of(file.shard)
+        if shard is not None:
+            by_leg[shard, file.attempt].append(file)
         else:
             unknown_shards[file.shard] = (*unknown_shards.get(file.shard, ()), file.path)
     legs, left = [], []
