@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from io import BytesIO
 from itertools import islice
@@ -14,7 +15,8 @@ from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results import durations
 from ciguard.codec.results.base import UnpackBudget, gunzip, peek
 from ciguard.codec.results.formats import FORMATS, format_of, result_members
-from ciguard.errors import ExitCode, InputError
+from ciguard.codec.results.planned_shards import records_from_files
+from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, export
 from ciguard.history import file as history_codec
@@ -24,11 +26,11 @@ from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
 from ciguard.history.stores import FileStore, load, open_store, update
-from ciguard.history.view import contents, document
+from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model import EndLine, Record
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
-from ciguard.text import count_of, step_outputs
+from ciguard.text import count_of, one_line, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +45,10 @@ LINES_PER_WRITE: Final = 10_000
 ACCEPTED_INPUTS: Final = (
     f"give records (a folder, or *.jsonl), {', '.join(one.NAME for one in FORMATS.values())}, or "
     "durations as JSON ({id: seconds}); each may be gzipped"
+)
+RESULTS_HELP: Final = (
+    "JUnit or TRX files of the plan's shards, such as 'artifacts/{shard}/**/*.trx'; a shard "
+    "without a file is lost. Repeatable."
 )
 
 _HISTORY: Final = click.option(
@@ -71,7 +77,7 @@ def command() -> None:
 
 
 @command.command(short_help="Add records, or results of other programs.")
-@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True)
+@click.argument("paths", metavar="[FILE|DIR]...", nargs=-1)
 @_HISTORY
 @click.option("--run-id", type=click.IntRange(min=1), help="Id of the run.")
 @click.option("--run-attempt", type=click.IntRange(min=1), help="Attempt of the run (default: 1).")
@@ -87,16 +93,18 @@ def command() -> None:
     metavar="FILE|DIR",
     help="Plan of the run, or its folder; adds the tests of jobs that died.",
 )
+@click.option("--results", metavar="GLOB", multiple=True, help=RESULTS_HELP)
 @click.option("--github", is_flag=True, help="Set the output `added` of the step.")
 @click.pass_obj
 def add(
     invocation: Invocation,
     /,
+    *,
     paths: tuple[str, ...],
     location: str | None,
     at: str | None,
     plan_path: str | None,
-    *,
+    results: tuple[str, ...],
     github: bool,
     **overrides: Any,
 ) -> int:
@@ -109,10 +117,16 @@ def add(
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
     _check_event(invocation.environ)
     budget = UnpackBudget()
-    addition = reduce(
-        merge, [_read(invocation.folder / path, facts, plan, budget) for path in paths]
-    )
-    _check_runs(addition, paths)
+    found = [_read(invocation.folder / path, facts, plan, budget) for path in paths]
+    if results:
+        found.append(_from_planned_shards(invocation.folder, results, facts, plan))
+    if not found:
+        raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
+    addition = reduce(merge, found)
+    _check_runs(addition, (*paths, *results))
+    for run in addition.runs if plan is not None else ():
+        if not run.complete:
+            console.err(f"warning: {incomplete_run(run)}")
     store = open_store(
         _configured_location(invocation, location), invocation.folder, invocation.environ
     )
@@ -245,6 +259,10 @@ def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudge
     """One argument as a history of its own."""
     if local.is_directory(path) or path.suffix == ".jsonl":
         return _from_records(path, facts, plan)
+    if plan is not None:
+        what = "a result file does not name its shard, so --plan cannot be applied to it"
+        fix = "pass --results 'FOLDER/{shard}/**/*.xml' instead of files, or leave --plan out"
+        raise UsageError(what, where=str(path), fix=fix)
     try:
         with path.open("rb") as stream:
             if stream.read(len(SIGNATURE)) == SIGNATURE:
@@ -267,9 +285,36 @@ def _from_records(path: Path, facts: RunMetadata, plan: Plan | None) -> History:
     if not records:
         fix = "name the folder of a record; other formats are named file by file"
         raise InputError("no record (*.jsonl) in it", where=str(path), fix=fix)
+    return _of_records(records, facts, plan)
+
+
+def _of_records(records: Sequence[Record], facts: RunMetadata, plan: Plan | None) -> History:
     for damage in (damage for record in records for damage in record.damage):
         console.err(f"warning: {damage}")
     return history_of(records, facts, plan)
+
+
+def _from_planned_shards(
+    folder: Path, patterns: Sequence[str], facts: RunMetadata, plan: Plan | None
+) -> History:
+    """The result files of a plan's shards; a shard without one is lost."""
+    where = f"--results {patterns[0]}"
+    if plan is None:
+        fix = "pass the plan of the run by --plan, or name the files without --results"
+        raise UsageError("--results without --plan", where=where, fix=fix)
+    found = records_from_files(plan, local.read_result_files(folder, patterns))
+    for shard, paths in found.unknown_shards.items():
+        what = f"shard {shard!r:.200} is not in the plan"
+        shards = ", ".join(one.key for one in plan.shards)
+        raise InputError(what, where=paths[0], fix=f"its shards are {one_line(shards, 300)}")
+    if not found.records:
+        raise InputError("no file has such a name", where=where, fix="check the pattern")
+    # A plan may be older than the run, and a result file names no commit.
+    records = tuple(
+        replace(one, header=replace(one.identity, head_sha=facts.sha or one.identity.head_sha))
+        for one in found.records
+    )
+    return _of_records(records, facts, plan)
 
 
 def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> History:

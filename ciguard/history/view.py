@@ -8,11 +8,12 @@ import numpy as np
 
 from ciguard.document import Column, Paragraph, Table
 from ciguard.history.runs import UNDATED
-from ciguard.text import count_of, size
+from ciguard.text import count_of, one_line, size
 
 if TYPE_CHECKING:
     from ciguard.document import Block
     from ciguard.history.file import History
+    from ciguard.history.runs import HistoryRun
 
 _COLUMNS: Final = (
     Column("run", "right"),
@@ -53,3 +54,12 @@ def contents(history: History, size_bytes: int) -> str:
         count_of(len(history.values), "value"),
     )
     return f"{', '.join(counts)} ({size(size_bytes)})"
+
+
+def incomplete_run(run: HistoryRun) -> str:
+    """Which shards of a run were lost, and how many tests with them."""
+    lost = [leg for leg in run.legs if not leg.complete]
+    names = one_line(", ".join(leg.shard or leg.job or "-" for leg in lost), 300)
+    units = count_of(sum(len(leg.lost_units) for leg in lost), "test")
+    of_all = f"{len(lost):,} of {count_of(len(run.legs), 'shard')}"
+    return f"run {run.run_id} is incomplete: {of_all} and {units} lost: {names}"

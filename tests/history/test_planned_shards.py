@@ -1,0 +1,121 @@
+"""`history add --plan P --results PATTERN`: result files of a plan's shards, some of them lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from guard.fixtures import make_plan
+from guard.test_result_files import junit
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.history.file import decode
+from ciguard.history.query import BaseQuery, known_failures, units_planned
+from ciguard.plan.base_plan import from_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+    from ciguard.history.file import History
+
+SHARDS: dict[str, tuple[str, ...]] = {
+    f"{n:02}": (f"s{n:02}.t::one", f"s{n:02}.t::two") for n in range(1, 30)
+}
+PLAN = make_plan(SHARDS)
+WORDS = ("history", "add", "--history", "h", "--plan", "plan.json")
+PATTERN = ("--results", "out/results-{shard}/**/*.xml")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(PLAN))
+    return tmp_path
+
+
+def write(place: Path, shards: Iterable[str], bad: tuple[str, ...] = ()) -> None:
+    for shard in shards:
+        folder = place / f"out/results-{shard}/reports"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "r.xml").write_bytes(junit(SHARDS[shard], bad))
+
+
+def read(place: Path) -> History:
+    return decode((place / "h").read_bytes(), "h")
+
+
+def test_shards_without_a_file_are_lost(ciguard: Ciguard, place: Path) -> None:
+    bad = SHARDS["01"][:1]
+    write(place, list(SHARDS)[:23], bad)
+    done = ciguard(*WORDS, *PATTERN, "--run-id", "5", "--sha", "abc", cwd=place)
+    assert done.stderr == (
+        "warning: run 5 is incomplete: 6 of 29 shards and 12 tests lost: 24, 25, 26, 27, 28, 29\n"
+    )
+    shown = ciguard("history", "show", "--history", "h", cwd=place).stdout.splitlines()[1].split()
+    assert shown[-3:] == ["23/29", "12", "46"]
+    history = read(place)
+    (run,) = history.runs
+    assert run.sha == "abc"
+    lost = [leg for leg in run.legs if not leg.complete]
+    assert [leg.shard for leg in lost] == list(SHARDS)[23:]
+    assert [key.unit for key in lost[0].lost_units] == sorted(SHARDS["24"])
+    assert from_history(history) is None
+    assert known_failures(history, BaseQuery()) == ({}, None)
+    planned = units_planned(history, BaseQuery(), PLAN.suites)
+    assert planned is not None
+    assert [one.units for one in planned.planned] == [58]  # not the 46 that have a result
+
+
+def test_a_run_with_all_shards_is_a_base(ciguard: Ciguard, place: Path) -> None:
+    write(place, SHARDS, SHARDS["01"][:1])
+    assert not ciguard(*WORDS, *PATTERN, "--run-id", "5", cwd=place).stderr
+    history = read(place)
+    assert history.runs[0].complete
+    assert len(known_failures(history, BaseQuery())[0]) == 1
+    base = from_history(history)
+    assert base is not None
+    assert [shard.key for shard in base.shards] == list(SHARDS)
+
+
+def test_the_rest_can_be_added_later(ciguard: Ciguard, place: Path) -> None:
+    write(place, list(SHARDS)[:23])
+    ciguard(*WORDS, *PATTERN, "--run-id", "5", cwd=place)
+    write(place, list(SHARDS)[23:])
+    ciguard(*WORDS, *PATTERN, "--run-id", "5", "--run-attempt", "2", cwd=place)
+    (run,) = read(place).runs
+    assert run.complete
+
+
+def test_a_truncated_file_makes_its_shard_incomplete(ciguard: Ciguard, place: Path) -> None:
+    write(place, SHARDS)
+    path = place / "out/results-07/reports/r.xml"
+    path.write_bytes(path.read_bytes()[:-40])
+    done = ciguard(*WORDS, *PATTERN, "--run-id", "5", cwd=place)
+    assert "warning: out/results-07/reports/r.xml:" in done.stderr
+    assert "run 5 is incomplete: 1 of 29 shards and 1 test lost: 07" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "states"),
+    [
+        (("out/results-01/reports/r.xml",), 2, "does not name its shard"),
+        ((), 2, "nothing to add"),
+        (("--results", "out/{shard}/none.xml"), 3, "no file has such a name"),
+        (("--results", "out/{shard}/reports/*.xml"), 3, "shard 'results-01' is not in the plan"),
+        (("--results", "out/*.xml"), 2, "nothing says to which shard"),
+    ],
+)
+def test_what_cannot_be_placed_is_an_error(
+    ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int, states: str
+) -> None:
+    write(place, ["01"])
+    done = ciguard(*WORDS, *words, "--run-id", "5", cwd=place, expect=code)
+    assert states in done.stderr
+    assert not (place / "h").exists()
+
+
+def test_results_need_a_plan(ciguard: Ciguard, place: Path) -> None:
+    words = ("history", "add", "--history", "h", *PATTERN, "--run-id", "5")
+    assert "--results without --plan" in ciguard(*words, cwd=place, expect=2).stderr
