@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from init.move_in_samples import ACTIONS, CI, WORKFLOW, write
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -24,3 +25,16 @@ def call(ciguard: Ciguard) -> Init:
         return ciguard("init", *arguments, cwd=folder, expect=expect, **environ)
 
     return init
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a test file, `plain/ci.yml` and the address of the actions."""
+    folder = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
+    (folder / "tests").mkdir()
+    (folder / "tests/test_shop.py").write_text("def test_shop(): pass\n", "utf-8")
+    (folder / "ciguard.toml").write_text(ACTIONS, "utf-8")
+    (folder / CI).parent.mkdir(parents=True)
+    write(folder, WORKFLOW)
+    return folder

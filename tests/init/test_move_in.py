@@ -3,66 +3,32 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from init.test_workflow_files import run_github_parser, run_linter
-from workflow.generated_workflows import generate
+from init.move_in_samples import (
+    ACTIONS,
+    CASES,
+    CI,
+    COMMIT,
+    OWN,
+    SAMPLES,
+    WORKFLOW,
+    commit,
+    configure,
+    write,
+)
 
 from ciguard.config import load
-from ciguard.init.move_in import address_of_installation
-from ciguard.workflow.moved_job import read_moved
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Ciguard, Golden
     from init.conftest import Init
-
-SAMPLES = Path(__file__).parent.parent / "samples/move_in"
-CASES = sorted(path.name for path in SAMPLES.iterdir())
-MOVED = [case for case in CASES if (SAMPLES / case / "expected.yml").exists()]
-CI = ".github/workflows/ci.yml"
-OWN = ".github/workflows/ciguard.yml"
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-ACTIONS = f'[init]\nactions = "octo-org/ciguard@{COMMIT} # v0.2.0"\n'
-WORKFLOW = (SAMPLES / "plain/ci.yml").read_bytes()
-
-
-def commit(folder: Path, message: str = "change") -> None:
-    git = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=n@example.org"]
-    subprocess.run([*git, "add", "--all"], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", message], check=True)
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A repository with a test file, `plain/ci.yml` and the address of the actions."""
-    folder = tmp_path / "repository"
-    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
-    (folder / "tests").mkdir()
-    (folder / "tests/test_shop.py").write_text("def test_shop(): pass\n", "utf-8")
-    (folder / "ciguard.toml").write_text(ACTIONS, "utf-8")
-    (folder / CI).parent.mkdir(parents=True)
-    write(folder, WORKFLOW)
-    return folder
-
-
-def write(folder: Path, workflow: bytes) -> None:
-    (folder / CI).write_bytes(workflow)
-    commit(folder)
-
-
-def configure(folder: Path, case: str) -> None:
-    """Add what a sample has besides: files of tools, suites of frameworks without an adapter."""
-    for own in (SAMPLES / case).iterdir():
-        if own.name not in ("ci.yml", "expected.yml", "messages.txt", "refusal.txt"):
-            text = own.read_text("utf-8")
-            start = ACTIONS if own.name == "ciguard.toml" else ""
-            (folder / own.name).write_text(start + text, "utf-8")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -484,166 +450,6 @@ def test_file_that_is_not_committed_is_refused(
     assert (repository / path).read_bytes() == WORKFLOW + b"# changed\n"
 
 
-@pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        ("https://github.com/octo-org/ciguard.git", f"octo-org/ciguard@{COMMIT}"),
-        ("ssh://git@github.com/octo-org/ciguard", f"octo-org/ciguard@{COMMIT}"),
-        ("https://git.example/octo-org/ciguard", ""),
-    ],
-)
-def test_address_comes_from_an_installation_from_github(url: str, address: str) -> None:
-    direct = f'{{"url": "{url}", "vcs_info": {{"vcs": "git", "commit_id": "{COMMIT}"}}}}'
-    assert address_of_installation(direct) == address
-    assert address_of_installation(f'{{"url": "{url}", "archive_info": {{}}}}') == ""
-    assert address_of_installation(None) == ""
-
-
-@pytest.mark.parametrize("case", MOVED)
-def test_out_restores_the_workflow_to_the_byte(case: str, repository: Path, call: Init) -> None:
-    before = (SAMPLES / case / "ci.yml").read_bytes()
-    configure(repository, case)
-    write(repository, before)
-    call(repository, "--into", CI, "--yes")
-    commit(repository)
-    answer = call(repository, "--out", CI, "--yes")
-    assert answer.stdout == f"{CI}: changed\n"
-    assert (repository / CI).read_bytes() == before
-    answer = call(repository, "--out", CI, "--yes")
-    assert answer.stdout == f"{CI} does not use ciguard's actions\n"
-
-
-CHECKOUT = b"      - uses: actions/checkout@v7\n"
-# What is edited after the move -> what stands there when ciguard is gone. Both as (before, after).
-EDITS = {
-    "above": ((b"jobs:\n", b"env:\n  X: 1\njobs:\n"),) * 2,
-    "beside the test step": ((b"@v7\n      - ", b"@v8\n      - "),) * 2,
-    "a step": ((b"test:\n", b"test:\n    timeout-minutes: 9\n"),) * 2,
-    "a command": ((b"command: make test\n", b"command: make t -j\n"), (b"make test", b"make t -j")),
-    "a script": (
-        (b"command: make test\n", b"command: |\n            a\n\n            tox # b\n"),
-        (b"run: make test\n", b"run: |\n          a\n\n          tox # b\n"),
-    ),
-    "a job at the end": ((b"", b"\n  lint:\n    steps: []\n"),) * 2,
-    "jobs of ciguard": ((b"checkout@3d3c42", b"checkout@0123"), (b"", b"")),
-    "another address": ((COMMIT.encode(), b"main"), (b"", b"")),
-}
-
-
-def edited(text: bytes, change: tuple[bytes, bytes]) -> bytes:
-    """The text with a change: at its end, or wherever the words stand."""
-    before, after = change
-    assert before in text
-    return text.replace(before, after) if before else text + after
-
-
-@pytest.mark.parametrize(("now", "then"), EDITS.values(), ids=EDITS)
-def test_out_keeps_what_was_edited_since(
-    now: tuple[bytes, bytes], then: tuple[bytes, bytes], repository: Path, call: Init
-) -> None:
-    call(repository, "--into", CI, "--yes")
-    write(repository, edited((repository / CI).read_bytes(), now))
-    call(repository, "--out", CI, "--yes")
-    assert (repository / CI).read_bytes() == edited(WORKFLOW, then)
-
-
-@pytest.mark.parametrize("matrix", [b"        py: [a]\n", b"{py: [a]}"])
-def test_out_keeps_the_matrix_that_is_planned_now(
-    matrix: bytes, repository: Path, call: Init
-) -> None:
-    lines = b" " + matrix if matrix.startswith(b"{") else b"\n" + matrix.rstrip()
-    before = job_with(b"strategy:", b"  matrix:" + lines)
-    write(repository, before)
-    call(repository, "--into", CI, "--yes")
-    write(repository, (repository / CI).read_bytes().replace(b"[a]", b"[a, b]"))
-    answer = call(repository, "--out", CI, "--yes")
-    assert "was edited since ciguard moved in: the edits stay" in answer.stderr
-    assert (repository / CI).read_bytes() == before.replace(b"[a]", b"[a, b]")
-
-
-TOX_EDITS = {
-    "command": ((b"matrix.tox_env }}", b"matrix.tox_env }} -v"), (b"run: tox", b"run: tox -v")),
-    "environments": ((b"[a, b]", b"[a, b, c]"), (b"", b"")),
-    "step before": (
-        (b"    steps:\n      - uses: octo", b"    steps:\n" + CHECKOUT + b"      - uses: octo"),
-        (b"    steps:\n", b"    steps:\n" + CHECKOUT),
-    ),
-}
-
-
-@pytest.mark.parametrize(("now", "then"), TOX_EDITS.values(), ids=TOX_EDITS)
-def test_out_takes_the_axis_of_environments_out_of_an_edited_file(
-    now: tuple[bytes, bytes], then: tuple[bytes, bytes], repository: Path, call: Init
-) -> None:
-    (repository / "tox.ini").write_text(TOX, "utf-8")
-    write(repository, TOX_JOB)
-    call(repository, "--into", CI, "--yes")
-    write(repository, edited((repository / CI).read_bytes(), now))
-    call(repository, "--out", CI, "--yes")
-    assert (repository / CI).read_bytes() == edited(TOX_JOB, then)
-
-
-@pytest.mark.parametrize(
-    ("change", "where", "what"),
-    [
-        (
-            (b"shard: ${{ matrix.ciguard }}", b"shard: '01'"),
-            "{line}",
-            "a line of ciguard was edited: shard: '01'\n  fix: undo that, run init --out again",
-        ),
-        ((b"", b"  x:\n    needs: [test, ciguard]\n"), " jobs.x", "the job uses ciguard's jobs"),
-        (
-            (b"suite:", b"matrix: '{a: [b]}'\n          suite:"),
-            " jobs.test",
-            "its matrix was added or taken out since",
-        ),
-    ],
-)
-def test_out_refuses_what_it_cannot_take_out(
-    change: tuple[bytes, bytes], where: str, what: str, repository: Path, call: Init
-) -> None:
-    call(repository, "--into", CI, "--yes")
-    text = edited((repository / CI).read_bytes(), change)
-    write(repository, text)
-    answer = call(repository, "--out", CI, "--yes", expect=3)
-    line = text[: text.find(b"shard: '01'")].count(b"\n") + 1
-    assert f"{CI}:{where.format(line=line)}: {what}" in answer.stderr
-    assert (repository / CI).read_bytes() == text
-
-
-def test_out_follows_a_file_that_was_renamed(repository: Path, call: Init) -> None:
-    call(repository, "--into", CI, "--yes")
-    commit(repository)
-    other = ".github/workflows/other.yml"
-    (repository / CI).rename(repository / other)
-    answer = call(repository, "--out", other, "--yes", expect=3)
-    assert f"{other}: git has no version of it without ciguard\n  fix: commit" in answer.stderr
-    commit(repository)
-    call(repository, "--out", other, "--yes")
-    assert (repository / other).read_bytes() == WORKFLOW
-
-
-def test_second_move_updates_the_address_of_the_actions(repository: Path, call: Init) -> None:
-    call(repository, "--into", CI, "--yes")
-    moved = (repository / CI).read_bytes()
-    newer = ACTIONS.replace(COMMIT, "f" * 40).replace("v0.2.0", "v0.3.0")
-    (repository / "ciguard.toml").write_text(newer, "utf-8")
-    answer = call(repository, "--into", CI)
-    changed = [line for line in answer.stdout.splitlines() if line.startswith("+ ")]
-    names = [re.search(f"uses: octo-org/ciguard/([a-z]+)@{'f' * 40} # v0.3.0$", x) for x in changed]
-    assert [found and found[1] for found in names] == ["plan", "run", "report", "history"]
-    assert (repository / CI).read_bytes() == moved
-    call(repository, "--into", CI, "--yes")
-    expected = moved.replace(COMMIT.encode(), b"f" * 40).replace(b"v0.2.0", b"v0.3.0")
-    assert (repository / CI).read_bytes() == expected
-    (repository / "ciguard.toml").write_text(newer.replace(" # v0.3.0", ""), "utf-8")
-    again = call(repository, "--into", CI, "--yes")
-    assert again.stdout == f"{CI} uses ciguard's actions already\n", "the comment stays"
-    commit(repository)
-    call(repository, "--out", CI, "--yes")
-    assert (repository / CI).read_bytes() == WORKFLOW
-
-
 def test_plain_init_moves_into_the_only_test_step(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
     assert answer.stdout == f"{CI}: changed\n"
@@ -683,82 +489,3 @@ def test_own_workflow_is_written_where_no_single_step_can_be_moved(
     assert f"[init] actions is not set: {OWN} is a workflow of its own" in call(repository).stderr
     write(repository, JOB + b"      - run: make\n")
     assert f"no workflow here runs tests: {OWN} is" in call(repository).stderr
-
-
-def moved_case(case: str) -> tuple[str, str]:
-    """The workflow of a sample before and after."""
-    before, after = (SAMPLES / case / name for name in ("ci.yml", "expected.yml"))
-    return before.read_text("utf-8"), after.read_text("utf-8")
-
-
-def new_findings(program: str, folder: Path, texts: tuple[str, str], *options: str) -> set[str]:
-    """Kinds of what a linter finds after the move and did not find before."""
-    found = []
-    for name, text in zip(("before", "after"), texts, strict=True):
-        answer = run_linter(program, folder / name, text, *options)
-        content = json.loads(answer.stdout or "[]") or []
-        found.append({str(item.get("message") or item["ident"]) for item in content})
-    return found[1] - found[0]
-
-
-@pytest.mark.parametrize("case", MOVED)
-def test_moved_workflow_has_no_new_finding(case: str, tmp_path: Path) -> None:
-    texts = moved_case(case)
-    assert not new_findings("actionlint", tmp_path / "a", texts, "-format", "{{json .}}")
-    options = ("--offline", "--no-progress", "--format=json")
-    assert not new_findings("zizmor", tmp_path / "z", texts, *options)
-
-
-def test_moved_workflows_pass_the_github_parser() -> None:
-    texts = [text for case in MOVED for text in moved_case(case)]
-    answers = run_github_parser(*({"workflow": text} for text in texts))
-    assert [answer["errors"] for answer in answers] == [[] for _ in texts]
-
-
-def check_generated(folder: Path, call: Init, seeds: range) -> None:
-    """Each workflow is moved, twice the same, and restored to the byte."""
-    made = {f".github/workflows/{seed}.yml": generate(seed).text.encode() for seed in seeds}
-    for path, text in made.items():
-        (folder / path).write_bytes(text)
-    commit(folder)
-    for path, text in made.items():
-        call(folder, "--into", path, "--job", "test", "--yes")
-        moved = (folder / path).read_bytes()
-        assert moved != text
-        call(folder, "--into", path, "--yes")
-        assert (folder / path).read_bytes() == moved
-        call(folder, "--out", path, "--yes")
-        assert (folder / path).read_bytes() == text
-
-
-def test_generated_workflows_are_restored_to_the_byte(repository: Path, call: Init) -> None:
-    check_generated(repository, call, range(8))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-def test_three_hundred_workflows_are_restored_to_the_byte(repository: Path, call: Init) -> None:
-    check_generated(repository, call, range(300))
-
-
-def test_guide_shows_lines_of_the_samples() -> None:
-    page = (SAMPLES.parent.parent.parent / "docs/how-to/into-your-workflow.md").read_text("utf-8")
-    texts = [moved_case(case) for case in MOVED]
-    shown = [
-        line
-        for block in re.findall(r"```diff\n(.*?)```", page, re.S)
-        for line in block.splitlines()
-    ]
-    assert len(shown) > 20
-    for line in shown:
-        if line[0] in "-+":
-            lines = {one for text in texts for one in text[line[0] == "+"].splitlines()}
-            assert line[1:] in lines
-
-
-def test_own_workflow_uses_the_actions_of_the_same_commit() -> None:
-    text = (Path(__file__).parents[2] / ".github/workflows/ci.yml").read_text("utf-8")
-    moved = read_moved(text, "ci.yml")
-    assert moved is not None
-    assert (moved.job, moved.actions, moved.command) == ("test", "$/", "bash .ci/run")
-    assert yaml_load(text, "ci.yml")["jobs"]["ciguard-report"]["name"] == "ciguard", "the check"

@@ -1,0 +1,35 @@
+"""A repository whose workflow is moved, and the samples of workflows."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+SAMPLES = Path(__file__).parent.parent / "samples/move_in"
+CASES = sorted(path.name for path in SAMPLES.iterdir())
+MOVED = [case for case in CASES if (SAMPLES / case / "expected.yml").exists()]
+CI = ".github/workflows/ci.yml"
+OWN = ".github/workflows/ciguard.yml"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ACTIONS = f'[init]\nactions = "octo-org/ciguard@{COMMIT} # v0.2.0"\n'
+WORKFLOW = (SAMPLES / "plain/ci.yml").read_bytes()
+
+
+def commit(folder: Path, message: str = "change") -> None:
+    git = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run([*git, "add", "--all"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", message], check=True)
+
+
+def write(folder: Path, workflow: bytes) -> None:
+    (folder / CI).write_bytes(workflow)
+    commit(folder)
+
+
+def configure(folder: Path, case: str) -> None:
+    """Add what a sample has besides: files of tools, suites of frameworks without an adapter."""
+    for own in (SAMPLES / case).iterdir():
+        if own.name not in ("ci.yml", "expected.yml", "messages.txt", "refusal.txt"):
+            text = own.read_text("utf-8")
+            start = ACTIONS if own.name == "ciguard.toml" else ""
+            (folder / own.name).write_text(start + text, "utf-8")
