@@ -312,8 +312,10 @@ def exits_in_one_place(source: Source) -> Iterator[str]:
 def names_no_framework(source: Source) -> Iterator[str]:
     if source.name == "run.frameworks.py" + "test" or source.name.startswith("run.plugins."):
         return
-    # The tables of all that runs tests, and of what each lists and selects.
+    # The tables of all that runs tests, and of what each lists, selects, retries and leaves.
     if source.name in ("workflow.test_commands", "codec.tool_listings"):
+        return
+    if source.name in ("audit.rules.retry_patterns", "audit.rules.upload_actions"):
         return
     if source.name.startswith("audit.filters."):
         return

@@ -75,6 +75,37 @@ def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
     Raises:
         InputError: as `read_matrix`.
     """
+    axes, excluded, included = _read_parts(matrix, where)
+    product_size = _product_size(axes)
+    if product_size > MAX_JOBS * MAX_JOBS:  # before it is gone through
+        _reject_count(product_size, where)
+    found = _combine(axes, excluded, included)
+    if len(found) > MAX_JOBS:
+        _reject_count(len(found), where)
+    if not found:
+        raise InputError("no combination is left", where=where, fix="exclude less")
+    return _labelled(found, where)
+
+
+def count_combinations(matrix: Any) -> int | None:
+    """How many jobs a matrix makes, also more than GitHub runs; None where only a run can tell.
+
+    Beyond 65,536 the product of the axes, whatever is excluded.
+    """
+    try:
+        axes, excluded, included = _read_parts(matrix, _WHERE)
+    except InputError:
+        return None
+    product_size = _product_size(axes)
+    if product_size > MAX_JOBS * MAX_JOBS:
+        return product_size
+    return len(_combine(axes, excluded, included))
+
+
+def _read_parts(
+    matrix: Any, where: str
+) -> tuple[dict[str, list[Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """The axes, and the entries of `exclude` and `include`."""
     if not isinstance(matrix, Mapping):
         fix = "write the mapping that stands below `matrix:` in the job"
         raise InputError(f"a matrix is a mapping, not {_kind(matrix)}", where=where, fix=fix)
@@ -84,21 +115,17 @@ def combinations(matrix: Any, where: str = _WHERE) -> tuple[Combination, ...]:
             kind = "it is empty" if values == [] else _kind(values)
             what = f"axis {name!r} is no list of values: {kind}"
             raise InputError(what, where=where, fix=f"write {name}: [value, ...]")
-    product_size = math.prod(map(len, axes.values())) if axes else 0
     excluded = [_entry(item, where, "exclude") for item in _list(matrix, "exclude", where)]
     for name in itertools.chain.from_iterable(excluded):
         if _find(axes, name) is None:
             fix = f"the axes are: {', '.join(axes) or 'none'}"
             raise InputError(f"exclude names {name!r}, which is no axis", where=where, fix=fix)
     included = [_entry(item, where, "include") for item in _list(matrix, "include", where)]
-    if product_size > MAX_JOBS * MAX_JOBS:  # before it is gone through
-        _reject_count(product_size, where)
-    found = _combine(axes, excluded, included)
-    if len(found) > MAX_JOBS:
-        _reject_count(len(found), where)
-    if not found:
-        raise InputError("no combination is left", where=where, fix="exclude less")
-    return _labelled(found, where)
+    return axes, excluded, included
+
+
+def _product_size(axes: Mapping[str, list[Any]]) -> int:
+    return math.prod(map(len, axes.values())) if axes else 0
 
 
 def _combine(

@@ -77,6 +77,26 @@ class SourceText:
     def is_blank(self, line_start: int) -> bool:
         return not self.text[line_start : self.line_end(line_start)].strip()
 
+    def line_number(self, *path: str | int, text: str = "") -> int:
+        """The line, from 1, of a text in the value at the end of a path; else of its key.
+
+        Where the path leads nowhere, the line of the last key on it.
+        """
+        node, start = self.root, 0
+        for part in path:
+            if isinstance(part, int):
+                items = node.value if isinstance(node, yaml.SequenceNode) else ()
+                node = items[part - 1] if 0 < part <= len(items) else None
+                start = int(node.start_mark.index) if node else start
+            elif entry := find_entry(node, part):
+                node, start = entry.value, entry.start
+            else:
+                break
+        if text and node is not None:
+            found = self.text.find(text, start, int(node.end_mark.index))
+            start = start if found < 0 else found
+        return 1 + self.text.count("\n", 0, start)
+
     def find(self, *path: str | int) -> Entry | None:
         """The key at the end of a path of names; a number is an entry of a list, from 1."""
         node, entry = self.root, None

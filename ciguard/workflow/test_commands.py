@@ -92,6 +92,17 @@ _OTHER_WORDS: Final = frozenset(
 _FOLDER_OPTIONS: Final = frozenset(
     {"-C", "-f", "--directory", "--file", "--prefix", "--cwd", "-w", "--manifest-path"}
 )
+# Actions that run a command -> the input that has it.
+RETRY_ACTIONS: Final[Mapping[str, str]] = {
+    "nick-fields/retry": "command",
+    "nick-invision/retry": "command",
+    "Wandalen/wretry.action": "command",
+}
+COMMAND_INPUTS: Final[Mapping[str, str]] = {
+    **RETRY_ACTIONS,
+    "GabrielBB/xvfb-action": "run",
+    "coactions/setup-xvfb": "run",
+}
 MAX_WORDS: Final = 50  # of a command: wrappers are tried one in the other
 _OPERATORS: Final = ";&|()\n"
 
@@ -132,6 +143,20 @@ def find_test_steps(workflow: Any) -> tuple[FoundStep, ...]:
         for number, step in steps_of(job)
         if isinstance(step.get("run"), str) and (commands := find_test_commands(step["run"]))
     )
+
+
+def step_script(step: Mapping[str, Any]) -> str:
+    """The script that a step runs, by itself or as the input of an action that runs commands."""
+    inputs = step.get("with")
+    key = COMMAND_INPUTS.get(action_of(step))
+    script = inputs.get(key) if key and isinstance(inputs, dict) else step.get("run")
+    return script if isinstance(script, str) else ""
+
+
+def action_of(step: Mapping[str, Any]) -> str:
+    """The action that a step uses, without its version; "" for none."""
+    uses = step.get("uses")
+    return uses.partition("@")[0] if isinstance(uses, str) else ""
 
 
 def find_test_commands(script: str) -> tuple[FoundCommand, ...]:
@@ -306,6 +331,13 @@ def split_commands(script: str) -> Iterator[list[str]]:
 
     An expression `${{ }}` is a part of its word, whatever stands in it.
     """
+    for _, words in split_list(script):
+        yield words
+
+
+def split_list(script: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of `split_commands`, each after the operators before it: `||`, `&&`, `;\n`."""
+    operators = ""
     words: list[str] = []
     word: list[str] = []
     in_word = False
@@ -333,16 +365,18 @@ def split_commands(script: str) -> Iterator[list[str]]:
             if in_word:
                 words.append("".join(word))
             word, in_word, at = [], False, at + 1
-            if char in _OPERATORS and words:
-                yield words
-                words = []
+            if char in _OPERATORS:
+                if words:
+                    yield operators, words
+                    words, operators = [], ""
+                operators += char
         else:
             word.append(char)
             in_word, at = True, at + 1
     if in_word:
         words.append("".join(word))
     if words:
-        yield words
+        yield operators, words
 
 
 def _closing_quote(script: str, start: int) -> int:

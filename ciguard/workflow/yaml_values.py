@@ -96,6 +96,13 @@ def steps_of(job: Any) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, step
 
 
+def matrix_of(job: Any) -> Mapping[str, Any]:
+    """The matrix of a job as a mapping; empty where it has none, or an expression makes it."""
+    strategy = job.get("strategy") if isinstance(job, dict) else None
+    matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
+    return matrix if isinstance(matrix, dict) else {}
+
+
 def _problem(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark

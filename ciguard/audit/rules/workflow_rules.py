@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ciguard.audit.rules import (
+    matrix_near_limit,
+    results_only_on_success,
+    retries_hide_flaky_tests,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.audit.rules.base import RuleId, WorkflowRule
 
-WORKFLOW_RULES: Final[Mapping[RuleId, WorkflowRule]] = {}
+WORKFLOW_RULES: Final[Mapping[RuleId, WorkflowRule]] = {
+    "results-only-on-success": results_only_on_success,
+    "retries-hide-flaky-tests": retries_hide_flaky_tests,
+    "matrix-near-limit": matrix_near_limit,
+}

@@ -1,0 +1,39 @@
+"""Matrices that are close to the number of jobs that GitHub runs, or above it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.audit.rules.base import RuleFinding
+from ciguard.audit.rules.workflow_evidence import job_title, locate
+from ciguard.workflow.matrix import MAX_JOBS, count_combinations
+from ciguard.workflow.yaml_values import jobs_of, matrix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.audit.rules.base import WorkflowFile
+
+NEAR_RATIO: Final = 0.9  # one more version of a language is the end of a matrix of that size
+
+
+def check_workflow(
+    workflow: WorkflowFile, required_checks: frozenset[str] | None
+) -> Iterator[RuleFinding]:
+    """Find matrices with at least 90 % of the jobs that a matrix may have."""
+    del required_checks  # a matrix has its limit either way
+    for job_id, job in jobs_of(workflow.content).items():
+        matrix = matrix_of(job)
+        count = count_combinations(matrix)
+        if count is None or count < NEAR_RATIO * MAX_JOBS:
+            continue
+        # An entry with an expression may match other combinations than its text does.
+        in_doubt = any("${{" in str(matrix[key]) for key in ("include", "exclude") if key in matrix)
+        yield RuleFinding(
+            "matrix-near-limit",
+            job_title(job_id, job),
+            locate(workflow, (("jobs", job_id, "strategy", "matrix"), "")),
+            {"combinations": count, "limit": MAX_JOBS},
+            certainty="possible" if in_doubt else "certain",
+            doubt="expression-in-matrix" if in_doubt else "",
+        )

@@ -1,0 +1,133 @@
+"""Retries of tests in each place of a workflow, and what only looks like one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from audit.workflow_findings import find, job, lines
+
+RULE: Final = "retries-hide-flaky-tests"
+
+
+@pytest.mark.parametrize(
+    ("script", "pattern"),
+    [
+        ("pytest --reruns 3", "--reruns"),
+        ("tox -e py312 -- --reruns=2 --reruns-delay 1", "--reruns"),
+        ("pytest --force-flaky", "--force-flaky"),
+        ("pytest --retries 2", "--retries"),
+        ("pytest tests || pytest --lf", "||"),
+        ("pytest tests | tee log || true", "|| true"),
+        ("pytest tests > log 2>&1 || exit 0", "|| true"),
+        ("for i in 1 2 3; do npm test && break; done", "loop"),
+        ("until go test ./...; do sleep 1; done", "loop"),
+        ("while ! go test ./...; do sleep 1; done", "loop"),
+        ("retry 3 cargo test", "retry"),
+        ("gotestsum --rerun-fails --packages ./...", "--rerun-fails"),
+        ("gotestsum --rerun-fails=5 --packages ./...", "--rerun-fails"),
+        ("ctest --repeat until-pass:3", "--repeat until-pass"),
+        ("npx playwright test --retries=2", "--retries"),
+        ("npx vitest --retry 2", "--retry"),
+        ("cargo nextest run --retries 2", "--retries"),
+        ("dotnet test -- --retry-failed-tests 3", "--retry-failed-tests"),
+        ("bazel test //... --flaky_test_attempts=3", "--flaky_test_attempts"),
+        ("mvn verify -Dsurefire.rerunFailingTestsCount=2", "rerunFailingTestsCount"),
+        ("echo 'jest.retryTimes(3)' >> setup.js; npx jest", "jest.retryTimes"),
+    ],
+)
+def test_finds_retries_in_a_script(script: str, pattern: str) -> None:
+    text = job(f"- run: |\n    echo tests\n    {script}\n")
+    (found,) = find(RULE, text)
+    assert (found.subject, found.certainty) == ("test", "certain")
+    assert found.facts == {"patterns": [pattern]}
+    assert lines(found, text) == [script]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "- run: pytest --reruns 0",
+        "- run: pytest tests  # without --reruns 3",
+        "- run: pytest tests --lf && exit 1",
+        "- run: pytest tests || echo failed",
+        "- run: pytest a; pytest b",
+        "- run: pytest a || npm test",
+        "- run: curl --retry 5 https://example.org && pytest",
+        "- run: until pg_isready; do sleep 1; done",
+        "- run: apt-get update || true",
+        "- run: make lint\n  continue-on-error: true",
+        "- run: pytest\n  continue-on-error: false",
+        "- run: npm ci --retries 3\n- run: npm test",
+        "- uses: nick-fields/retry@v3\n  with: {max_attempts: 3, command: npm ci}",
+        "- uses: nick-fields/retry@v3\n  with: {max_attempts: 1, command: npm test}",
+        "- {id: t, run: pytest, continue-on-error: true}\n"
+        "- if: steps.t.outcome == 'failure'\n  run: exit 1",
+    ],
+)
+def test_finds_nothing_else(steps: str) -> None:
+    assert find(RULE, job(steps)) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "pattern", "line"),
+    [
+        (
+            "- run: pytest\n  continue-on-error: true",
+            "continue-on-error",
+            "continue-on-error: true",
+        ),
+        (
+            "- uses: nick-fields/retry@v3\n  with: {max_attempts: 3, command: npm test}",
+            "nick-fields/retry",
+            "- uses: nick-fields/retry@v3",
+        ),
+        (
+            "- run: make test\n  env: {PYTEST_ADDOPTS: '--reruns 2'}",
+            "--reruns",
+            "env: {PYTEST_ADDOPTS: '--reruns 2'}",
+        ),
+        (
+            "- run: make test\n  env:\n    NEXTEST_RETRIES: 2",
+            "NEXTEST_RETRIES",
+            "NEXTEST_RETRIES: 2",
+        ),
+    ],
+)
+def test_finds_retries_around_a_script(steps: str, pattern: str, line: str) -> None:
+    text = job(steps)
+    (found,) = find(RULE, text)
+    assert (found.certainty, found.facts) == ("certain", {"patterns": [pattern]})
+    assert lines(found, text) == [line]
+
+
+@pytest.mark.parametrize(
+    ("steps", "doubt"),
+    [
+        ("- run: pip install pytest-rerunfailures==14.0", "plugin-installed-only"),
+        ("- run: uv add flaky", "plugin-installed-only"),
+        ("- run: pytest --reruns $RERUNS", "retry-count-is-variable"),
+        (
+            "- run: pytest\n  continue-on-error: ${{ matrix.experimental }}",
+            "continue-on-error-is-expression",
+        ),
+    ],
+)
+def test_doubts_what_only_a_run_can_tell(steps: str, doubt: str) -> None:
+    (found,) = find(RULE, job(steps))
+    assert (found.certainty, found.doubt) == ("possible", doubt)
+
+
+def test_finds_an_option_in_a_matrix_and_in_the_workflow() -> None:
+    matrix = "    strategy:\n      matrix:\n        args: ['-x', '--reruns 2']\n"
+    text = job("- run: pytest ${{ matrix.args }}").replace("    steps:\n", matrix + "    steps:\n")
+    text = text.replace("jobs:", "env:\n  PYTEST_ADDOPTS: --reruns 1\njobs:")
+    shared, found = find(RULE, text)
+    assert shared.subject == ".github/workflows/ci.yml"
+    assert lines(shared, text) == ["PYTEST_ADDOPTS: --reruns 1"]
+    assert lines(found, text) == ["args: ['-x', '--reruns 2']"]
+
+
+def test_leaves_out_what_is_possible_beside_what_is_certain() -> None:
+    (found,) = find(RULE, job("- run: pip install flaky\n- run: pytest --reruns 1"))
+    assert (found.certainty, found.facts) == ("certain", {"patterns": ["--reruns"]})

@@ -1,0 +1,36 @@
+"""Findings of one rule in a workflow that a test writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ciguard.audit.rules.base import WorkflowFile
+from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
+from ciguard.workflow.yaml_values import load
+
+if TYPE_CHECKING:
+    from ciguard.audit.rules.base import RuleFinding, RuleId
+
+FILE = ".github/workflows/ci.yml"
+
+
+def find(rule: RuleId, text: str, required: frozenset[str] | None = None) -> list[RuleFinding]:
+    workflow = WorkflowFile(FILE, text, load(text, FILE))
+    findings = list(WORKFLOW_RULES[rule].check_workflow(workflow, required))
+    for finding in findings:
+        assert finding.rule == rule
+        assert finding.evidence
+        assert (finding.certainty == "possible") == bool(finding.doubt)
+    return findings
+
+
+def lines(finding: RuleFinding, text: str) -> list[str]:
+    """The lines of the workflow that the evidence names."""
+    written = text.splitlines()
+    return [written[place.line - 1].strip() for place in finding.evidence if place.line]
+
+
+def job(steps: str, name: str = "test") -> str:
+    """A workflow with one job; `steps` is indented by two."""
+    indented = "".join(f"    {line}\n" for line in steps.strip("\n").splitlines())
+    return f"on: push\njobs:\n  {name}:\n    runs-on: ubuntu-latest\n    steps:\n{indented}"
