@@ -422,7 +422,7 @@ def _leg(leg: Leg, links: Links, endings: Sequence[Ending], *, has_peaks: bool) 
     return (
         Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),
-        Cell(f"{leg.with_result:,} of {leg.planned:,}", leg.with_result),
+        Cell(f"{leg.with_result:,} of {leg.planned:,}" if leg.planned else "-", leg.with_result),
         *(Cell(duration(value), value) for value in (leg.wall_s, leg.predicted_wall_s)),
         *(Cell(size(value), value) for value in peaks),
         *(Cell(f"{value:,}", value) for value in counts),

@@ -54,7 +54,7 @@ MAX_NAMED: Final = 5  # names in a sentence
 MAX_LISTED: Final = 200  # rows of a table of tests
 FOLDED_FROM: Final = 20  # shards
 KEY_WIDTH: Final = 12
-PLACE_WIDTH: Final = 24
+PLACE_WIDTH: Final = 100
 BAR_WIDTH: Final = 12
 
 # The words of every note; a fact's value is shown by the unit at the end of its key.
@@ -266,7 +266,9 @@ def _shard_table(
     is_placed = where == "combination" or len(plan.pools) > 1
     columns = [
         Column("shard"),
-        *(Column(title, "right") for title in ("tests", "predicted wall", "95 %", "peak")),
+        *(Column(title, "right") for title in ("tests", "predicted wall")),
+        Column("95 %", "right", drop=2),
+        Column("peak", "right"),
         *([Column(where)] if is_placed else []),
         *([Column("wall to 95 %", drop=1)] if bars and measured else []),
     ]
@@ -275,7 +277,9 @@ def _shard_table(
     rows: list[Row] = []
     for key, shard in zip(keys, plan.shards, strict=True):
         walls_s = (shard.predicted.wall_s, shard.predicted.wall_p95_s) if measured else (None,) * 2
-        cells = (key, f"{len(shard.units):,}", *map(duration, walls_s), _peak(shard))
+        # Where each job lists the tests, those of a job without past runs are not known.
+        tests = "-" if plan.policy.lists and not shard.units else f"{len(shard.units):,}"
+        cells = (key, tests, *map(duration, walls_s), _peak(shard))
         place = shard.pool if where == "pool" else shard.suite_key[1]
         bar = _bar(shard.predicted, scale_s) if bars else ""
         rows.append((*cells, *[one_line(place, PLACE_WIDTH)] * is_placed, bar)[: len(columns)])

@@ -57,7 +57,7 @@ def test_text_output_matches_golden_file(golden: Golden, name: str, world: type[
     text = text_of(world().prove())
     golden(text, SAMPLES / f"{name}.txt", scrub=SCRUB)
     # An id, which is copied, is never broken.
-    assert all(len(line) <= COLUMNS or len(line.split()) == 2 for line in text.splitlines())  # noqa: PLR2004
+    assert all(len(line) <= COLUMNS or len(line.split()) == 2 for line in text.splitlines())
 
 
 @pytest.mark.parametrize(("name", "code"), [("green", 0), ("hurt", 13)])

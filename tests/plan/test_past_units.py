@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,6 +55,21 @@ def test_first_run_has_empty_shards_for_each_combination(ciguard: Ciguard, tmp_p
     assert [shard["variant"] for shard in found["shards"]].count(FIRST) == 3
     assert not any(shard["units"] for shard in found["shards"])
     assert found["inventory"]["files"] == {"test_broken.py": 0}
+
+
+def test_first_run_shows_no_number_of_tests_and_whole_combinations(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    write(tmp_path, '{"os": ["ubuntu-latest", "windows-latest"], "db": ["mysql-8-with-innodb"]}')
+    named = ("plan", "--matrix", "matrix.yml", "--collect", "history", "-o", "plan.json")
+    printed = ciguard(*named, cwd=tmp_path).stdout
+    for number, system in ((1, "ubuntu"), (2, "windows")):
+        row = rf"(?m)^0{number} +- +- +- +- +{system}-latest, mysql-8-with-innodb$"
+        assert re.search(row, printed), printed
+    ran = ("run", "--plan", "plan.json", "--shard", "01", "--record", "records/01")
+    ciguard(*ran, cwd=tmp_path)
+    guard = ciguard("guard", "--plan", "plan.json", "--records", "records", cwd=tmp_path, expect=13)
+    assert re.search(r"(?m)^02 +no record +- ", guard.stdout), guard.stdout
 
 
 def test_combination_has_the_tests_of_its_own_past_or_of_a_sibling(
