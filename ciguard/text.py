@@ -196,11 +196,14 @@ def last_line(text: str) -> str:
     return "".join(_lines(text)[-1:])
 
 
+def error_lines(text: str) -> list[str]:
+    """The lines that speak of an error, without what is drawn around them."""
+    return [line for line in _lines(text) if _ERROR_WORDS.search(line)]
+
+
 def last_error_line(text: str) -> str:
     """The last line, and before it the last one that speaks of an error, in one line."""
-    lines = _lines(text)
-    error_lines = [line for line in lines if _ERROR_WORDS.search(line)]
-    return " / ".join(dict.fromkeys([*error_lines[-1:], *lines[-1:]])) or "nothing"
+    return " / ".join(dict.fromkeys([*error_lines(text)[-1:], *_lines(text)[-1:]])) or "nothing"
 
 
 def annotation(

@@ -41,24 +41,26 @@ from ciguard.init.repository import default_branch, git, repository_problem
 from ciguard.plan.collection import FIX, collect_units
 from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
+from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
 from ciguard.suites_and_pools import suites_of
-from ciguard.text import count_of, size
+from ciguard.text import count_of, error_lines, last_line, size
 from ciguard.workflow.aggregation import find_undetected_skips
 from ciguard.workflow.moved_job import is_moved
 from ciguard.workflow.triggers import runs_on_push
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config import Config
     from ciguard.github.client import GitHub
     from ciguard.github.repository_ref import RepositoryRef
     from ciguard.invocation import Invocation
+    from ciguard.model import Suite
 
 SECONDS: Final = 15.0  # for an answer of GitHub: somebody sits and waits
 # Permission, a path below the repository that nothing has, and what is missing without it.
@@ -181,13 +183,29 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
                 continue
             text = f"{suite.framework} lists {count_of(len(found.units), 'unit')}"
             if found.errors:
-                first = found.errors[0].strip().splitlines()[0]
-                what = f"{text}, and {count_of(len(found.errors), 'error')}: {first}"
-                yield error(words, what, FIX)
+                program = _program(invocation, suite, variant)
+                errors = count_of(len(found.errors), "error")
+                yield error(
+                    words, f"{text} by {program}, and {errors}: {_first(found.errors)}", FIX
+                )
             elif not found.units:
                 yield error(words, text, "set args or cwd of the suite to the folder of its tests")
             else:
                 yield ok(words, text)
+
+
+def _program(invocation: Invocation, suite: Suite, variant: str) -> str:
+    """The path of what listed the tests, so that a Python of another environment is seen."""
+    name = list_invocation(framework(suite.framework), suite, variant).argv[0]
+    return shutil.which(name, path=invocation.environ.get("PATH")) or name
+
+
+def _first(errors: Sequence[str]) -> str:
+    """Where the first error is, and the line that names it, which may be on stderr."""
+    head, *_ = errors[0].strip().splitlines()
+    bodies = [one.strip().partition("\n")[2] for one in errors]
+    named = [lines[-1] for lines in map(error_lines, bodies) if lines]
+    return f"{head} {(*named, last_line(bodies[-1]))[0]}".rstrip()
 
 
 def _install(config: Config, make_check: Callable[[str, str, str], Check]) -> Check:

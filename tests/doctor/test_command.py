@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -90,9 +91,19 @@ def test_missing_parts_are_reported_with_a_fix(folder: Path, ciguard: Ciguard) -
     assert "warning  configuration  none, so the defaults hold\n" in done.stdout
     assert "error    install" in done.stdout
     assert "warning  workflow       there is no .github/workflows/ciguard.yml" in done.stdout
-    assert "and 1 error: " in done.stdout
+    said = " ".join(done.stdout.split())
+    assert f"pytest lists 1 unit by {shutil.which('python')}, and 1 error: test_two.py: " in said
+    assert "ModuleNotFoundError: No module named 'nowhere' fix: " in said
     assert done.stdout.splitlines()[-1].startswith("2 errors, ")
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    # A path is never broken.
+    assert all(len(line) <= 80 or str(folder.parent) in line for line in done.stdout.splitlines())
+
+
+def test_reason_on_stderr_is_quoted(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n", "utf-8")
+    done = ciguard("doctor", "--offline", cwd=folder, expect=3)
+    said = " ".join(done.stdout.split())
+    assert "no inventory: python -m pytest: error: unrecognized arguments: --no-such-option" in said
 
 
 def test_local_history_file_is_a_warning(folder: Path, ciguard_process: Ciguard) -> None:
