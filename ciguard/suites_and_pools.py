@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.config import Config, PoolConfig, VariantConfig
 from ciguard.errors import UsageError
 from ciguard.model import Pool, Suite, Variant
-from ciguard.run.frameworks.registry import framework
+from ciguard.run.frameworks.registry import FRAMEWORKS, framework
 from ciguard.workflow.matrix import texts_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,17 @@ def with_inventory_suites(config: Config, units: Sequence[InventoryUnit]) -> Con
         )
         for name in sorted({suite for suite, _ in suite_keys})
     }
+    return config.model_copy(update={"suite": found})
+
+
+def with_tool(config: Config, units: Sequence[InventoryUnit], tool: str) -> Config:
+    """As above, for suites that somebody's own job runs with this tool, such as "go test"."""
+    if "suite" in config.model_fields_set:
+        return config
+    own: dict[str, Any] = {"framework": "command", "command": tuple(tool.split())}
+    update = {"framework": tool} if tool in FRAMEWORKS else own
+    suites = with_inventory_suites(config, units).suite
+    found = {name: suite.model_copy(update=update) for name, suite in suites.items()}
     return config.model_copy(update={"suite": found})
 
 
@@ -192,6 +203,20 @@ def with_hosted_pools(pools: Mapping[str, Pool], suites: Mapping[str, Suite]) ->
     named = {one.pool for suite in suites.values() for one in suite.variants.values()}
     hosted = {name: PoolConfig(runs_on=name) for name in sorted(named - pools.keys() - {""})}
     return {**pools, **(pools_of(Config(pool=hosted), ()) if hosted else {})}
+
+
+def with_runner_pools(
+    pools: Mapping[str, Pool], runners: Iterable[str]
+) -> tuple[dict[str, Pool], dict[str, str]]:
+    """The pools with one for each other runner that jobs name, and by runner the pool's name.
+
+    The first pool is that of jobs whose runner is not known.
+    """
+    known = {pool.runs_on: name for name, pool in pools.items() if isinstance(pool.runs_on, str)}
+    names = {runner: known.get(runner, runner) for runner in runners}
+    new = {name: PoolConfig(runs_on=name) for name in sorted({*names.values()} - {*pools, ""})}
+    found = {**pools, **(pools_of(Config(pool=new), ()) if new else {})}
+    return found, {**names, "": next(iter(pools))}
 
 
 def prices_of(config: Config) -> dict[str, float]:

@@ -118,6 +118,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     "export": (*SHARED, "guard"),
     "audit": (*SHARED, "workflow"),
+    # Composes: the plan of a matrix as it is.
+    "audit.fixed_plan": (*SHARED, "audit", "plan.fixed_shards"),
+    "audit.command": (*SHARED, "audit", "workflow", "plan"),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
 }
 VERBS = (

@@ -6,13 +6,16 @@ import io
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from ciguard import console
 from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.audit.findings import audit
+from ciguard.audit.fixed_plan import fixed_tests, longest_minutes
 from ciguard.audit.json import as_json
 from ciguard.audit.past_durations import durations_s
 from ciguard.audit.shard_filters import HandMatrix, read_json
@@ -22,18 +25,34 @@ from ciguard.audit.workflow_filters import read_workflow
 from ciguard.codec import inventory_file, tool_listings
 from ciguard.codec.results.base import gunzip, read_limited
 from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.history.query import BaseQuery
 from ciguard.history.stores import load, open_store
+from ciguard.plan.deadline import TimeLimits
+from ciguard.plan.fixed_shards import plan_fixed
+from ciguard.plan.history_inputs import HistorySource, LoadedHistory, read_past
+from ciguard.plan.inventory import inventory
+from ciguard.plan.planner import Provenance
+from ciguard.plan.problem_builder import PlanOptions
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
+from ciguard.suites_and_pools import (
+    pool_of_suites,
+    pools_of,
+    suites_of,
+    with_runner_pools,
+    with_tool,
+)
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ciguard.audit.findings import Audit
+    from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import UnitKey
+    from ciguard.plan.planner import PlanResult
 
 
 def _html(found: Audit) -> str:
@@ -84,6 +103,9 @@ CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
     "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."
 )
 @click.option(
+    "-o", "--output", metavar="FILE|-", help="File for the plan of the matrix, for `ciguard guard`."
+)
+@click.option(
     "--fail-on",
     metavar="LIST",
     default="",
@@ -99,12 +121,14 @@ def command(
     listing: str,
     history: str | None,
     format_: str,
+    output: str | None,
     fail_on: str,
 ) -> int:
     """Compare a matrix written by hand with the tests that exist.
 
     Shows the tests in no shard and in several, empty shards, terms of filters that match nothing or
-    everything. The command reads, and changes nothing.
+    everything. The command reads, and changes nothing; with -o it writes the plan of the matrix as
+    it is, for `ciguard guard --results`.
     """
     conditions = [name.strip() for name in fail_on.split(",") if name.strip()]
     unknown = [name for name in conditions if name not in CONDITIONS]
@@ -114,23 +138,67 @@ def command(
         )
     shards = _matrix(invocation, matrix, filter_key)
     tests = _tests(invocation, listing)
-    walls_s = _durations_s(invocation, history, tests) if history is not None else ()
+    past = _history(invocation, history) if history is not None else None
+    walls_s = _durations_s(past, tests) if past is not None else ()
     found = audit(shards, Evaluator(tests, shards.language), walls_s)
-    console.out(FORMATS[format_](found))
+    if output is not None:
+        made = _plan(invocation, found, shards, (matrix, listing), LoadedHistory(past))
+        local.write(output if output == "-" else invocation.folder / output, made.content)
+        count = count_of(len(made.plan.shards), "shard")
+        console.err(f"plan {made.plan.id}: {count}, written to {output}")
+    if output != "-":
+        console.out(FORMATS[format_](found))
     failed = [name for name in conditions if CONDITIONS[name](found)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
 
 
-def _durations_s(invocation: Invocation, location: str, tests: TestSet) -> tuple[float | None, ...]:
+def _history(invocation: Invocation, location: str) -> History:
     loaded = load(open_store(location, invocation.folder, invocation.environ))
     if not loaded.exists:
         raise InputError("there is no history", where=location, fix="add runs: ciguard history add")
-    walls_s = durations_s(loaded.history, [unit.unit for unit in tests.units])
+    return loaded.history
+
+
+def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
+    walls_s = durations_s(history, [unit.unit for unit in tests.units])
     known = sum(wall_s is not None for wall_s in walls_s)
     console.err(f"history: has the time of {known:,} of {count_of(len(walls_s), 'test')}")
     return walls_s
+
+
+def _plan(
+    invocation: Invocation,
+    found: Audit,
+    matrix: HandMatrix,
+    files: tuple[str, str],
+    past: LoadedHistory,
+) -> PlanResult:
+    """The plan of the matrix as it is; `files` are those of the matrix and of the tests."""
+    tool = next(name for name, one in LANGUAGES.items() if one is matrix.language)
+    config = with_tool(invocation.config(), found.tests.units, tool)
+    suites = suites_of(config)
+    units = inventory_file.resolve_suites(found.tests.units, suites, files[1])
+    runners = [shard.runner for shard in matrix.shards]
+    pools, pool_of = with_runner_pools(pools_of(config, ()), runners)
+    tests = fixed_tests(found, units, matrix.common_text, pool_of, files[0])
+    minutes = longest_minutes(tests.assignment)
+    options = PlanOptions(
+        limit=TimeLimits(minutes, minutes, 60.0 * minutes), pool_of=pool_of_suites(config, pools)
+    )
+    there = inventory(tests.assignment.units, exclude={}, ordered=True)
+    source = HistorySource("", None, BaseQuery())
+    basis = read_past(
+        replace(there, excluded=tests.excluded, orphans=tests.orphans),
+        past,
+        source,
+        suites=suites,
+        pools=pools,
+        timeouts={},
+    )
+    origin = Provenance(history=basis.history_json, notes=basis.notes)
+    return plan_fixed(basis.inputs, tests.assignment, options, origin)
 
 
 def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:

@@ -16,6 +16,7 @@ from ciguard.audit.filters.expression import Selection, positions_in, terms, wit
 from ciguard.audit.shard_filters import wrap
 from ciguard.audit.test_set import class_of
 from ciguard.audit.vacuous_terms import Correction, corrections
+from ciguard.model.plan import OrphanReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ MissingReason = Literal["outside_projects", "common_filter", "label", "not_reque
 OverlapKind = Literal["equal", "contained", "overlapping"]
 REASONS: Final[tuple[MissingReason, ...]] = get_args(MissingReason)
 # Another job may run what lies outside of the projects, and a rule for all shards is on purpose.
-ORPHANS: Final[frozenset[MissingReason]] = frozenset({"label", "not_requested"})
+ORPHANS: Final[tuple[OrphanReason, ...]] = get_args(OrphanReason)
 
 
 class UnsureTerm(NamedTuple):

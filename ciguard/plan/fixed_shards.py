@@ -8,7 +8,7 @@ each of its suites and variants, and of the leg's own overhead.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ciguard.errors import InputError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.model import UnitKey
+    from ciguard.model import Plan, UnitKey
     from ciguard.plan.planner import PlanResult, Provenance
     from ciguard.plan.problem import PackingProblem
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions
@@ -31,12 +31,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class FixedJob:
+    """The job of a shard in a workflow that somebody wrote: its name as GitHub shows it."""
+
+    name: str
+    pool: str
+    timeout_minutes: int
+
+
+@dataclass(frozen=True, slots=True)
 class FixedAssignment:
-    """Units, each once, and in which shards each is; `empty` shards have none."""
+    """Units, each once, and in which shards each is.
+
+    Attributes:
+        empty: shards that have none.
+        jobs: of all shards, or of none. With jobs the empty shards stay in the plan.
+    """
 
     units: tuple[InventoryUnit, ...]
     shards: Mapping[UnitKey, tuple[str, ...]]
     empty: tuple[str, ...] = ()
+    jobs: Mapping[str, FixedJob] = field(default_factory=dict)
 
 
 def fixed_assignment(
@@ -74,7 +89,11 @@ def plan_fixed(
         for name in assignment.shards[unit.key]:
             homes[name].append(position)
     names = sorted(homes)
-    pools = {name: options.pool_of[units[homes[name][0]].suite] for name in names}
+    jobs = assignment.jobs
+    pools = {
+        name: jobs[name].pool if jobs else options.pool_of[units[homes[name][0]].suite]
+        for name in names
+    }
     works = {
         pool: making.for_units(
             pool, sorted({one for name in names if pools[name] == pool for one in homes[name]})
@@ -90,8 +109,23 @@ def plan_fixed(
     bound_s = max(work.bound_s(counts[pool]) for pool, work in works.items())
     made = ShardSet(shards, spreads, list(works.values()), bound_s)
     draft = assemble_plan(basis, options, origin, made)
-    missed = plan_warnings(draft, spreads, None, options.risk)
-    return encode_plan(draft, (*_warnings(assignment, names), *missed))
+    warnings = (*_warnings(assignment, names), *plan_warnings(draft, spreads, None, options.risk))
+    return encode_plan(_with_jobs(draft, basis, jobs) if jobs else draft, warnings)
+
+
+def _with_jobs(draft: Plan, basis: PlanInputs, jobs: Mapping[str, FixedJob]) -> Plan:
+    """The plan with what is known of the jobs, and with those that have no unit."""
+    planned = {shard.key: shard for shard in draft.shards}
+    shards = [
+        replace(
+            planned.get(key) or Shard(key, job.pool, (), Prediction(0.0, 0.0)),
+            job=job.name,
+            timeout_minutes=job.timeout_minutes,
+        )
+        for key, job in sorted(jobs.items())
+    ]
+    pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
+    return replace(draft, shards=tuple(shards), pools=pools, job_minutes=None)
 
 
 def _shard(
@@ -109,5 +143,5 @@ def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> Iterator[P
     if several:
         yield PlanNote("tests_in_several_shards", {"tests": several})
     idle = sorted({*assignment.empty} - {*planned})
-    if idle:
+    if idle and not assignment.jobs:
         yield PlanNote("empty_shards", {"shards": idle})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.model import CaseKey
+    from ciguard.model import CaseKey, Orphan
 
     Ancestors = Callable[[str], Sequence[str]]
     Name = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
@@ -44,6 +44,7 @@ class Inventory:
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
         file_names: of each unit, where it is known.
+        orphans: by key, not in `units` either.
     """
 
     units: tuple[InventoryUnit, ...]
@@ -52,6 +53,7 @@ class Inventory:
     excluded: tuple[Exclusion, ...]
     files: Mapping[str, int]
     file_names: tuple[str | None, ...]
+    orphans: tuple[Orphan, ...] = ()
 
     def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
         """Names of a unit's groups by position, nearest first, within its suite and variant."""
@@ -97,14 +99,16 @@ class Inventory:
         return places, len(numbers)
 
     def summary(self) -> InventorySummary:
-        """As the plan keeps it. The hash is the SHA-256 of all keys, excluded ones too, as JSON."""
-        excluded = (UnitKey(one.suite, one.variant, one.unit) for one in self.excluded)
-        keys = sorted([*self.keys, *excluded]) if self.excluded else self.keys
+        """As the plan keeps it. The hash is the SHA-256 of all keys, as JSON."""
+        others = [UnitKey(one.suite, one.variant, one.unit) for one in self.excluded]
+        others += [one.key for one in self.orphans]
+        keys = sorted([*self.keys, *others]) if others else self.keys
         return InventorySummary(
             collected=len(keys),
             files=dict(sorted(self.files.items())),
             hash=hashlib.sha256(json.dumps(keys).encode("ascii")).hexdigest(),
             excluded=self.excluded,
+            orphans=self.orphans,
         )
 
 

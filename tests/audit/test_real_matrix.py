@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import os
+from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +17,12 @@ from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.findings import Audit, audit
 from ciguard.audit.shard_filters import read_json
 from ciguard.audit.test_set import TestSet
-from ciguard.codec import inventory_file
+from ciguard.codec import inventory_file, plan_file
+
+if TYPE_CHECKING:
+    from conftest import Ciguard
+
+    from ciguard.model import Plan
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "aidotnet"
@@ -30,6 +37,14 @@ def audited(date: str) -> Audit:
     units = inventory_file.read(io.BytesIO(content), date).units
     matrix = read_json(io.BytesIO((SHARED / f"shards_{date}.json").read_bytes()), date)
     return audit(matrix, Evaluator(TestSet(units), vstest))
+
+
+def plan_of_april(folder: Path, ciguard: Ciguard) -> Plan:
+    """Written by the command; 9 MB."""
+    names = (str(SHARED / "shards_2026-04-14.json"), str(SHARED / "tests_2026-04-14.json.gz"))
+    words = ("audit", "--matrix", names[0], "--tests", names[1], "-o", "plan.json")
+    ciguard(*words, cwd=folder)
+    return plan_file.decode((folder / "plan.json").read_bytes(), "plan.json")
 
 
 def counts(found: Audit) -> dict[str, object]:
@@ -65,6 +80,20 @@ def test_matrix_of_april_has_the_known_counts() -> None:
     assert [one.tests.bit_count() for one in equal] == [3_172]
     corrected = [[tests.bit_count() for tests in one.tests] for one in found.corrections]
     assert corrected == [[3_172, 1_222], [3_172, 962], [732, 988]]
+
+
+def test_plan_of_april_counts_every_test_once(tmp_path: Path, ciguard: Ciguard) -> None:
+    plan = plan_of_april(tmp_path, ciguard)
+    planned = {unit.unit for shard in plan.shards for unit in shard.units}
+    assert len(plan.shards) == 31
+    assert sum(not shard.units for shard in plan.shards) == 2
+    assert sum("/" in shard.job for shard in plan.shards) == 19
+    assert {shard.timeout_minutes for shard in plan.shards} == {45}
+    reasons = Counter(one.reason for one in plan.inventory.orphans)
+    assert reasons == {"label": 16, "not_requested": 22_956}
+    rules = Counter(one.rule for one in plan.inventory.excluded)
+    assert rules == {"outside of the projects": 314}
+    assert plan.inventory.collected == 37_488 == len(planned) + 22_972 + 314
 
 
 def test_matrix_of_august_has_the_known_counts() -> None:

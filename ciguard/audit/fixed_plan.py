@@ -1,0 +1,130 @@
+"""The plan of a matrix as it is: what `guard` holds its results against. Pure.
+
+Each test is in the shards that select it. What is in none was excluded by a rule for all shards, or
+is an orphan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.audit.filters.expression import positions_in
+from ciguard.audit.findings import ORPHANS
+from ciguard.audit.shard_filters import HOLE
+from ciguard.errors import InputError
+from ciguard.model import Exclusion, Orphan
+from ciguard.model.shard_names import safe_keys
+from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ciguard.audit.findings import Audit, MissingReason, SelectedShard
+    from ciguard.audit.shard_filters import ShardFilter
+    from ciguard.codec.inventory_file import InventoryUnit
+    from ciguard.model import UnitKey
+
+DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
+OUTSIDE: Final = "outside of the projects"
+_MINUTE_S: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTests:
+    """All tests: in shards, left out by a rule, or in no shard."""
+
+    assignment: FixedAssignment
+    excluded: tuple[Exclusion, ...]
+    orphans: tuple[Orphan, ...]
+
+
+def fixed_tests(
+    found: Audit,
+    units: Sequence[InventoryUnit],
+    common_text: str,
+    pool_of: Mapping[str, str],
+    where: str,
+) -> FixedTests:
+    """Turn an audit into the assignment of a plan.
+
+    Args:
+        units: the tests of the audit in its order, with their suites.
+        common_text: the filter that all shards share, as written.
+        pool_of: by runner; "" is one that is not known.
+        where: the file of the matrix.
+
+    Raises:
+        InputError: it is not known which tests a shard selects.
+    """
+    _reject_unknown(found, where)
+    keys = safe_keys(one.shard.name for one in found.shards)
+    shards: dict[UnitKey, list[str]] = defaultdict(list)
+    for one in found.shards:
+        for place in positions_in(one.selected.sure):
+            shards[units[place].key].append(keys[one.shard.name])
+    jobs = {keys[one.shard.name]: _job(one.shard, pool_of) for one in found.shards}
+    rules: dict[MissingReason, str] = {
+        "outside_projects": OUTSIDE,
+        "common_filter": f"filter of all shards: {common_text.removeprefix(f'({HOLE})&')}",
+    }
+    return FixedTests(
+        FixedAssignment(
+            tuple(unit for unit in units if unit.key in shards),
+            {key: tuple(names) for key, names in shards.items()},
+            jobs=jobs,
+        ),
+        tuple(
+            Exclusion(unit.unit, rule, unit.suite, unit.variant)
+            for reason, rule in rules.items()
+            for unit in _by_key(units, found.missing[reason])
+        ),
+        tuple(
+            Orphan(unit.unit, reason, unit.suite, unit.variant)
+            for reason in ORPHANS
+            for unit in _by_key(units, found.missing[reason])
+        ),
+    )
+
+
+def longest_minutes(assignment: FixedAssignment) -> int:
+    """The largest limit of a job."""
+    return max(job.timeout_minutes for job in assignment.jobs.values())
+
+
+def _by_key(units: Sequence[InventoryUnit], members: int) -> Iterable[InventoryUnit]:
+    return sorted((units[place] for place in positions_in(members)), key=lambda unit: unit.key)
+
+
+def _job(shard: ShardFilter, pool_of: Mapping[str, str]) -> FixedJob:
+    minutes = DEFAULT_MINUTES
+    if shard.timeout_s is not None:
+        minutes = max(1, math.ceil(shard.timeout_s / _MINUTE_S))
+    return FixedJob(shard.name, pool_of[shard.runner], minutes)
+
+
+def _reject_unknown(found: Audit, where: str) -> None:
+    """Refuse shards of which no plan can say what they run.
+
+    Raises:
+        InputError: names the first.
+    """
+    unknown = [one for one in found.shards if one.selected.sure != one.selected.possible]
+    if unknown:
+        first = unknown[0]
+        line = f":{first.shard.line}" if first.shard.line is not None else ""
+        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        what = f"no plan: it is not known which tests shard {first.shard.name!r:.120}{more} selects"
+        raise InputError(what, where=f"{where}{line}", fix=_advice(first))
+
+
+def _advice(unknown: SelectedShard) -> str:
+    if unknown.shard.unknown:
+        return unknown.shard.unknown
+    names = [term.text for term in unknown.unsure if not term.is_label]
+    if not names:  # of the shard's own filter or of the one that all share
+        return "list the tests with their categories"
+    fix = "give the shards as JSON, with filters that name tests"
+    return f"ciguard cannot evaluate {', '.join(names):.200}: {fix}"
