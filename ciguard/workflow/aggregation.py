@@ -1,13 +1,16 @@
-"""Aggregation jobs of a workflow, and those that stay green when the job that plans fails. Pure.
+"""Aggregation jobs of a workflow, and those that stay green when a job fails or is lost. Pure.
 
-An aggregation job runs after a failure, too, and decides by results of jobs. If the job that plans
-fails, GitHub skips the test jobs, and `contains(needs.*.result, 'failure')` is false for a skipped
-job. A job is found as one that stays green if
+An aggregation job runs after a failure, too, and decides by results of jobs. If a job that test
+jobs need fails, GitHub skips the test jobs, and `contains(needs.*.result, 'failure')` is false for
+a skipped job. A job is found as one that stays green after the failure of such a job if
 
 - its condition lets it run after a failure: `always()`, `!cancelled()`, `success() || failure()`;
 - it reads the result of a job that is skipped then: `needs.JOB.result`, `needs.*`, `toJSON(needs)`;
 - it looks for `failure` or `cancelled`, and neither for `skipped` nor for `success`;
-- it does not read the result of the planning job, or of a job with ciguard's report.
+- it does not read the result of the failed job, or of a job that is red because of it.
+
+A job at its time limit is cancelled, so one that looks for `failure` alone does not see it. And a
+job that does not run after a failure is skipped, which passes where the check is required.
 
 Expressions and scripts are searched for these words, not evaluated. A job in doubt is not found.
 Sources: GitHub's documentation of `jobs.<job_id>.needs`, of the `needs` context, which holds
@@ -19,8 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from ciguard.workflow.test_commands import split_commands
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
 _COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b.*--github")
@@ -33,6 +37,14 @@ _NAMED_NEED: Final = re.compile(r"\bneeds(?:\.([\w-]+)|\['([\w-]+)'\])\.result\b
 # A result, not the status function of that name.
 _FAILURE: Final = re.compile(r"\b(failure|cancelled)\b(?!\s*\()", re.I)
 _SKIPPED_OR_SUCCESS: Final = re.compile(r"\b(skipped|success)\b(?!\s*\()", re.I)
+_ON_FAILURE: Final = re.compile(r"(?<!!)\bfailure\(\)", re.I)
+_ECHO: Final = re.compile(r"(?m)^\s*echo\b[^|\n>;&]*$")
+# A step with one of these can end red by itself.
+_FAILS: Final = re.compile(
+    r"\bexit\s+(?!0\b)\S|\bfalse\b|setFailed|process\.exit|sys\.exit|\bjq\s+(-\w+\s+)*-\w*e"
+    r"|(?m:^\s*(!\s*)?(\[\[?|test)\s)"
+)
+_VERDICT_PROGRAMS: Final = frozenset({"echo", "printf", "exit", "true", "false", ":"})
 ALLS_GREEN: Final = ("re-actors", "alls-green")
 
 
@@ -56,6 +68,26 @@ class UndetectedSkip:
     reads_single_results: bool
 
 
+GreenKind = Literal["ignores-results", "misses-loss", "skipped-after-failure"]
+
+
+@dataclass(frozen=True, slots=True)
+class GreenOnLoss:
+    """A job that speaks for others, and does not fail although one of them is lost.
+
+    Attributes:
+        kind: it reads no result; or not each; or a failure skips it, so that it is green only as a
+            required check.
+        unseen_results: results of needed jobs that leave it green.
+        unseen_jobs: ids of jobs whose failure skips the jobs that it reads, and is not seen itself.
+    """
+
+    job: str
+    kind: GreenKind
+    unseen_results: tuple[str, ...] = ()
+    unseen_jobs: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregation:
     """A job that decides by the results of others.
@@ -73,13 +105,17 @@ class _Job:
     """A job as texts.
 
     Attributes:
-        text: its condition and environment, and all of its steps but their names.
+        text: its condition and environment, and all of its steps but their names and echoes.
+        steps_text: of that, the steps.
+        has_only_verdicts: its steps print, exit, or are the action that reads results.
         actions: repository and last part of the actions that it uses: ("octo-org/ciguard", "run").
     """
 
     needs: frozenset[str]
     condition: str
     text: str
+    steps_text: str
+    has_only_verdicts: bool
     actions: frozenset[tuple[str, str]]
 
     def runs_after_failure(self) -> bool:
@@ -98,6 +134,20 @@ class _Job:
 
     def looks_for_failure_only(self) -> bool:
         return bool(_FAILURE.search(self.text) and not _SKIPPED_OR_SUCCESS.search(self.text))
+
+    def fails_by_results(self) -> bool:
+        """Say whether its steps read results and can fail."""
+        reads = _ALL_NEEDS.search(self.steps_text) or _NAMED_NEED.search(self.steps_text)
+        return ALLS_GREEN in self.actions or bool(reads and _FAILS.search(self.steps_text))
+
+    def is_green_after(self, red: Set[str], skipped: Set[str]) -> bool:
+        """Say whether it stays green where jobs are red and others skipped because of them."""
+        return (
+            self.runs_after_failure()
+            and self.looks_for_failure_only()
+            and self.reads_result_of(skipped)
+            and not self.reads_result_of(red)
+        )
 
 
 def find_undetected_skips(workflow: Any, file: str) -> tuple[UndetectedSkip, ...]:
@@ -129,13 +179,76 @@ def find_undetected_skips(workflow: Any, file: str) -> tuple[UndetectedSkip, ...
                 reads_single_results=not _ALL_NEEDS.search(job.text),
             )
             for name, job in jobs.items()
-            if name not in red
-            and job.runs_after_failure()
-            and job.looks_for_failure_only()
-            and job.reads_result_of(skipped)
-            and not job.reads_result_of(red)
+            if name not in red and job.is_green_after(red, skipped)
         ]
     return tuple(findings)
+
+
+def find_green_on_loss(workflow: Any) -> tuple[GreenOnLoss, ...]:
+    """Find the jobs that stay green although a job that they speak for is lost.
+
+    A job that reports, cleans up or publishes after a failure speaks for none: it does nothing but
+    print and exit, or fails by results, or it is not found.
+    """
+    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
+    needed = {need for job in jobs.values() for need in job.needs}
+    findings = []
+    for name, job in jobs.items():
+        if not job.needs:
+            continue
+        found = _missed_loss(name, jobs) if job.runs_after_failure() else None
+        if found is None and (kind := _careless_kind(job)):
+            # What others need is a barrier: a failure skips them with it.
+            is_barrier = kind == "skipped-after-failure" and name in needed
+            found = None if is_barrier else GreenOnLoss(name, kind)
+        if found:
+            findings.append(found)
+    return tuple(findings)
+
+
+def _careless_kind(job: _Job) -> GreenKind | None:
+    condition = "".join(job.condition.split()).lower()
+    if _ON_FAILURE.search(condition) and not re.search(r"always\(\)|success\(\)", condition):
+        is_verdict = job.has_only_verdicts and bool(_FAILS.search(job.steps_text))
+    elif job.runs_after_failure():
+        reads = re.search(r"\bneeds\b", job.text)
+        return "ignores-results" if job.has_only_verdicts and not reads else None
+    else:
+        is_verdict = job.has_only_verdicts or job.fails_by_results()
+    return "skipped-after-failure" if is_verdict else None
+
+
+def _missed_loss(name: str, jobs: Mapping[str, _Job]) -> GreenOnLoss | None:
+    """What an aggregation job that reads results does not see; None where it sees each loss."""
+    job = jobs[name]
+    if not (job.looks_for_failure_only() and job.fails_by_results()):
+        return None
+    results = tuple(
+        result
+        for result in ("failure", "cancelled")
+        if not re.search(rf"\b{result}\b(?!\s*\()", job.text, re.I)
+    )
+    ancestors = set(job.needs)
+    for _ in jobs:
+        ancestors |= {need for one in ancestors & jobs.keys() for need in jobs[one].needs}
+    lost = tuple(
+        one
+        for one in jobs
+        if one in ancestors and job.is_green_after(_red_jobs(jobs, one), _skipped_jobs(jobs, one))
+    )
+    return GreenOnLoss(name, "misses-loss", results, lost) if results or lost else None
+
+
+def _red_jobs(jobs: Mapping[str, _Job], failed: str) -> set[str]:
+    """A failed job, and those that fail because they read its result."""
+    red = {failed}
+    for _ in jobs:
+        red |= {
+            name
+            for name, job in jobs.items()
+            if job.runs_after_failure() and job.fails_by_results() and job.reads_result_of(red)
+        }
+    return red
 
 
 def find_aggregations(workflow: Any, test_job: str) -> tuple[Aggregation, ...]:
@@ -187,12 +300,22 @@ def _job(value: Any) -> _Job:
     paths = [_text(_get(step, "uses")).partition("@")[0].rpartition("/") for step in steps]
     texts = [_get(step, key) for step in steps for key in ("if", "env", "run", "with")]
     condition = _text(_get(value, "if"))
+    steps_text = _ECHO.sub("", _text(texts).replace("\\\n", " "))
     return _Job(
         needs=frozenset(_text(_get(value, "needs")).split()),
         condition=condition,
-        text=_text([condition, _get(value, "env"), texts]).replace("\\\n", " "),
+        text=_text([condition, _get(value, "env"), steps_text]),
+        steps_text=steps_text,
+        has_only_verdicts=bool(steps) and all(map(_is_verdict, steps)),
         actions=frozenset((repository, last) for repository, _, last in paths),
     )
+
+
+def _is_verdict(step: Mapping[str, Any]) -> bool:
+    """Say whether a step prints or exits and no more, or reads the results of the needed jobs."""
+    if "run" not in step:
+        return _text(step.get("uses")).startswith("/".join(ALLS_GREEN) + "@")
+    return all(words[0] in _VERDICT_PROGRAMS for words in split_commands(_text(step["run"])))
 
 
 def _get(value: Any, key: str) -> Any:

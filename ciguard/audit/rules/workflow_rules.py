@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.rules import (
+    aggregation_green_on_loss,
     matrix_near_limit,
     results_only_on_success,
     retries_hide_flaky_tests,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ciguard.audit.rules.base import RuleId, WorkflowRule
 
 WORKFLOW_RULES: Final[Mapping[RuleId, WorkflowRule]] = {
+    "aggregation-green-on-loss": aggregation_green_on_loss,
     "results-only-on-success": results_only_on_success,
     "retries-hide-flaky-tests": retries_hide_flaky_tests,
     "matrix-near-limit": matrix_near_limit,
