@@ -33,6 +33,7 @@ from ciguard.template_loader import environment
 from ciguard.workflow.environment_axis import (
     Selection,
     folder_of_tool,
+    reject_several_environments,
     select_environments,
     tool_of_all_environments,
 )
@@ -252,6 +253,7 @@ def select_each_environment(
     Raises:
         NotMovable: they cannot be read, or the job not be changed.
     """
+    reject_several_environments(job)
     tool = tool_of_all_environments(job)
     if tool is None:
         return job, []

@@ -22,7 +22,7 @@ from ciguard.workflow.test_commands import UNKNOWN, find_test_commands, split_co
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.positions import Entry
@@ -36,6 +36,7 @@ class Tool:
         option: selects environments by their names.
         selecting: beginnings of all options that select some.
         configuring: beginnings of options that name another configuration.
+        several: options that may select more than one; expressions of the workflow are one "$".
         variables: of the environment, which select too.
         call: the words in a command that `option` can follow.
     """
@@ -45,6 +46,7 @@ class Tool:
     option: str
     selecting: tuple[str, ...]
     configuring: tuple[str, ...]
+    several: re.Pattern[str]
     variables: tuple[str, ...]
     call: re.Pattern[str]
 
@@ -68,6 +70,7 @@ TOOLS: Final = (
         option="-e",
         selecting=("-e", "-m", "-f"),
         configuring=("-c", "--conf", "--root"),
+        several=re.compile(r"(?:^| )(?:-e ?\S*,|-e .* -e )"),
         variables=("TOXENV",),
         call=re.compile(
             r"(?<![\w.$-])tox(?![\w./=@-])(?:[ \t]+(?:run-parallel|run|legacy|le|r|p)(?![^\s]))?"
@@ -79,6 +82,10 @@ TOOLS: Final = (
         option="-s",
         selecting=("-s", "-e", "-t", "-k", "-p", "--session", "--tags", "--keywords", "--python"),
         configuring=("-f", "--noxfile"),
+        several=re.compile(
+            r"(?:^| )(?:-[se]|--sessions?)[ =]?\S+ [^-\s]"
+            r"|^(?!.*(?:^| )(?:-[se]|--session)).*(?:^| )(?:-[ptk]|--pythons?|--tags|--keywords)\b"
+        ),
         variables=("NOXSESSION", "NOXPYTHON"),
         call=re.compile(r"(?<![\w.$-])nox(?![\w./=@-])"),
     ),
@@ -115,15 +122,35 @@ class Selection:
 def tool_of_all_environments(job: MovableJob) -> Tool | None:
     """The tool that the test step calls for all of its environments; None where it does not."""
     variables = f"{job.workflow.get('env')}{job.value}"
-    unknown = (command for command in job.commands if command.framework == UNKNOWN)
-    for words in (command.words.split() for command in unknown):
-        for tool in TOOLS:
-            if tool.name not in map(posixpath.basename, words):
-                continue
-            selecting = [word for word in tool.options(words) if word.startswith(tool.selecting)]
-            is_selected = selecting or any(name in variables for name in tool.variables)
-            return None if is_selected else tool
+    for tool, words in _calls(job):
+        selecting = [word for word in tool.options(words) if word.startswith(tool.selecting)]
+        is_selected = selecting or any(name in variables for name in tool.variables)
+        return None if is_selected else tool
     return None
+
+
+def reject_several_environments(job: MovableJob) -> None:
+    """Refuse a command that names more than one environment, or what any number of them has.
+
+    Raises:
+        NotMovable: the tests would run once for each of them.
+    """
+    for tool, words in _calls(job):
+        options = re.sub(r"\$\{\{.*?\}\}", "$", " ".join(tool.options(words)))
+        if tool.several.search(options):
+            what = f"the step may run the tests several times: {shortened(' '.join(words))}"
+            value = f"{tool.option} ${{{{ matrix.{tool.axis} }}}}"
+            fix = f"make them an axis of the matrix, and run {tool.name} {value}"
+            raise NotMovable(what, where=job.where, fix=fix)
+
+
+def _calls(job: MovableJob) -> Iterator[tuple[Tool, list[str]]]:
+    """The commands of the test step that call a tool."""
+    for command in job.commands:
+        words = command.words.split()
+        if command.framework == UNKNOWN:
+            names = {posixpath.basename(word) for word in words}
+            yield from ((tool, words) for tool in TOOLS if tool.name in names)
 
 
 def folder_of_tool(job: MovableJob, tool: Tool) -> str:

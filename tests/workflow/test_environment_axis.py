@@ -13,6 +13,7 @@ from ciguard.init.workflow_files import render_new_jobs
 from ciguard.template_loader import environment
 from ciguard.workflow.environment_axis import (
     Selection,
+    reject_several_environments,
     select_environments,
     tool_of_all_environments,
 )
@@ -77,3 +78,33 @@ def test_generated_workflow_gets_an_axis_and_is_restored_to_the_byte() -> None:
 def test_four_hundred_generated_workflows_get_an_axis() -> None:
     found = Counter(move(seed) for seed in range(400))
     assert found["moved"] >= 200, found
+
+
+@pytest.mark.parametrize(
+    ("command", "is_refused"),
+    [
+        ("tox -e a,b", True),
+        ("tox run -e py{311,312}", True),
+        ("tox -e a -e b", True),
+        ("tox -e ${{ matrix.python }},lint", True),
+        ("tox -m fast", False),  # a label may have a single environment
+        ("tox -e ${{ matrix.python }} -- -k 'a,b'", False),
+        ("tox -e py312", False),
+        ("tox", False),
+        ("nox -s a b", True),
+        ("nox -t ci", True),
+        ("nox -p 3.12", True),
+        ("nox --python=3.12", True),
+        ("nox -s tests -p ${{ matrix.python }}", False),
+        ("nox -s tests-${{ matrix.python }} -- -p no:cacheprovider", False),
+        ("nox", False),
+    ],
+)
+def test_command_of_several_environments_is_refused(command: str, is_refused: bool) -> None:
+    lines = ("on: push", "jobs:", "  test:", "    runs-on: ubuntu-latest", "    steps:")
+    job = read_job("\n".join((*lines, f"      - run: {command}\n")), "ci.yml", "test")
+    if is_refused:
+        with pytest.raises(NotMovable, match="may run the tests several times"):
+            reject_several_environments(job)
+    else:
+        reject_several_environments(job)
