@@ -155,6 +155,11 @@ def command(
     if dry_run and (output or folder or github or static):
         fix = "leave out -o, --artifact, --static and --github: it writes nothing"
         raise UsageError("nothing is written", where="--dry-run", fix=fix)
+    if static and matrix_file:
+        # The guard compares suites with the configuration, which has no combinations of a matrix.
+        what = "a plan in the repository has no combinations of a matrix"
+        fix = "leave out --static, and plan in a job: `ciguard init --into` writes it"
+        raise UsageError(what, where="--static, --matrix", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
     # Read first: a plan takes minutes.
     workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
