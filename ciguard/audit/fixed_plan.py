@@ -16,7 +16,7 @@ from ciguard.audit.findings import ORPHANS
 from ciguard.audit.shard_filters import HOLE
 from ciguard.errors import InputError
 from ciguard.model import Exclusion, Orphan
-from ciguard.model.shard_names import safe_keys
+from ciguard.model.shard_names import safe_keys, safe_name
 from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def fixed_tests(
         InputError: it is not known which tests a shard selects.
     """
     _reject_unknown(found, where)
-    keys = safe_keys(one.shard.name for one in found.shards)
+    keys = _keys([one.shard for one in found.shards])
     shards: dict[UnitKey, list[str]] = defaultdict(list)
     for one in found.shards:
         for place in positions_in(one.selected.sure):
@@ -87,6 +87,17 @@ def fixed_tests(
             for unit in _by_key(units, found.missing[reason])
         ),
     )
+
+
+def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
+    """By name of a shard, its key: after its artifact, as the folder of its results, if it can be.
+
+    No key that a folder's name becomes may be another shard's.
+    """
+    keys = {one.name: safe_name(one.artifact) for one in shards}
+    if all(keys.values()) and len({key.lower() for key in keys.values()}) == len(keys):
+        return keys
+    return safe_keys(keys)
 
 
 def longest_minutes(assignment: FixedAssignment) -> int:

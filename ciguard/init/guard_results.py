@@ -15,6 +15,7 @@ from ciguard.init.generated_files import GeneratedFile
 from ciguard.init.move_in import actions_address, read_workflow
 from ciguard.init.repository import repository_files
 from ciguard.init.workflow_files import render_guard_job
+from ciguard.model.shard_names import safe_name
 from ciguard.sources import local
 from ciguard.template_loader import environment
 from ciguard.workflow.guard_job import NEW_JOBS, add_jobs, next_step, read_guarded_job
@@ -91,6 +92,6 @@ def _require_plan(folder: Path, plan: str, job: GuardedJob) -> None:
     if not (folder / plan).is_file():
         raise InputError("there is no plan", where=plan, fix=fix)
     keys = {shard.key for shard in plan_file.decode(local.read(folder / plan), plan).shards}
-    if odd := sorted(keys ^ {*job.artifacts}):
+    if odd := sorted(keys ^ {*map(safe_name, job.artifacts)}):
         what = f"its shards are not the artifacts of {matrix}: {', '.join(odd[:3])}"
         raise InputError(what, where=plan, fix=fix)

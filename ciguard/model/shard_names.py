@@ -30,7 +30,7 @@ def safe_keys(names: Iterable[str]) -> Mapping[str, str]:
     taken: set[str] = set()
     numbers: dict[str, int] = defaultdict(lambda: 1)
     for name in sorted(dict.fromkeys(names), key=lambda name: not _is_safe(name)):
-        begin = name if _is_safe(name) else _UNSAFE.sub("-", name)[:MAX_KEY].strip("-.") or "shard"
+        begin = name if _is_safe(name) else safe_name(name) or "shard"
         key = begin
         while key.lower() in taken:
             numbers[begin] += 1
@@ -38,6 +38,11 @@ def safe_keys(names: Iterable[str]) -> Mapping[str, str]:
         taken.add(key.lower())
         keys[name] = key
     return keys
+
+
+def safe_name(name: str) -> str:
+    """The name with "-" for what a key may not hold; "" where nothing is left."""
+    return _UNSAFE.sub("-", name)[:MAX_KEY].strip("-.")
 
 
 def _is_safe(name: str) -> bool:
@@ -55,16 +60,18 @@ def ends_with(name: str, end: str) -> bool:
 def shard_lookup(plan: Plan) -> Callable[[str], str | None]:
     """Give the key of the shard that the name of a folder, file or artifact means; None for none.
 
-    The name is the key; or the job's name as GitHub shows it, with "-" or "_" for characters that
-    an artifact's name may not hold; or the end of the name of one job alone.
+    The name is the key, with "-" for what a key may not hold; or the job's name as GitHub shows it,
+    with "-" or "_" for characters that an artifact's name may not hold; or the end of the name of
+    one job alone.
     """
     keys = {shard.key for shard in plan.shards}
     jobs = {shard.key: shard.job for shard in plan.shards if shard.job}
     known: dict[str, str | None] = {}
 
     def find(name: str) -> str | None:
-        if name in keys:
-            return name
+        for key in (name, safe_name(name)):
+            if key in keys:
+                return key
         folded = _REPLACED.sub("-", name)
         for is_meant in (
             lambda job: job == name,

@@ -91,6 +91,32 @@ def test_plan_has_each_test_where_the_matrix_has_it(folder: Path, ciguard: Cigua
     assert [note.kind for note in plan.warnings] == ["tests_in_several_shards"]
 
 
+UPLOAD = """
+      - uses: actions/upload-artifact@v7
+        with: { name: "ARTIFACT", path: out/junit.xml }
+"""
+
+
+@pytest.mark.parametrize(
+    ("artifact", "keys"),
+    [
+        ("results-${{ matrix.part }}", ["results-Cart", "results-User-A"]),
+        ("r-${{ strategy.job-index }}", ["r-0", "r-1"]),
+        # Two folders, and one key: no artifact can tell the shards apart.
+        ("results", ["test-Cart", "test-User-A"]),
+        ("results-${{ github.run_id }}", ["test-Cart", "test-User-A"]),
+    ],
+)
+def test_shards_are_called_after_their_artifacts(
+    artifact: str, keys: list[str], folder: Path, ciguard: Ciguard
+) -> None:
+    named = WORKFLOW.replace("$MADE", "${{ matrix.part }}").replace("User", "User A")
+    (folder / "ci.yml").write_text(named.rstrip() + UPLOAD.replace("ARTIFACT", artifact), "utf-8")
+    words = ("--matrix", "ci.yml", "--tests", "tests.json", "-o", "plan.json")
+    ciguard("audit", *words, cwd=folder)
+    assert [shard.key for shard in plan_at(folder / "plan.json").shards] == keys
+
+
 def test_same_plan_for_any_order_of_the_tests(folder: Path, ciguard: Ciguard) -> None:
     first = ciguard(*WORDS, "-o", "-", cwd=folder).stdout
     (folder / "tests.json").write_text(json.dumps(TESTS[::-1]), "utf-8")

@@ -26,7 +26,7 @@ framework = "command"
 list = ["true"]
 command = ["true"]
 """
-SHARDS = {"results-Cart": ["Shop.Tests.Cart.Adds"], "results-Orders A-M": ["Shop.Tests.Order.Pays"]}
+SHARDS = {"results-Cart": ["Shop.Tests.Cart.Adds"], "results-Orders-A-M": ["Shop.Tests.Order.Pays"]}
 
 
 @pytest.fixture

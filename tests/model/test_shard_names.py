@@ -82,5 +82,10 @@ def test_key_comes_before_the_name_of_another_job() -> None:
     assert [shard_lookup(plan)(name) for name in "ab"] == ["a", "b"]
 
 
+def test_folder_of_an_artifact_becomes_the_key() -> None:
+    plan = make_plan({"results-Orders-A-M": ("t",), "results-Cart": ("u",)})
+    assert shard_lookup(plan)("results-Orders (A-M)") == "results-Orders-A-M"
+
+
 def test_folders_of_a_plan_without_jobs_are_keys() -> None:
     assert [shard_lookup(make_plan())(name) for name in ("01", "x 01")] == ["01", None]
