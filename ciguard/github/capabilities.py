@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import GitHubJson
@@ -39,6 +40,19 @@ class RepositoryFacts(GitHubJson):
     private: bool = False
 
 
+class BranchRule(GitHubJson):
+    """A rule of a ruleset; `parameters` are those of its type."""
+
+    type: str
+    parameters: dict[str, Any] | None = None
+
+
+class Branch(GitHubJson):
+    """A branch; `protection` is what anybody who may read sees of its classic protection."""
+
+    protection: dict[str, Any] | None = None
+
+
 def rate_of(github: GitHub) -> Calls | None:
     """Calls left, in one that does not count; None where the server has no limits (404)."""
     try:
@@ -72,3 +86,24 @@ def may_read(github: GitHub, path: str) -> bool:
             return error.status == HTTPStatus.NOT_FOUND
         raise
     return True
+
+
+def required_checks(github: GitHub, repository: str, branch: str) -> frozenset[str]:
+    """Names of the checks that a branch requires, by rulesets and by classic protection.
+
+    Two calls; needs no administrator: `metadata: read` for rules, `contents: read` for a branch.
+
+    Raises:
+        GitHubError: one of both is not known.
+    """
+    name = quote(branch, safe="")
+    rules = github.items(BranchRule, f"/repos/{repository}/rules/branches/{name}")
+    found = [
+        check.get("context")
+        for rule in rules
+        if rule.type == "required_status_checks"
+        for check in (rule.parameters or {}).get("required_status_checks", ())
+    ]
+    classic = github.item(Branch, f"/repos/{repository}/branches/{name}").protection or {}
+    found += (classic.get("required_status_checks") or {}).get("contexts", ())
+    return frozenset(map(str, filter(None, found)))

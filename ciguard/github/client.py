@@ -27,6 +27,8 @@ from ciguard.github.retry import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
+    from ciguard.github.response_cache import CallBudget, ResponseCache
+
 Answer = TypeVar("Answer", bound=GitHubJson)
 T = TypeVar("T")
 
@@ -45,6 +47,8 @@ class GitHub:
         api_url: `GITHUB_API_URL`; GitHub Enterprise Server has `https://HOST/api/v3`.
         sleep: how a rate limit is waited for; a caller may say so, a test need not wait.
         timeout_s: for connecting, and between two pieces of an answer.
+        cache: answers that are asked for by their ETag; None for none.
+        calls: how many requests may be sent; None for any number.
 
     Raises:
         UsageError: the address or the token cannot be meant.
@@ -59,13 +63,20 @@ class GitHub:
         retry_policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen, so sharing it is harmless
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         timeout_s: float = 30.0,
+        cache: ResponseCache | None = None,
+        calls: CallBudget | None = None,
     ) -> None:
         self._api_url = api_url.rstrip("/")
         self._token = _validate_token(token)
         auth = TokenForHost(token, _parse_api_url(self._api_url))
         self._client = httpx.AsyncClient(auth=auth, timeout=timeout_s)
         self._connection = Connection(
-            self._client, api_url=self._api_url, retry_policy=retry_policy, sleep=sleep
+            self._client,
+            api_url=self._api_url,
+            retry_policy=retry_policy,
+            sleep=sleep,
+            cache=cache,
+            calls=calls,
         )
         self._runner = asyncio.Runner()
 

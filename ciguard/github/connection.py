@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from ciguard.github.downloads import Download
+    from ciguard.github.response_cache import CallBudget, ResponseCache
     from ciguard.github.retry import RetryPolicy
 
 API_HEADERS: Final[Mapping[str, str]] = {
@@ -70,6 +71,8 @@ class Connection(gidgethub.abc.GitHubAPI):
 
     Args:
         sleep: waits for a rate limit.
+        cache: answers that are asked for by their ETag; None for none.
+        calls: how many requests may be sent; None for any number.
     """
 
     def __init__(
@@ -79,8 +82,11 @@ class Connection(gidgethub.abc.GitHubAPI):
         api_url: str,
         retry_policy: RetryPolicy,
         sleep: Callable[[float], Awaitable[object]],
+        cache: ResponseCache | None = None,
+        calls: CallBudget | None = None,
     ) -> None:
-        super().__init__("ciguard", base_url=api_url)
+        super().__init__("ciguard", base_url=api_url, cache=cache)
+        self._calls = calls
         self._client = client
         self._retry_policy = retry_policy
         self._sleep = sleep
@@ -114,6 +120,8 @@ class Connection(gidgethub.abc.GitHubAPI):
     ) -> tuple[int, Mapping[str, str], bytes]:
         async for attempt in self._retried(NOT_SENT if method == "POST" else _TRANSPORT_ERRORS):
             with attempt:
+                if self._calls is not None:
+                    self._calls.spend(url)
                 response = await self._client.request(
                     method,
                     url,

@@ -49,6 +49,24 @@ def files_at(github: GitHub, repository: str, sha: str, paths: Sequence[str]) ->
     return found
 
 
+def folder_at(github: GitHub, repository: str, ref: str, folder: str) -> Mapping[str, str]:
+    """Kinds of what a folder of a branch or commit has, by name, in one call.
+
+    Raises:
+        GitHubError: it is not there (404), or has more than GitHub shows.
+    """
+    return _CommitTree(github, repository, ref).listed(folder)
+
+
+def file_at(github: GitHub, repository: str, ref: str, path: str) -> bytes:
+    """A file of a branch or commit, in one call.
+
+    Raises:
+        GitHubError: it is not there (404), or is above 1 MB.
+    """
+    return _CommitTree(github, repository, ref).content(path)
+
+
 class _CommitTree:
     def __init__(self, github: GitHub, repository: str, sha: str) -> None:
         self._github = github
@@ -61,10 +79,11 @@ class _CommitTree:
         if folder not in self._listed:
             above, _, name = folder.rpartition("/")
             there = not folder or self.entries(above).get(name) == "dir"
-            self._listed[folder] = self._list(folder) if there else {}
+            self._listed[folder] = self.listed(folder) if there else {}
         return self._listed[folder]
 
-    def _list(self, folder: str) -> Mapping[str, str]:
+    def listed(self, folder: str) -> Mapping[str, str]:
+        """Kinds by name, without a look at the folder above."""
         call = self._contents_path(folder)
         found = self._github.items(Entry, call)
         if len(found) >= MAX_ENTRIES:

@@ -147,6 +147,10 @@ class WorkflowRun(FinishedRun):
     status: str | None = None
     conclusion: str | None = None
     head_sha: str = ""
+    html_url: str = ""
+    created_at: AwareDatetime | None = None
+    run_started_at: AwareDatetime | None = None
+    updated_at: AwareDatetime | None = None
 
 
 class JobStep(GitHubJson):
@@ -170,6 +174,7 @@ class RunJob(GitHubJson):
     html_url: str | None = None
     head_sha: str | None = None
     steps: tuple[JobStep, ...] | None = None
+    labels: tuple[str, ...] = ()
 
 
 class JobAnnotation(GitHubJson):
@@ -199,6 +204,7 @@ class Artifact(GitHubJson):
     expired: bool
     created_at: AwareDatetime | None = None
     digest: str | None = None
+    size_in_bytes: int = 0
     workflow_run: UploadingRun | None = None
 
 

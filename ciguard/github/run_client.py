@@ -46,16 +46,20 @@ class RunClient:
         Not `filter=latest`: whether that holds the jobs of an earlier attempt that were not run
         again has changed (r-universe-org/help#607).
         """
+        return tuple(map(as_job, self.listed_jobs()))
+
+    def listed_jobs(self) -> tuple[RunJob, ...]:
+        """As `jobs`, each as GitHub lists it."""
         path = f"{self._actions}/runs/{self._run_id}/jobs?filter=all"
         found = self._github.items(RunJob, path, key="jobs", limit=MAX_JOBS)
         if len(found) == MAX_JOBS:
             what = f"more than {MAX_JOBS - 1} jobs in all attempts: which ran last is not known"
             raise GitHubError(what, where=f"GET {path}")
         return tuple(
-            _job(one) for one in found if self._attempt is None or one.run_attempt <= self._attempt
+            one for one in found if self._attempt is None or one.run_attempt <= self._attempt
         )
 
-    def annotations(self, job: Job) -> tuple[str, ...]:
+    def annotations(self, job: Job | RunJob) -> tuple[str, ...]:
         """What is said of a job, title first where there is one; at most 100, in one call.
 
         Needs `checks: read`. A job's id is that of its check run.
@@ -116,7 +120,8 @@ def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ..
     return github.items(PullRequest, f"/repos/{repository}/commits/{quote(sha, safe='')}/pulls")
 
 
-def _job(job: RunJob) -> Job:
+def as_job(job: RunJob) -> Job:
+    """A job as all verbs know it."""
     return Job(
         id=job.id,
         name=job.name,
@@ -128,4 +133,5 @@ def _job(job: RunJob) -> Job:
         url=job.html_url or "",
         head_sha=job.head_sha,
         steps=tuple(Step(one.name, one.number, one.conclusion) for one in job.steps or ()),
+        labels=job.labels,
     )

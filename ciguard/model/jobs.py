@@ -44,6 +44,7 @@ class Job:
     steps: tuple[Step, ...] = ()
     url: str = ""  # of its page, for a person
     head_sha: str | None = None  # of its run: a pull request's own commit, not the merge
+    labels: tuple[str, ...] = ()  # that its runner was asked for by
 
     @property
     def wall_s(self) -> float | None:

@@ -29,6 +29,7 @@ def add_job(
     name: str,
     conclusion: str | None = "success",
     *,
+    run: int = 7,
     attempt: int = 1,
     status: str = "completed",
     steps: Sequence[tuple[str, str | None]] = (("Run the shard", "success"),),
@@ -37,22 +38,22 @@ def add_job(
     annotations: Sequence[str] = (),
     log: str | None = None,
 ) -> int:
-    """Put a job into run 7; the id it got, which is also that of its check run."""
+    """Put a job into a run; the id it got, which is also that of its check run."""
     number = 1000 + len(github.jobs)
     api = f"{github.address}/repos/{REPOSITORY}"
     times = {"started_at": started_at, "completed_at": completed_at}
     github.jobs.append(
         {
             "id": number,
-            "run_id": 7,
-            "run_url": f"{api}/actions/runs/7",
+            "run_id": run,
+            "run_url": f"{api}/actions/runs/{run}",
             "run_attempt": attempt,
             "node_id": f"CR_{number}",
             "head_sha": "a" * 40,
             "head_branch": "main",
             "workflow_name": "tests",
             "url": f"{api}/actions/jobs/{number}",
-            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/7/job/{number}",
+            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{run}/job/{number}",
             "status": status,
             "conclusion": conclusion,
             "created_at": "2026-11-21T09:59:00Z",
@@ -356,6 +357,25 @@ def repository(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: objec
     return Answer(200, value)
 
 
+def branch_rules(github: FakeGitHub, *_: object) -> Answer:
+    """Rules of rulesets: of one that requires checks, and of another kind."""
+    checks = [{"context": name, "integration_id": 15368} for name in github.required_by_rules]
+    source = {"ruleset_source_type": "Repository", "ruleset_source": REPOSITORY, "ruleset_id": 42}
+    parameters = {"strict_required_status_checks_policy": True, "required_status_checks": checks}
+    rules: list[Json] = [{"type": "deletion", **source}]
+    rules += [{"type": "required_status_checks", **source, "parameters": parameters}] * bool(checks)
+    return Answer(200, rules)
+
+
+def branch(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    """A branch, with what whoever may read sees of its classic protection."""
+    contexts = github.required_by_protection
+    required = {"enforcement_level": "non_admins" if contexts else "off", "contexts": contexts}
+    protection = {"enabled": bool(contexts), "required_status_checks": {**required, "checks": []}}
+    name = unquote(part["branch"])
+    return Answer(200, {"name": name, "protected": bool(contexts), "protection": protection})
+
+
 def rate_limit(*_: object) -> Answer:
     calls = {"limit": 1000, "remaining": 987, "reset": 1_800_000_000, "used": 13}
     return Answer(200, {"resources": {"core": calls, "search": calls}, "rate": calls})
@@ -370,6 +390,8 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     rf"GET {_HERE}/actions/runs": list_runs,
     rf"GET {_HERE}/actions/workflows/(?P<workflow>[^/]+)/runs": list_runs,
     r"GET /repos/(?P<repository>[^/]+/[^/]+)": repository,
+    rf"GET {_HERE}/rules/branches/(?P<branch>[^/]+)": branch_rules,
+    rf"GET {_HERE}/branches/(?P<branch>[^/]+)": branch,
     "GET /rate_limit": rate_limit,
     "GET /meta": meta,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/jobs": list_jobs,

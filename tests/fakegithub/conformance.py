@@ -25,10 +25,10 @@ _PROJECT: Final = Path(__file__).parents[2]
 _FALLBACK: Final = "github-openapi/api.github.com.subset.json"
 
 # Any call can meet these; the description leaves them out of some operations.
-_EVERYWHERE: Final = frozenset({401, 403, 404})
+_EVERYWHERE: Final = frozenset({304, 401, 403, 404})
 # Not in the subset, or no part of the API.
 _NOT_DESCRIBED: Final = re.compile(
-    r"/user|/meta|/storage/.*|/repos/[^/]+/[^/]+|/repos/[^/]+/[^/]+/(contents/.*|issues|issues/\d+|actions/artifacts|commits/[^/]+/check-runs)"
+    r"/user|/meta|/storage/.*|/repos/[^/]+/[^/]+|/repos/[^/]+/[^/]+/(contents/.*|branches/.*|rules/.*|issues|issues/\d+|actions/artifacts|commits/[^/]+/check-runs)"
 )
 # A pull request or a run in a list has 200 keys, of which its repository has most.
 _SHORTENED: Final = re.compile(

@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
             if content:
                 self.send_header("Content-Type", answer.content_type)
-            if answer.status != HTTPStatus.NO_CONTENT:
+            if answer.status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
                 self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if answer.cut_bytes is not None:

@@ -5,6 +5,7 @@ The error texts are GitHub's own, word for word; the JSON is complete enough for
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import threading
@@ -138,6 +139,7 @@ class FakeGitHub:
         issues, checks: as JSON, by number; noted: a check's annotations, in the order they came.
         merge_bases: by `base...head`; pulls_of: numbers, or all of it, by commit;
             files: by path and commit.
+        required_by_rules, required_by_protection: names of the checks that each branch requires.
         on_change: called after each change of the comments.
         gate: called with each request before it is answered; may wait.
     """
@@ -162,6 +164,8 @@ class FakeGitHub:
         self.merge_bases: dict[str, str] = {}
         self.pulls_of: dict[str, list[int | dict[str, Json]]] = {}
         self.files: dict[tuple[str, str], bytes] = {}
+        self.required_by_rules: list[str] = []
+        self.required_by_protection: list[str] = []
         self.faults: list[Fault] = []
         self.exchanges: list[Exchange] = []
         self.gate: Callable[[Request], None] | None = None
@@ -203,7 +207,7 @@ class FakeGitHub:
         """Do what is asked, spoil it as `fault` says, and write both down."""
         with self.lock:
             heeded = fault is None or fault.done or fault.status == 200
-            answer = self.answer(request) if heeded else Answer(0)
+            answer = with_etag(request, self.answer(request)) if heeded else Answer(0)
             if fault:
                 answer = fault.spoil(answer)
             self.exchanges.append(Exchange(request, answer))
@@ -286,6 +290,17 @@ ROUTES: Final[dict[str, Callable[..., Answer]]] = {
     f"PATCH {_COMMENT}": FakeGitHub.change_comment,
     f"DELETE {_COMMENT}": FakeGitHub.delete_comment,
 }
+
+
+def with_etag(request: Request, answer: Answer) -> Answer:
+    """The answer with its ETag; 304 for whoever has it already."""
+    if request.method != "GET" or answer.status != 200 or answer.value is None:
+        return answer
+    etag = f'W/"{hashlib.sha256(answer.content).hexdigest()}"'
+    headers = {**answer.headers, "ETag": etag}
+    if request.headers.get("if-none-match") == etag:
+        return Answer(304, headers=headers)
+    return replace(answer, headers=headers)
 
 
 def paged(address: str, request: Request, found: list[Json]) -> tuple[list[Json], dict[str, str]]:

@@ -49,6 +49,7 @@ def test_a_job_with_its_steps_and_times(server: FakeGitHub, run: RunClient) -> N
             ),
             url="https://github.com/octo-org/shop/actions/runs/7/job/1000",
             head_sha="a" * 40,
+            labels=("ubuntu-latest",),
         ),
     )
     assert run.jobs()[0].wall_s == 300.0
