@@ -23,7 +23,7 @@ from ciguard.invocation import Invocation
 VERBS: Final = {
     "init": "write ciguard.toml and the workflow",
     "doctor": "check configuration, tools and permissions",
-    "audit": "compare a matrix written by hand with the tests that exist",
+    "audit": "find what an existing CI does not run, and why it is red",
     "plan": "balance the tests over shards, by time and memory",
     "run": "run one shard, or any command, under supervision",
     "guard": "prove that every planned test ran, and name why a job died",

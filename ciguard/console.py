@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -19,6 +23,32 @@ def out(text: str) -> None:
 def err(text: str) -> None:
     """Talk: what was read, what is odd, what went wrong."""
     _write(sys.stderr, _harmless(text))
+
+
+@contextlib.contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal, one line elsewhere; gives what moves it on by one."""
+    if not sys.stderr.isatty():
+        err(f"reading {title}: {total:,}")
+        yield lambda: None
+        return
+    # Imported here: a command without a bar need not pay for it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(f"reading {title}"), BarColumn(), MofNCompleteColumn())
+    shown = Progress(
+        *columns, TimeRemainingColumn(), console=Console(file=sys.stderr), transient=True
+    )
+    with shown:
+        task = shown.add_task(title, total=total)
+        yield lambda: shown.advance(task)
 
 
 def workflow_command(command: str) -> None:

@@ -117,10 +117,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     "export": (*SHARED, "guard"),
-    "audit": (*SHARED, "workflow"),
+    "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.fixed_plan": (*SHARED, "audit", "plan.fixed_shards"),
     "audit.command": (*SHARED, "audit", "workflow", "plan"),
+    "audit.repository_reader": (
+        *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
+    ),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
 }
 VERBS = (
@@ -145,11 +148,14 @@ ADAPTERS = frozenset(
     | {"plan.history_inputs", "plan.scope"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
     | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
+    | {"audit.repository_reader"}
 )
 
 PURE = frozenset({"codec", "document", "links", "model", "errors", "sources.references", "text"})
-# A command that is not `command.py`: `experiment` has two halves.
-COMMANDS = frozenset({"experiment.command", "experiment.commits"})
+# A command that is not `command.py`: these verbs have two halves.
+COMMANDS = frozenset(
+    {"experiment.command", "experiment.commits", "audit.command", "audit.repository_command"}
+)
 
 IMPURE = frozenset(
     {"os", "pathlib", "time", "random", "logging", "subprocess", "socket", "httpx"}

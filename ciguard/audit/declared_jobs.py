@@ -1,0 +1,181 @@
+"""Which job of a workflow file a job of a run is: by the name that GitHub makes of it. Pure.
+
+A name is the job's `name`, else its id; the values of a matrix follow in parentheses unless `name`
+uses them; the jobs of a called workflow follow the caller's name: `tests / unit (linux)`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.workflow.matrix import texts_of
+from ciguard.workflow.test_commands import find_test_steps
+from ciguard.workflow.yaml_values import jobs_of, steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.audit.rules.base import WorkflowFile
+
+DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
+_MAX_DEPTH: Final = 4  # of workflows that call one another
+_EXPRESSION: Final = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
+_LOCAL: Final = "./"
+_RUNS_AFTER_FAILURE: Final = re.compile(r"\b(always|failure|cancelled)\s*\(")
+_SHARD_WORD: Final = re.compile(
+    r"shards?|groups?|splits?|chunks?|parts?|partitions?|slices?|buckets?|containers|"
+    r"shard_?(index|id|number)|filters?|tests?|suites?|modules?|packages?|(ci_)?node_index"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredJob:
+    """A job as a workflow file has it.
+
+    Attributes:
+        workflow: path of the file that starts it.
+        name: as the file has it, with its expressions.
+        pattern: the names that GitHub shows for it.
+        limit_s: None where an expression gives it.
+        divides_tests: an axis of its matrix is called as one that divides tests.
+        is_aggregation: it needs others, and runs although they failed.
+        condition: of the job; "" for none.
+        test_steps: the names that GitHub shows for its steps that run tests.
+    """
+
+    workflow: str
+    name: str
+    pattern: re.Pattern[str]
+    limit_s: float | None = DEFAULT_LIMIT_S
+    has_matrix: bool = False
+    divides_tests: bool = False
+    is_aggregation: bool = False
+    condition: str = ""
+    test_steps: tuple[re.Pattern[str], ...] = ()
+
+    def is_test_step(self, name: str) -> bool:
+        """Say that a step of this name runs its tests."""
+        return any(one.fullmatch(name) for one in self.test_steps)
+
+
+class DeclaredJobs:
+    """The jobs of workflow files, by what their runs show."""
+
+    def __init__(self, workflows: Sequence[WorkflowFile]) -> None:
+        contents = {one.path: one.content for one in workflows}
+        self._by_workflow = {
+            path: sorted(
+                (
+                    replace(job, workflow=path)
+                    for job in _declared(content, contents, path, _MAX_DEPTH)
+                ),
+                key=lambda one: -len(_EXPRESSION.sub("", one.name)),
+            )
+            for path, content in contents.items()
+        }
+
+    def of_workflow(self, workflow: str) -> Sequence[DeclaredJob]:
+        """All jobs that a workflow starts, those of the workflows that it calls among them."""
+        return self._by_workflow.get(workflow, ())
+
+    def find(self, workflow: str, name: str) -> DeclaredJob | None:
+        """The job that a run shows by this name: the one whose own text is the longest."""
+        found = (job for job in self.of_workflow(workflow) if job.pattern.fullmatch(name))
+        return next(found, None)
+
+
+def test_workflows(workflows: Sequence[WorkflowFile]) -> tuple[str, ...]:
+    """Paths of those whose runs run tests: not of one that only others call."""
+    declared = DeclaredJobs(workflows)
+    return tuple(
+        one.path
+        for one in workflows
+        if events_of(one.content) - {"workflow_call"}
+        and any(job.test_steps for job in declared.of_workflow(one.path))
+    )
+
+
+def events_of(workflow: Any) -> frozenset[str]:
+    """Names of the events that start it."""
+    events = workflow.get("on") if isinstance(workflow, dict) else None
+    found = events if isinstance(events, (list, dict)) else [events]
+    return frozenset(map(str, found)) if events else frozenset()
+
+
+def _declared(
+    workflow: Any, contents: Mapping[str, Any], path: str, depth: int
+) -> Iterator[DeclaredJob]:
+    steps = find_test_steps(workflow)
+    for key, job in jobs_of(workflow).items():
+        if not isinstance(job, dict):
+            continue
+        declared = _own(path, str(key), job)
+        called = job.get("uses")
+        if not isinstance(called, str):
+            numbers = {step.number for step in steps if step.job == str(key)}
+            named = (_step_name(step) for at, step in steps_of(job) if at in numbers)
+            yield replace(declared, test_steps=tuple(map(_pattern, named)))
+        elif called.startswith(_LOCAL) and called[2:] in contents and depth:
+            for inner in _declared(contents[called[2:]], contents, path, depth - 1):
+                joined = re.compile(f"{declared.pattern.pattern} / {inner.pattern.pattern}")
+                yield replace(inner, name=f"{declared.name} / {inner.name}", pattern=joined)
+        else:
+            anything = re.compile(f"{declared.pattern.pattern} / .+")
+            yield replace(declared, pattern=anything, limit_s=None)
+
+
+def _own(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
+    strategy = job.get("strategy")
+    matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
+    title = job.get("name")
+    name = "".join(texts_of(title)) if isinstance(title, (str, int, float)) else key
+    pattern = _pattern(name).pattern
+    if matrix is not None and "matrix" not in "".join(_EXPRESSION.findall(name)):
+        pattern += r"(?: \(.*\))?"
+    condition = "".join(texts_of(job["if"])) if "if" in job else ""
+    minutes = job.get("timeout-minutes")
+    limit_s = DEFAULT_LIMIT_S if minutes is None else None
+    if isinstance(minutes, (int, float)) and not isinstance(minutes, bool):
+        limit_s = 60.0 * minutes
+    return DeclaredJob(
+        workflow=path,
+        name=name,
+        pattern=re.compile(pattern, re.DOTALL),
+        limit_s=limit_s,
+        has_matrix=matrix is not None,
+        divides_tests=any(map(_names_shards, _keys(matrix))),
+        is_aggregation="needs" in job and bool(_RUNS_AFTER_FAILURE.search(condition)),
+        condition=condition,
+    )
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    """What a name with expressions may be shown as."""
+    return re.compile(".*".join(map(re.escape, _EXPRESSION.split(name))), re.DOTALL)
+
+
+def _names_shards(key: str) -> bool:
+    return _SHARD_WORD.fullmatch(key.lower().replace("-", "_")) is not None
+
+
+def _keys(matrix: Any) -> Iterator[str]:
+    """Names of the axes, and of what is below them and `include`."""
+    if isinstance(matrix, dict):
+        for key, value in matrix.items():
+            if key not in ("include", "exclude"):
+                yield str(key)
+            yield from _keys(value)
+    elif isinstance(matrix, list):
+        for value in matrix:
+            yield from _keys(value)
+
+
+def _step_name(step: Mapping[str, Any]) -> str:
+    """As GitHub shows it: without a name, the first line of the script."""
+    name = step.get("name")
+    if isinstance(name, str):
+        return name
+    lines = str(step.get("run", "")).strip().splitlines()
+    return f"Run {lines[0] if lines else ''}"

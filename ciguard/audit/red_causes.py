@@ -1,0 +1,148 @@
+"""Why a run is red: by its jobs, what is said of them, and the runs after it. Pure.
+
+The texts are those that guard knows a dead job by (`guard.log_patterns`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from ciguard.audit.declared_jobs import DEFAULT_LIMIT_S
+from ciguard.audit.repository_runs import distinct
+from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
+from ciguard.guard.log_patterns import first_match
+from ciguard.model.jobs import last_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
+    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
+    from ciguard.model.jobs import Job
+
+# The first that a job of the run has is the run's own.
+Cause = Literal[
+    "test_step", "other_step", "timeout", "lost_runner", "runner_shutdown", "out_of_memory",
+    "disk_full", "setup_failed", "superseded", "cancelled", "unknown",
+]  # fmt: skip
+CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
+# What no test and no step of the project failed by.
+WITHOUT_FAILURE: Final[frozenset[Cause]] = frozenset(
+    {"lost_runner", "runner_shutdown", "disk_full", "setup_failed", "superseded", "cancelled"}
+)
+_BAD: Final = frozenset({"failure", "cancelled", "timed_out"})
+_GRACE: Final = timedelta(seconds=10)  # between a new run and the end of the one it replaces
+
+
+@dataclass(frozen=True, slots=True)
+class RedCause:
+    """Why a run is red; `is_inferred` where no text says it."""
+
+    cause: Cause
+    is_inferred: bool = False
+
+
+def bad_jobs(jobs: Sequence[Job]) -> list[Job]:
+    """Executions of any attempt that did not end well, those that took the longest first."""
+    found = [job for job in distinct(jobs) if job.conclusion in _BAD]
+    return sorted(found, key=lambda job: (-(job.wall_s or 0.0), job.id))
+
+
+def is_evident(job: Job, declared: DeclaredJob | None) -> bool:
+    """Say that a step explains how a job ended: nothing need be asked about it.
+
+    A failed test step may be a machine's end as well, and so may the runner's own steps.
+    """
+    failed = [step.name for step in job.steps if step.conclusion == "failure"]
+    if job.conclusion != "failure" or not failed:
+        return False
+    is_test = declared is not None and any(map(declared.is_test_step, failed))
+    return not is_test and not any(name in RUNNER_STEPS for name in failed)
+
+
+def is_run_wide(annotations: Sequence[str]) -> bool:
+    """Say that they explain all jobs that were cancelled with this one."""
+    return first_match(annotations, run_wide=True) is not None
+
+
+def red_cause(run: PastRun, past: RepositoryRuns, declared: DeclaredJobs) -> RedCause:
+    """Why a red run is red; "unknown" where its jobs were not read."""
+    jobs = _last_jobs(past.jobs.get(run.id, ()))
+    bad = [job for job in jobs if job.conclusion in _BAD]
+    known = {job.id: declared.find(run.workflow, job.name) for job in bad}
+    # A job that only looks at the others failed because they did.
+    first = [job for job in bad if not _aggregates(known[job.id])] or bad
+    of_run = _run_wide_text(bad, past.annotations)
+    causes = {_job_cause(job, known[job.id], past.annotations, of_run) for job in first}
+    found: Cause = next((one for one in CAUSES if one in causes), "unknown")
+    if found not in ("cancelled", "unknown") or run.conclusion != "cancelled":
+        return RedCause(found)
+    if found == "cancelled" and of_run:
+        return RedCause(found)
+    if _is_replaced(run, past.runs):
+        return RedCause("superseded", is_inferred=True)
+    return RedCause("cancelled")
+
+
+def _aggregates(declared: DeclaredJob | None) -> bool:
+    return declared is not None and declared.is_aggregation
+
+
+def _last_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    by_name: dict[str, list[Job]] = {}
+    for job in jobs:
+        by_name.setdefault(job.name, []).append(job)
+    return tuple(job for found in by_name.values() for job in last_attempt(found))
+
+
+def _run_wide_text(
+    jobs: Sequence[Job], annotations: Mapping[int, tuple[str, ...]]
+) -> tuple[str, ...]:
+    for job in jobs:
+        match = first_match(annotations.get(job.id, ()), run_wide=True)
+        if match is not None:
+            return (match[1].facts["text"],)
+    return ()
+
+
+def _job_cause(
+    job: Job,
+    declared: DeclaredJob | None,
+    annotations: Mapping[int, tuple[str, ...]],
+    of_run: tuple[str, ...],
+) -> Cause | None:
+    """Why a job is red; None where another job of the run is the cause."""
+    limit_s = declared.limit_s if declared is not None else None
+    facts = JobEvidence(
+        job,
+        annotations=annotations.get(job.id),
+        limit_s=limit_s or DEFAULT_LIMIT_S,
+        of_run=of_run,
+    )
+    end = diagnose(facts, None)
+    if end.cause is not None and end.cause.kind == "cancelled_by_fail_fast":
+        return None
+    if end.ending == "never_started":
+        return "cancelled"
+    named: Cause = next((one for one in CAUSES if one == end.ending), "unknown")
+    return named if named != "unknown" else _failed_step(job, declared)
+
+
+def _failed_step(job: Job, declared: DeclaredJob | None) -> Cause:
+    failed = [step.name for step in job.steps if step.conclusion == "failure"]
+    if not failed:
+        return "unknown"
+    is_test = declared is not None and any(map(declared.is_test_step, failed))
+    return "test_step" if is_test else "other_step"
+
+
+def _is_replaced(run: PastRun, runs: Sequence[PastRun]) -> bool:
+    """Say that a newer run of the same branch began while this one still ran."""
+    return any(
+        run.created_at < other.created_at <= run.ended_at + _GRACE
+        for other in runs
+        if (other.workflow, other.event, other.repository, other.branch)
+        == (run.workflow, run.event, run.repository, run.branch)
+    )

@@ -1,0 +1,95 @@
+"""The half of `ciguard audit` that reads a repository on GitHub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from ciguard import console
+from ciguard.audit.repository_findings import audit_repository
+from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Reading, read_repository
+from ciguard.audit.repository_view import as_json, document, headline
+from ciguard.audit.rules.base import RULE_IDS
+from ciguard.errors import ExitCode, UsageError
+from ciguard.github.client import GitHub
+from ciguard.github.repository_ref import resolve_repository
+from ciguard.github.response_cache import CallBudget, KeptFolder, ResponseCache
+from ciguard.render.html import as_html
+from ciguard.render.markdown import as_markdown
+from ciguard.render.plaintext import as_text
+from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S, token_of
+from ciguard.suites_and_pools import HOSTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ciguard.audit.repository_findings import RepositoryAudit
+    from ciguard.github.repository_ref import RepositoryRef
+    from ciguard.invocation import Invocation
+
+FORMATS: Final[Mapping[str, Callable[[RepositoryAudit], str]]] = {
+    "text": lambda found: as_text(document(found)),
+    "markdown": lambda found: as_markdown(document(found), full_text_location="the JSON"),
+    "html": lambda found: as_html(document(found)),
+    "json": lambda found: json.dumps(as_json(found), indent=1),
+}
+
+
+def audit_remote(
+    invocation: Invocation,
+    *,
+    repository: str,
+    workflow: str,
+    runs: int,
+    format_: str,
+    fail_on: Sequence[str],
+) -> int:
+    """Audit a repository, and print what was found.
+
+    Raises:
+        UsageError: a rule or the repository cannot be meant, or there is no token.
+        GitHubError, InputError, NothingToDo: the repository, or its workflow, cannot be read.
+    """
+    unknown = [name for name in fail_on if name not in RULE_IDS]
+    if unknown:
+        fix = f"name: {', '.join(RULE_IDS)}"
+        raise UsageError(f"--fail-on: no rule {unknown[0]!r}", fix=fix)
+    environ = invocation.environ
+    place = resolve_repository(environ, repository=repository)
+    token = token_of(environ)
+    if not token:
+        fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
+        raise UsageError("there is no token for GitHub", where=place.repository, fix=fix)
+    kept, calls = KeptFolder(cache_folder(environ, place)), CallBudget(MAX_CALLS)
+    prices = {label: one.usd_per_minute for label, one in HOSTED.items()}
+    with GitHub(
+        place.api_url,
+        SecretStr(token),
+        retry_policy=RETRY_POLICY,
+        timeout_s=TIMEOUT_S,
+        cache=ResponseCache(kept),
+        calls=calls,
+    ) as github:
+        reading = Reading(place, workflow, runs, prices)
+        past = read_repository(github, reading, kept, calls, console.progress)
+    path = f"{FOLDER}/{PurePosixPath(workflow).name}" if workflow else ""
+    found = audit_repository(past, path)
+    console.err(f"GitHub: {past.calls:,} of {calls.limit:,} calls")
+    console.out(FORMATS[format_](found))
+    failed = [rule for rule in RULE_IDS if rule in fail_on and found.findings[rule]]
+    if failed:
+        console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
+    return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
+
+
+def cache_folder(environ: Mapping[str, str], place: RepositoryRef) -> Path | None:
+    """Where what was read of a repository is kept; None where the environment names no place."""
+    home = environ.get("HOME")
+    base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
+    base = base or (f"{home}/.cache" if home else "")
+    host = (urlsplit(place.server_url).hostname or "").replace(":", "_")
+    return Path(base, "ciguard", "audit", host, *place.repository.split("/")) if base else None

@@ -1,0 +1,375 @@
+"""Reads a repository's workflows and past runs from GitHub, in a bounded number of calls.
+
+The newest runs are read first, each with all that is asked about it. What was read of a run that is
+done is kept, and never asked for again: a reading that was interrupted goes on from there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from ciguard.audit.declared_jobs import DeclaredJobs, test_workflows
+from ciguard.audit.red_causes import bad_jobs, is_evident, is_run_wide
+from ciguard.audit.repository_runs import PastRun, RepositoryRuns, Unread
+from ciguard.audit.rules.base import WorkflowFile
+from ciguard.codec.archive import Limits
+from ciguard.codec.results.attach import read_cases
+from ciguard.codec.results.base import UnpackBudget
+from ciguard.errors import InputError, NothingToDo
+from ciguard.github.api_errors import Forbidden, GitHubError
+from ciguard.github.capabilities import repository_facts, required_checks
+from ciguard.github.contents import file_at, folder_at
+from ciguard.github.models import RunJob
+from ciguard.github.response_cache import CallBudget, CallLimitReached
+from ciguard.github.run_client import RunClient, as_job, finished_runs
+from ciguard.sources.artifacts import download
+from ciguard.workflow.yaml_values import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from ciguard.audit.repository_runs import What
+    from ciguard.github.client import GitHub
+    from ciguard.github.models import Artifact, WorkflowRun
+    from ciguard.github.repository_ref import RepositoryRef
+    from ciguard.github.response_cache import KeptFolder
+    from ciguard.model.jobs import Job
+
+T = TypeVar("T")
+
+MAX_CALLS: Final = 300  # of the 1,000 an hour that a job's own token has
+FOLDER: Final = ".github/workflows"
+MAX_FILES: Final = 60
+MAX_ASKED: Final = 4  # jobs of a run whose annotations are read
+RESULT_RUNS: Final = 2  # of a workflow, whose result files are read
+MAX_RESULT_RUNS: Final = 6
+MAX_ARTIFACTS: Final = 4  # of a run
+MAX_ARTIFACT_BYTES: Final = 20 << 20
+_RESULT_LIMITS: Final = Limits(members=5_000, member_bytes=1 << 26, bytes=1 << 27)
+_RESULT_NAME: Final = re.compile(r"junit|trx|test|result", re.IGNORECASE)
+_RESULT_FILE: Final = re.compile(r"\.(xml|trx)$", re.IGNORECASE)
+
+
+class Progress(Protocol):
+    """Shows how far a reading is: called with what is read, and how many there are."""
+
+    def __call__(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+        """Give what is to be called after each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is to be read.
+
+    Attributes:
+        workflow: name or path of a file; "" for all that run tests.
+        runs: at most, shared by the workflows.
+    """
+
+    place: RepositoryRef
+    workflow: str
+    runs: int
+    prices: Mapping[str, float]
+
+
+def read_repository(
+    github: GitHub, reading: Reading, kept: KeptFolder, calls: CallBudget, progress: Progress
+) -> RepositoryRuns:
+    """Read what the rules need.
+
+    Args:
+        kept: what was read of runs that are done.
+        calls: that `github` counts its requests by.
+
+    Raises:
+        GitHubError: the repository cannot be read.
+        NothingToDo: it has no workflow.
+        InputError: it has not the workflow that was named.
+    """
+    return _Reader(github, reading, kept, calls, progress).read()
+
+
+@dataclass(slots=True)
+class _Reader:
+    github: GitHub
+    reading: Reading
+    kept: KeptFolder
+    calls: CallBudget
+    progress: Progress
+    unread: list[Unread] = field(default_factory=list)
+    refused: dict[What, GitHubError] = field(default_factory=dict)
+    ended: GitHubError | None = None
+
+    @property
+    def repository(self) -> str:
+        return self.reading.place.repository
+
+    def read(self) -> RepositoryRuns:
+        place = self.reading.place
+        facts = repository_facts(self.github, self.repository)
+        workflows = self.workflows(facts.default_branch)
+        required = self.ask(
+            "required_checks",
+            lambda: required_checks(self.github, self.repository, facts.default_branch),
+        )
+        if required is None:
+            self.miss("required_checks", 0, 1)
+        chosen = test_workflows(workflows)
+        if self.reading.workflow:
+            chosen = (f"{FOLDER}/{PurePosixPath(self.reading.workflow).name}",)
+        runs = self.runs(chosen)
+        if not runs and self.ended is not None and not isinstance(self.ended, CallLimitReached):
+            raise self.ended
+        jobs, annotations = self.jobs(runs, DeclaredJobs(workflows))
+        counts = self.test_counts(runs)
+        return RepositoryRuns(
+            repository=self.repository,
+            url=f"{place.server_url}/{self.repository}",
+            branch=facts.default_branch,
+            workflows=workflows,
+            test_workflows=chosen,
+            required_checks=required,
+            runs=runs,
+            jobs=jobs,
+            annotations=annotations,
+            test_counts=counts,
+            # Runners of GitHub's own are free of charge for a public repository.
+            usd_per_minute=self.reading.prices if facts.private else {},
+            unread=tuple(self.unread),
+            calls=self.calls.used,
+        )
+
+    def ask(self, what: What, call: Callable[[], T]) -> T | None:
+        """The answer; None where it is refused, and after a refusal that would come again."""
+        if self.ended is not None or what in self.refused:
+            return None
+        try:
+            return call()
+        except GitHubError as error:
+            if isinstance(error, Forbidden):
+                self.refused[what] = error
+            elif error.is_lasting:
+                self.ended = error
+            return None
+
+    def miss(self, what: What, read: int, total: int, detail: str = "") -> None:
+        """Note that not all was read, and why."""
+        error = self.ended or self.refused.get(what)
+        if isinstance(error, CallLimitReached):
+            self.unread.append(Unread(what, "call_limit", read, total, detail))
+        else:
+            detail = detail or (error.what[:200] if error is not None else "")
+            self.unread.append(Unread(what, "refused", read, total, detail))
+
+    def workflows(self, branch: str) -> tuple[WorkflowFile, ...]:
+        """The files of the branch.
+
+        Raises:
+            NothingToDo, InputError, GitHubError: there is none, or not that one.
+        """
+        where = f"{self.repository}/{FOLDER}"
+        try:
+            kinds = folder_at(self.github, self.repository, branch, FOLDER)
+        except GitHubError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            kinds = {}
+        names = sorted(name for name in kinds if name.endswith((".yml", ".yaml")))
+        if not names:
+            fix = "name a repository that uses GitHub Actions"
+            raise NothingToDo("the default branch has no workflow", where=where, fix=fix)
+        wanted = PurePosixPath(self.reading.workflow).name
+        if wanted and wanted not in names:
+            fix = f"name one of: {', '.join(names[:20])}"
+            raise InputError(f"no workflow {wanted!r}", where=where, fix=fix)
+        # The one that was named may call any other.
+        chosen = sorted(names, key=lambda name: (name != wanted, name))[:MAX_FILES]
+        if len(names) > MAX_FILES:
+            self.unread.append(Unread("workflows", "file_limit", MAX_FILES, len(names)))
+        found = [self.workflow(f"{FOLDER}/{name}", branch) for name in chosen]
+        read = tuple(one for one in found if one is not None)
+        if self.ended is not None:
+            self.miss("workflows", len(read), len(chosen))
+        return read
+
+    def workflow(self, path: str, branch: str) -> WorkflowFile | None:
+        content = self.ask("workflows", lambda: file_at(self.github, self.repository, branch, path))
+        if content is None:
+            return None
+        try:
+            text = content.decode("utf-8")
+            return WorkflowFile(path, text, load(text, path))
+        except (UnicodeDecodeError, InputError):
+            self.unread.append(Unread("workflows", "not_yaml", 0, 1, path))
+            return None
+
+    def runs(self, workflows: Sequence[str]) -> tuple[PastRun, ...]:
+        """The newest runs, the newest first: as many of each workflow as fit."""
+        listed: list[list[PastRun]] = []
+        for path in workflows:
+            found = self.ask("runs", lambda path=path: self.runs_of(path))  # type: ignore[misc]
+            if found is None:
+                self.miss("runs", 0, self.reading.runs, path)
+            listed.append(found or [])
+        chosen = [run for rank in _ranks(listed) for run in rank][: self.reading.runs]
+        return tuple(sorted(chosen, key=lambda run: (run.created_at, run.id), reverse=True))
+
+    def runs_of(self, path: str) -> list[PastRun]:
+        name = PurePosixPath(path).name
+        found = finished_runs(self.github, self.repository, workflow=name, limit=self.reading.runs)
+        page = f"{self.reading.place.server_url}/{self.repository}/actions/runs"
+        return [run for one in found if (run := _past_run(one, path, page)) is not None]
+
+    def jobs(
+        self, runs: Sequence[PastRun], declared: DeclaredJobs
+    ) -> tuple[dict[int, tuple[Job, ...]], dict[int, tuple[str, ...]]]:
+        """Jobs by run, and annotations by job."""
+        jobs: dict[int, tuple[Job, ...]] = {}
+        annotations: dict[int, tuple[str, ...]] = {}
+        unexplained = 0
+        with self.progress("runs", len(runs)) as advance:
+            for run in runs:
+                name = f"run-{run.id}-{run.attempt}"
+                value = self.kept.get(name) or {}
+                found = self.jobs_of(run, value)
+                if found is not None:
+                    jobs[run.id] = found
+                    told, is_whole = self.annotations_of(run, found, declared, value)
+                    annotations |= told
+                    unexplained += not is_whole
+                    self.kept.put(name, value)
+                advance()
+        if len(jobs) < len(runs):
+            self.miss("jobs", len(jobs), len(runs))
+        red = sum(run.is_red for run in runs if run.id in jobs)
+        if unexplained:
+            self.miss("annotations", red - unexplained, red)
+        return jobs, annotations
+
+    def jobs_of(self, run: PastRun, value: dict[str, Any]) -> tuple[Job, ...] | None:
+        listed = value.get("jobs")
+        if listed is None:
+            client = RunClient(self.github, self.repository, run.id)
+            found = self.ask("jobs", client.listed_jobs)
+            if found is None:
+                return None
+            listed = value["jobs"] = [one.model_dump(mode="json") for one in found]
+        return tuple(as_job(RunJob.model_validate(one)) for one in listed)
+
+    def annotations_of(
+        self, run: PastRun, jobs: Sequence[Job], declared: DeclaredJobs, value: dict[str, Any]
+    ) -> tuple[dict[int, tuple[str, ...]], bool]:
+        """What is said of the jobs that no step explains, and whether all was read that was asked.
+
+        A text that is true of all jobs that were cancelled together ends the asking.
+        """
+        if not run.is_red and run.attempt == 1:
+            return {}, True
+        client = RunClient(self.github, self.repository, run.id)
+        stored = value.setdefault("annotations", {})
+        unexplained = [
+            job
+            for job in bad_jobs(jobs)
+            if not is_evident(job, declared.find(run.workflow, job.name))
+        ]
+        found: dict[int, tuple[str, ...]] = {}
+        for job in unexplained[:MAX_ASKED]:
+            texts = stored.get(str(job.id))
+            if texts is None:
+                texts = self.ask("annotations", lambda job=job: client.annotations(job))  # type: ignore[misc]
+            if texts is None:
+                return found, False
+            found[job.id] = tuple(texts)
+            stored[str(job.id)] = list(texts)
+            if is_run_wide(texts):
+                break
+        return found, True
+
+    def test_counts(self, runs: Sequence[PastRun]) -> dict[int, int]:
+        """Tests in the result files of the newest runs that were not cancelled."""
+        seen: dict[str, int] = {}
+        found: dict[int, int] = {}
+        missed = 0
+        for run in runs:
+            seen[run.workflow] = seen.get(run.workflow, 0) + (run.conclusion != "cancelled")
+            is_new = run.conclusion != "cancelled" and seen[run.workflow] <= RESULT_RUNS
+            if not is_new or len(found) == MAX_RESULT_RUNS:
+                continue
+            name = f"tests-{run.id}-{run.attempt}"
+            value = self.kept.get(name)
+            if value is None:
+                counted = self.ask("test_results", lambda run=run: self.count_tests(run))  # type: ignore[misc]
+                if counted is None:
+                    missed += 1
+                    continue
+                value = {"tests": counted[0]}
+                self.kept.put(name, value)
+            if value["tests"] is not None:
+                found[run.id] = value["tests"]
+        if missed:
+            self.miss("test_results", len(found), len(found) + missed)
+        return found
+
+    def count_tests(self, run: PastRun) -> tuple[int | None]:
+        """How many cases the result files have; None where there are none, or not all are read."""
+        client = RunClient(self.github, self.repository, run.id)
+        named = [
+            one
+            for one in client.artifacts(limit=100)
+            if not one.expired and _RESULT_NAME.search(one.name)
+        ]
+        small = [one for one in named if one.size_in_bytes <= MAX_ARTIFACT_BYTES]
+        total, files, is_whole = 0, 0, len(small[:MAX_ARTIFACTS]) == len(named)
+        for artifact in small[:MAX_ARTIFACTS]:
+            for count, problem in self.cases(artifact):
+                total, files = total + count, files + 1
+                is_whole = is_whole and not problem
+        return (total if files and (total or is_whole) else None,)
+
+    def cases(self, artifact: Artifact) -> Iterator[tuple[int, str]]:
+        """Cases of each result file of an artifact, and what is wrong with it."""
+        budget = UnpackBudget()
+        try:
+            files = download(
+                self.github,
+                self.repository,
+                artifact,
+                _RESULT_LIMITS,
+                lambda name: _RESULT_FILE.search(name) is not None,
+            )
+        except InputError as error:
+            yield 0, error.what
+            return
+        for name, content in files:
+            found, problem = read_cases(content, name, budget)
+            yield len(found), problem
+
+
+def _ranks(listed: Sequence[Sequence[PastRun]]) -> Iterator[list[PastRun]]:
+    """The newest of each workflow, then the second newest of each, and so on."""
+    longest = max(map(len, listed), default=0)
+    for rank in range(longest):
+        yield [runs[rank] for runs in listed if rank < len(runs)]
+
+
+def _past_run(run: WorkflowRun, path: str, page: str) -> PastRun | None:
+    """None of a run without times, which only an event's payload has."""
+    if run.created_at is None or run.conclusion is None:
+        return None
+    return PastRun(
+        id=run.id,
+        workflow=path,
+        event=run.event,
+        branch=run.head_branch or "",
+        repository=run.repository,
+        conclusion=run.conclusion,
+        attempt=run.run_attempt,
+        created_at=run.created_at,
+        ended_at=run.updated_at or run.created_at,
+        url=run.html_url or f"{page}/{run.id}",
+    )

@@ -1,0 +1,64 @@
+"""Jobs whose successful executions come close to their `timeout-minutes`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from ciguard.audit.declared_jobs import DeclaredJobs
+from ciguard.audit.rules.base import FoundAt, RuleFinding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
+    from ciguard.model.jobs import Job
+
+MIN_EXECUTIONS: Final = 5
+SURE_EXECUTIONS: Final = 20  # with fewer, the 95th percentile is the longest of them
+NEAR_RATIO: Final = 0.8
+_PERCENTILE: Final = 0.95
+MAX_EVIDENCE: Final = 3
+
+
+def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
+    """One finding for each name of a job whose 95th percentile is 80 % of its limit or more."""
+    declared = DeclaredJobs(past.workflows)
+    found: list[RuleFinding] = []
+    for workflow in past.test_workflows:
+        for name, jobs in past.jobs_by_name(workflow).items():
+            known = declared.find(workflow, name)
+            succeeded = [one for one in jobs if one[1].conclusion == "success"]
+            limit_s = known.limit_s if known is not None else None
+            if limit_s is not None and len(succeeded) >= MIN_EXECUTIONS:
+                found += _near(name, workflow, succeeded, limit_s)
+    yield from sorted(found, key=lambda one: -one.facts["p95_s"] / one.facts["limit_s"])
+
+
+def _near(
+    name: str, workflow: str, jobs: Sequence[tuple[PastRun, Job]], limit_s: float
+) -> Iterator[RuleFinding]:
+    walls_s = sorted(job.wall_s for _, job in jobs if job.wall_s is not None)
+    if not walls_s:
+        return
+    p95_s = walls_s[math.ceil(_PERCENTILE * len(walls_s)) - 1]
+    if p95_s < NEAR_RATIO * limit_s:
+        return
+    doubt = "few_executions" if len(walls_s) < SURE_EXECUTIONS else ""
+    if walls_s[-1] > limit_s + 60.0:  # a success beyond the limit had another one
+        doubt = "limit_changed"
+    longest = sorted(jobs, key=lambda one: -(one[1].wall_s or 0.0))[:MAX_EVIDENCE]
+    yield RuleFinding(
+        rule="job-near-limit",
+        subject=name,
+        evidence=tuple(FoundAt(f"run {run.id}", job.url or run.url) for run, job in longest),
+        facts={
+            "p95_s": p95_s,
+            "longest_s": walls_s[-1],
+            "limit_s": limit_s,
+            "executions": len(walls_s),
+            "workflow": workflow,
+        },
+        certainty="possible" if doubt else "certain",
+        doubt=doubt,
+    )

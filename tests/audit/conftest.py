@@ -1,0 +1,68 @@
+"""A repository on the fake GitHub, and `ciguard audit OWNER/NAME` of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.past_runs import Audit, Findings, PastRuns
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Login
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    """What was said must be what GitHub's own description allows."""
+    with serving() as github:
+        github.tokens[TOKEN] = Login(may_write=False)
+        yield github
+    path = description_path()
+    if path.is_file():
+        assert mistakes(read_description(path), github.exchanges) == []
+
+
+@pytest.fixture
+def past(server: FakeGitHub) -> PastRuns:
+    """A repository with one workflow and no run."""
+    found = PastRuns(server)
+    found.workflow()
+    return found
+
+
+@pytest.fixture
+def audit(server: FakeGitHub, ciguard: Ciguard, tmp_path: Path) -> Audit:
+    def call(*words: str, expect: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
+        given = {
+            "GITHUB_API_URL": server.address,
+            "GITHUB_TOKEN": TOKEN,
+            "NO_PROXY": "*",
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            **environ,
+        }
+        done = ciguard("audit", "octo-org/shop", *words, cwd=tmp_path, expect=expect, **given)
+        assert TOKEN not in done.stdout + done.stderr
+        return done
+
+    return call
+
+
+@pytest.fixture
+def findings(audit: Audit) -> Findings:
+    """What one rule finds."""
+
+    def call(rule: str) -> list[dict[str, Any]]:
+        found = json.loads(audit("--format", "json").stdout)
+        return [one for one in found["findings"] if one["rule"] == rule]
+
+    return call

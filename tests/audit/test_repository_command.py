@@ -1,0 +1,288 @@
+"""`ciguard audit OWNER/NAME`: what it reads, in how many calls, and what it says of the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakegithub.past_runs import AT_LIMIT, BY_PERSON, SUPERSEDED, WORKFLOW
+from fakegithub.state import Fault
+
+from ciguard.audit.repository_reader import MAX_CALLS
+from ciguard.audit.rule_wording import TITLES
+from ciguard.audit.rules.base import RULE_IDS
+from ciguard.audit.rules.run_rules import RUN_RULES
+from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
+
+if TYPE_CHECKING:
+    from conftest import Ciguard, Golden
+    from fakegithub.past_runs import Audit, PastRuns
+    from fakegithub.state import FakeGitHub
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+SHARDS = WORKFLOW.replace(
+    "    steps:", "    strategy:\n      matrix:\n        shard: [1, 2, 3]\n    steps:"
+)
+
+
+def json_of(audit: Audit, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(audit("--format", "json", *words).stdout)
+    return found
+
+
+@pytest.fixture
+def shop(past: PastRuns) -> PastRuns:
+    """A repository in which each rule about runs has something to say but one."""
+    past.workflow(SHARDS)
+    for number in range(24):
+        if number % 4 == 3:
+            run = past.run("cancelled")
+            past.job(run, "test (1)", "cancelled", annotations=[SUPERSEDED], minutes=2)
+            continue
+        died = number in (5, 9)
+        run = past.run("cancelled" if died else "success", minutes=46)
+        if died:
+            past.job(run, "test (1)", "cancelled", annotations=[AT_LIMIT], minutes=45.5)
+        else:
+            past.job(run, "test (1)", minutes=38)
+        past.job(run, "test (2)", minutes=8)
+        past.job(run, "test (3)", minutes=7)
+    return past
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown", "json"])
+def test_each_rule_has_its_section(
+    shop: PastRuns, audit: Audit, golden: Golden, format_: str
+) -> None:
+    suffix = {"text": "txt", "markdown": "md", "json": "json"}[format_]
+    answer = audit("--format", format_)
+    golden(answer.stdout, SAMPLES / "audit" / f"repository.{suffix}")
+    assert len(shop.server.exchanges) <= MAX_CALLS
+
+
+def test_page_has_the_same_headline(shop: PastRuns, audit: Audit) -> None:
+    shop.server.required_by_rules = ["test"]
+    page = audit("--format", "html").stdout
+    headline = json_of(audit)["headline"]
+    assert f"<title>{headline}</title>" in page
+    assert 'href="https://github.com/octo-org/shop/actions/runs/' in page
+
+
+def test_second_reading_asks_only_what_may_have_changed(shop: PastRuns, audit: Audit) -> None:
+    first = audit().stdout
+    before = len(shop.server.exchanges)
+    assert audit().stdout == first
+    again = shop.server.exchanges[before:]
+    assert {one.answer.status for one in again} == {304}
+    assert len(again) == 6  # repository, folder, file, rules, branch, runs
+
+
+def test_new_attempt_of_a_run_is_read_again(past: PastRuns, audit: Audit) -> None:
+    run = past.run("failure")
+    past.job(run, conclusion="failure")
+    audit()
+    past.server.runs[0].update(run_attempt=2, conclusion="success")
+    past.job(run, attempt=2)
+    assert json_of(audit)["runs"][0]["jobs"] == 2
+
+
+def test_calls_end_at_the_limit_and_the_next_reading_goes_on(
+    shop: PastRuns, audit: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ciguard.audit.repository_command.MAX_CALLS", 20)
+    read: list[int] = []
+    found: dict[str, Any] = {}
+    for _ in range(4):
+        before = len(shop.server.exchanges)
+        found = json_of(audit)
+        assert len(shop.server.exchanges) - before <= 20
+        read.append(sum(run["jobs"] is not None for run in found["runs"]))
+    assert read == sorted(read)
+    assert read[0] < 24
+    assert read[-1] == 24
+    assert {one["what"] for one in found["unread"]} == set()
+
+
+def test_what_was_not_read_is_said(
+    shop: PastRuns, audit: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ciguard.audit.repository_command.MAX_CALLS", 20)
+    answer = audit()
+    jobs = sum("/jobs" in line for line in shop.server.request_log())
+    assert f"jobs of {jobs} of 24 runs read: the calls are used up" in answer.stdout
+    assert answer.stderr.splitlines() == ["reading runs: 24", "GitHub: 20 of 20 calls"]
+
+
+def test_reading_of_100_red_runs_fits_the_calls(past: PastRuns, audit: Audit) -> None:
+    past.workflow(SHARDS)
+    for _ in range(100):
+        run = past.run("cancelled")
+        for shard in (1, 2, 3):
+            past.job(run, f"test ({shard})", "cancelled", annotations=[AT_LIMIT], minutes=45)
+    found = json_of(audit)
+    assert len(past.server.exchanges) == MAX_CALLS == 300
+    (jobs, *_) = [one for one in found["unread"] if one["what"] == "jobs"]
+    assert jobs["why"] == "call_limit"
+    assert 70 < jobs["read"] < 100
+
+
+def test_broken_connection_is_resumed(past: PastRuns, audit: Audit) -> None:
+    past.green(8)
+    past.server.faults.append(Fault(path=f"/runs/{past.numbers[5]}/jobs", status=0, times=3))
+    assert "jobs of 5 of 8 runs read" in audit().stdout
+    before = len(past.server.exchanges)
+    assert "not read" not in audit().stdout
+    asked = [one.request.path for one in past.server.exchanges[before:]]
+    assert sum("/jobs" in path for path in asked) == 3
+
+
+def test_annotations_that_the_token_may_not_read_are_named(past: PastRuns, audit: Audit) -> None:
+    for _ in range(3):
+        past.job(past.run("cancelled"), conclusion="cancelled", minutes=45.2)
+    message = "Resource not accessible by personal access token"
+    past.server.faults.append(Fault(path="/annotations", status=403, message=message, times=9))
+    answer = audit()
+    assert "annotations of 0 of 3 red runs read: answered 403" in answer.stdout
+    assert "possible: no annotation names the limit" in answer.stdout
+    asked = [line for line in past.server.request_log() if "/annotations" in line]
+    assert len(asked) == 1
+
+
+def test_required_checks_that_are_not_known_are_named(past: PastRuns, audit: Audit) -> None:
+    past.server.faults.append(Fault(path="/rules/branches", status=404, message="Not Found"))
+    past.green(1)
+    found = json_of(audit)
+    assert found["required_checks"] is None
+    assert [one["what"] for one in found["unread"]] == ["required_checks"]
+
+
+def test_runs_are_shared_by_the_workflows(past: PastRuns, audit: Audit) -> None:
+    past.workflow(name="nightly.yml")
+    past.green(8)
+    for _ in range(2):
+        past.job(past.run(path=".github/workflows/nightly.yml"))
+    found = json_of(audit, "--runs", "6")
+    counts = [run["workflow"].rpartition("/")[2] for run in found["runs"]]
+    assert sorted(counts) == ["nightly.yml"] * 2 + ["tests.yml"] * 4
+
+
+def test_workflow_that_is_called_belongs_to_its_caller(past: PastRuns, audit: Audit) -> None:
+    past.workflow(WORKFLOW.replace("[push, pull_request]", "workflow_call"), "unit.yml")
+    caller = "on: push\njobs:\n  all:\n    uses: ./.github/workflows/unit.yml\n"
+    past.workflow(caller, "tests.yml")
+    for _ in range(20):
+        past.job(past.run(), "all / test", minutes=40)
+    found = json_of(audit)
+    assert found["test_workflows"] == [".github/workflows/tests.yml"]
+    assert [one["rule"] for one in found["findings"]] == ["job-near-limit"]
+    assert found["findings"][0]["facts"]["limit_s"] == 2700.0
+
+
+def test_named_workflow_is_read_alone(past: PastRuns, audit: Audit) -> None:
+    past.workflow("on: push\njobs: {build: {runs-on: x, steps: [{run: make}]}}", "build.yml")
+    past.green(2)
+    past.job(past.run(path=".github/workflows/build.yml"), "build")
+    assert len(json_of(audit)["runs"]) == 2
+    found = json_of(audit, "--workflow", "build.yml")
+    assert [run["workflow"] for run in found["runs"]] == [".github/workflows/build.yml"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [("job-near-limit", 14), ("no-tests-run", 0), ("no-tests-run, shard-died-at-limit", 14)],
+)
+def test_rule_fails_only_where_it_found_something(
+    past: PastRuns, audit: Audit, rules: str, code: int
+) -> None:
+    past.green(5, minutes=44)
+    past.job(past.run("cancelled"), conclusion="cancelled", annotations=[AT_LIMIT], minutes=45)
+    answer = audit("--fail-on", rules, expect=code)
+    assert ("ciguard audit: found " in answer.stderr) == (code != 0)
+
+
+def test_every_rule_has_its_row_and_its_words() -> None:
+    assert {*RUN_RULES, *WORKFLOW_RULES} <= {*RULE_IDS}
+    assert set(RUN_RULES) == set(RULE_IDS[5:])
+    assert {*TITLES} == {*RULE_IDS}
+
+
+def test_bad_words_are_refused(past: PastRuns, audit: Audit, ciguard: Ciguard) -> None:
+    assert "no rule 'orphan'" in audit("--fail-on", "orphan", expect=2).stderr
+    both = audit("--matrix", "a.yml", "--tests", "b", expect=2)
+    assert "OWNER/NAME and --matrix" in both.stderr
+    assert "-o need --matrix" in audit("-o", "plan.json", expect=2).stderr
+    assert past.server.exchanges == []
+    neither = ciguard("audit", cwd=SAMPLES, expect=2)
+    assert "fix: ciguard audit OWNER/NAME, or" in neither.stderr
+    assert "--tests FILE" in ciguard("audit", "--matrix", "a", cwd=SAMPLES, expect=2).stderr
+    wrong = ciguard("audit", "shop", cwd=SAMPLES, expect=2)
+    assert 'expected OWNER/NAME, found "shop"' in wrong.stderr
+
+
+def test_no_token_is_an_error_with_its_fix(audit: Audit) -> None:
+    answer = audit(expect=2, GITHUB_TOKEN="")
+    assert "octo-org/shop: there is no token for GitHub" in answer.stderr
+    assert "fix: set GITHUB_TOKEN or GH_TOKEN" in answer.stderr
+
+
+def test_repository_that_cannot_be_read_is_an_error(server: FakeGitHub, audit: Audit) -> None:
+    server.faults.append(Fault(path="/repos/octo-org/shop", status=404, message="Not Found"))
+    answer = audit(expect=4)
+    assert "GET /repos/octo-org/shop: answered 404: Not Found" in answer.stderr
+    assert "fix: check that it exists and that the token may see it" in answer.stderr
+
+
+def test_rate_limit_before_any_run_is_an_error(past: PastRuns, audit: Audit) -> None:
+    past.green(1)
+    limit = {"retry-after": "3000"}
+    message = "API rate limit exceeded for user ID 1."
+    fault = Fault(path="/actions/", status=403, message=message, headers=limit, times=9)
+    past.server.faults.append(fault)
+    assert "GitHub asks to wait 3000 s" in audit(expect=4).stderr
+
+
+def test_repository_without_a_workflow_has_nothing_to_audit(
+    server: FakeGitHub, audit: Audit
+) -> None:
+    server.files["README.md", "main"] = b"shop"
+    assert "the default branch has no workflow" in audit(expect=5).stderr
+
+
+def test_workflow_that_is_not_there_is_an_error(past: PastRuns, audit: Audit) -> None:
+    assert past.server.files
+    answer = audit("--workflow", "ci.yml", expect=3)
+    assert "octo-org/shop/.github/workflows: no workflow 'ci.yml'" in answer.stderr
+    assert "fix: name one of: tests.yml" in answer.stderr
+
+
+def test_file_that_is_no_yaml_hides_no_other(past: PastRuns, audit: Audit) -> None:
+    past.workflow("on: [push", "broken.yml")
+    past.green(1)
+    answer = audit()
+    assert ".github/workflows/broken.yml is not a workflow that can be read" in answer.stdout
+    assert "1 run of 1 workflow" in answer.stdout
+
+
+def test_repository_without_a_test_command_says_so(past: PastRuns, audit: Audit) -> None:
+    past.workflow("on: push\njobs: {build: {runs-on: x, steps: [{run: make}]}}")
+    answer = audit()
+    assert answer.stdout.splitlines()[0] == "octo-org/shop: no finding; no run was read"
+    assert "--workflow FILE" in answer.stdout
+
+
+def test_names_from_the_repository_are_no_markup(past: PastRuns, audit: Audit) -> None:
+    name = "test <img src=x> | a"
+    past.workflow(WORKFLOW.replace("  test:\n", f"  test:\n    name: '{name}'\n"))
+    past.green(20, minutes=44, name=name)
+    for format_ in ("markdown", "html"):
+        text = audit("--format", format_).stdout
+        assert "95th percentile" in text
+        assert "<img src=x>" not in text
+
+
+def test_person_who_cancels_twice_is_no_finding(past: PastRuns, audit: Audit) -> None:
+    for _ in range(2):
+        past.job(past.run("cancelled"), conclusion="cancelled", annotations=[BY_PERSON])
+    assert json_of(audit)["findings"] == []

@@ -1,0 +1,263 @@
+"""Each rule that reads past runs: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from fakegithub.actions import add_artifact
+from fakegithub.past_runs import AT_LIMIT, BY_PERSON, LOST, SUPERSEDED, WORKFLOW
+
+if TYPE_CHECKING:
+    from fakegithub.past_runs import Findings, PastRuns
+
+RED = "red-without-test-failure"
+SHARDS = WORKFLOW.replace(
+    "    steps:",
+    "    strategy:\n      matrix:\n        shard: [1, 2, 3, 4]\n    steps:",
+)
+CANCELLED_STEPS = (("Set up job", "success"), ("Test", "cancelled"))
+
+
+def test_cancelled_superseded_and_lost_runs_are_counted_by_cause(
+    past: PastRuns, findings: Findings
+) -> None:
+    for cause in (SUPERSEDED, SUPERSEDED, BY_PERSON, LOST):
+        conclusion = "failure" if cause == LOST else "cancelled"
+        run = past.run(conclusion)
+        steps = (("Set up job", "success"), ("Test", None)) if cause == LOST else CANCELLED_STEPS
+        past.job(run, conclusion=conclusion, annotations=[cause], steps=steps)
+    for _ in range(6):
+        past.job(past.run("failure"), conclusion="failure")
+    past.green(10)
+    (found,) = findings(RED)
+    assert found["certainty"] == "certain"
+    assert found["facts"] == {
+        "without_failure": 4,
+        "red": 10,
+        "runs": 20,
+        "causes": {"test_step": 6, "lost_runner": 1, "superseded": 2, "cancelled": 1},
+        "inferred": 0,
+    }
+    assert {one["what"] for one in found["evidence"]} == {
+        "run 900",
+        "run 899",
+        "run 898",
+        "run 897",
+    }
+
+
+def test_red_runs_with_failed_tests_are_no_finding(past: PastRuns, findings: Findings) -> None:
+    for _ in range(30):
+        past.job(past.run("failure"), conclusion="failure")
+    for _ in range(2):  # a person cancelled twice
+        past.job(past.run("cancelled"), conclusion="cancelled", annotations=[BY_PERSON])
+    assert findings(RED) == []
+
+
+def test_run_at_its_limit_is_no_cancellation(past: PastRuns, findings: Findings) -> None:
+    for _ in range(5):
+        past.job(past.run("cancelled"), conclusion="cancelled", annotations=[AT_LIMIT], minutes=45)
+    assert findings(RED) == []
+
+
+def test_newer_run_of_the_branch_is_only_a_possible_cause(
+    past: PastRuns, findings: Findings
+) -> None:
+    past.step = timedelta(minutes=5)
+    past.green(1)
+    for _ in range(4):
+        past.job(past.run("cancelled"), conclusion="cancelled", steps=CANCELLED_STEPS)
+    (found,) = findings(RED)
+    assert (found["certainty"], found["doubt"]) == ("possible", "superseded_by_time")
+    assert found["facts"]["causes"] == {"superseded": 4}
+
+
+def test_aggregation_job_is_not_why_a_run_is_red(past: PastRuns, findings: Findings) -> None:
+    gate = (
+        "  gate:\n    needs: test\n    if: always()\n    runs-on: x\n    steps: [{run: exit 1}]\n"
+    )
+    past.workflow(WORKFLOW + gate)
+    for _ in range(4):
+        run = past.run("failure")
+        past.job(run, conclusion="cancelled", annotations=[BY_PERSON], steps=CANCELLED_STEPS)
+        past.job(run, "gate", "failure", steps=(("Run exit 1", "failure"),))
+    (found,) = findings(RED)
+    assert found["facts"]["causes"] == {"cancelled": 4}
+
+
+def test_job_that_died_at_its_limit_is_counted_by_name(past: PastRuns, findings: Findings) -> None:
+    past.workflow(SHARDS)
+    for number in range(10):
+        run = past.run("cancelled" if number < 3 else "success")
+        past.job(run, "test (1)")
+        if number < 3:
+            past.job(run, "test (2)", "cancelled", annotations=[AT_LIMIT], minutes=45.4)
+        else:
+            past.job(run, "test (2)", minutes=30)
+    (found,) = findings("shard-died-at-limit")
+    assert (found["subject"], found["certainty"]) == ("test (2)", "certain")
+    assert found["facts"]["died"] == 3
+    assert found["facts"]["executions"] == 10
+    assert found["facts"]["limit_s"] == 2700.0
+    assert found["evidence"][0]["url"].startswith(
+        "https://github.com/octo-org/shop/actions/runs/900/job/"
+    )
+
+
+@pytest.mark.parametrize(("minutes", "certainties"), [(45.3, ["possible"]), (20, [])])
+def test_without_an_annotation_the_limit_is_a_possible_cause(
+    past: PastRuns, findings: Findings, minutes: float, certainties: list[str]
+) -> None:
+    past.job(past.run("cancelled"), conclusion="cancelled", minutes=minutes)
+    found = findings("shard-died-at-limit")
+    assert [one["certainty"] for one in found] == certainties
+
+
+def test_job_cancelled_by_a_person_at_its_limit_did_not_die(
+    past: PastRuns, findings: Findings
+) -> None:
+    cancelled = {"conclusion": "cancelled", "annotations": [BY_PERSON], "minutes": 45}
+    past.job(past.run("cancelled"), **cancelled)  # type: ignore[arg-type] # mixed values
+    assert findings("shard-died-at-limit") == []
+
+
+@pytest.mark.parametrize(
+    ("minutes", "runs", "certainty"),
+    [(37, 20, "certain"), (37, 5, "possible"), (35, 20, None), (37, 4, None)],
+)
+def test_job_near_its_limit(
+    past: PastRuns, findings: Findings, minutes: float, runs: int, certainty: str | None
+) -> None:
+    past.green(runs, minutes=minutes)
+    found = findings("job-near-limit")
+    assert [one["certainty"] for one in found] == ([certainty] if certainty else [])
+    if found:
+        assert found[0]["facts"]["p95_s"] == 60 * minutes
+        assert found[0]["facts"]["limit_s"] == 2700.0
+
+
+def test_success_above_the_limit_had_another_one(past: PastRuns, findings: Findings) -> None:
+    past.green(30, minutes=50)
+    (found,) = findings("job-near-limit")
+    assert (found["certainty"], found["doubt"]) == ("possible", "limit_changed")
+
+
+@pytest.mark.parametrize(
+    ("walls", "ratio"), [((30, 6, 6, 6), 2.5), ((10, 9, 9, 8), None), ((0.8, 0.1, 0.1, 0.1), None)]
+)
+def test_imbalance_of_shards(
+    past: PastRuns, findings: Findings, walls: tuple[float, ...], ratio: float | None
+) -> None:
+    past.workflow(SHARDS)
+    for _ in range(3):
+        run = past.run()
+        for number, minutes in enumerate(walls, 1):
+            past.job(run, f"test ({number})", minutes=minutes)
+    found = findings("imbalanced-matrix")
+    assert [one["facts"]["ratio"] for one in found] == ([ratio] if ratio else [])
+    if found:
+        assert found[0]["certainty"] == "certain"
+        facts = found[0]["facts"]
+        assert (facts["longest"], facts["saved_wall_s"]) == ("test (1)", 1080.0)
+        # The same minutes are billed: 30 + 3 x 6, and 4 x 12.
+        assert (facts["billed_minutes"], facts["balanced_minutes"]) == (48, 48)
+        assert facts["saved_usd"] == 0.0
+        assert facts["fewest_jobs"] == 2
+
+
+def test_rounding_up_to_minutes_is_what_balance_can_save(
+    past: PastRuns, findings: Findings
+) -> None:
+    past.workflow(SHARDS)
+    for _ in range(3):
+        run = past.run()
+        for number, minutes in enumerate((8.0, 1.4, 1.3, 1.3), 1):
+            past.job(run, f"test ({number})", minutes=minutes)
+    (found,) = findings("imbalanced-matrix")
+    facts = found["facts"]
+    assert (facts["billed_minutes"], facts["balanced_minutes"]) == (14, 12)
+    assert facts["saved_usd"] == pytest.approx(2 * 0.006)
+
+
+def test_axis_of_environments_is_only_possibly_imbalanced(
+    past: PastRuns, findings: Findings
+) -> None:
+    past.workflow(SHARDS.replace("shard: [1, 2, 3, 4]", "python: [1, 2]"))
+    for _ in range(3):
+        run = past.run()
+        past.job(run, "test (1)", minutes=40)
+        past.job(run, "test (2)", minutes=2)
+    (found,) = findings("imbalanced-matrix")
+    assert (found["certainty"], found["doubt"]) == ("possible", "axis_of_environments")
+
+
+def test_skipped_job_ran_no_test_for_days(past: PastRuns, findings: Findings) -> None:
+    past.step = timedelta(days=4)
+    for _ in range(5):
+        past.job(past.run(), conclusion="skipped")
+    past.green(1)
+    (found,) = findings("no-tests-run")
+    assert (found["subject"], found["certainty"]) == ("test", "certain")
+    assert found["facts"] == {
+        "how": "skipped",
+        "days": 20,
+        "runs": 5,
+        "is_known_start": True,
+        "workflow": ".github/workflows/tests.yml",
+    }
+
+
+def test_skipped_step_ran_no_test(past: PastRuns, findings: Findings) -> None:
+    past.step = timedelta(days=7)
+    for _ in range(4):
+        past.job(past.run(), steps=(("Set up job", "success"), ("Test", "skipped")))
+    (found,) = findings("no-tests-run")
+    assert (found["facts"]["how"], found["facts"]["is_known_start"]) == ("step_skipped", False)
+
+
+def test_condition_of_a_job_is_a_doubt(past: PastRuns, findings: Findings) -> None:
+    past.workflow(WORKFLOW.replace("  test:\n", "  test:\n    if: github.event_name == 'push'\n"))
+    past.step = timedelta(days=7)
+    for _ in range(4):
+        past.job(past.run(), conclusion="skipped")
+    (found,) = findings("no-tests-run")
+    assert (found["certainty"], found["doubt"]) == ("possible", "condition")
+
+
+def test_job_that_runs_now_and_then_is_no_finding(past: PastRuns, findings: Findings) -> None:
+    past.step = timedelta(days=5)
+    for number in range(12):
+        past.job(past.run(), conclusion="success" if number % 3 == 2 else "skipped")
+    assert findings("no-tests-run") == []
+
+
+def test_workflow_that_is_not_started_while_others_are(past: PastRuns, findings: Findings) -> None:
+    past.workflow(name="nightly.yml")
+    past.step = timedelta(days=5)
+    past.green(5)
+    run = past.run(path=".github/workflows/nightly.yml")
+    past.job(run)
+    (found,) = findings("no-tests-run")
+    assert found["subject"] == ".github/workflows/nightly.yml"
+    assert (found["certainty"], found["facts"]["days"]) == ("possible", 25)
+
+
+def test_workflow_that_a_person_starts_may_rest(past: PastRuns, findings: Findings) -> None:
+    past.workflow(WORKFLOW.replace("[push, pull_request]", "workflow_dispatch"), "manual.yml")
+    past.step = timedelta(days=5)
+    past.green(5)
+    assert findings("no-tests-run") == []
+
+
+@pytest.mark.parametrize(("case", "count"), [("", 1), ('<testcase name="a"/>', 0)])
+def test_result_files_without_a_test(
+    past: PastRuns, findings: Findings, case: str, count: int
+) -> None:
+    past.green(2)
+    content = f'<testsuites><testsuite name="s">{case}</testsuite></testsuites>'.encode()
+    for run in past.numbers:
+        add_artifact(past.server, "junit-results", {"results.xml": content}, run)
+    found = findings("no-tests-run")
+    assert [one["facts"]["how"] for one in found] == ["empty_results"] * count
