@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
 from itertools import islice
@@ -119,7 +120,8 @@ def add(
     budget = UnpackBudget()
     found = [_read(invocation.folder / path, facts, plan, budget) for path in paths]
     if results:
-        found.append(_from_planned_shards(invocation.folder, results, facts, plan))
+        own = _of_this_run(facts, invocation.environ)
+        found.append(_from_planned_shards(invocation.folder, results, own, plan))
     if not found:
         raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
     addition = reduce(merge, found)
@@ -199,6 +201,22 @@ def export_(invocation: Invocation, location: str | None) -> int:
     while block := "\n".join(islice(lines, LINES_PER_WRITE)):
         console.out(block)
     return ExitCode.OK
+
+
+def _of_this_run(facts: RunMetadata, environ: Mapping[str, str]) -> RunMetadata:
+    """What result files do not say: in GitHub Actions without --run-id, they are of this run."""
+    run = current_run(environ)
+    if facts.run_id is not None or run is None:
+        return facts
+    return replace(
+        facts,
+        run_id=run.run_id,
+        run_attempt=facts.run_attempt or run.run_attempt,
+        sha=facts.sha or run.tested_sha,
+        branch=facts.branch or run.branch,
+        event=facts.event or run.event,
+        at=facts.at or datetime.now(UTC),
+    )
 
 
 def _check_event(environ: Mapping[str, str]) -> None:

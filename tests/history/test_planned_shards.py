@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from guard.fixtures import make_plan
@@ -114,6 +115,30 @@ def test_what_cannot_be_placed_is_an_error(
     done = ciguard(*WORDS, *words, "--run-id", "5", cwd=place, expect=code)
     assert states in done.stderr
     assert not (place / "h").exists()
+
+
+def test_in_a_workflow_the_files_are_of_its_run(ciguard: Ciguard, place: Path) -> None:
+    write(place, SHARDS)
+    event = {"repository": {"full_name": "octo-org/shop", "default_branch": "main"}}
+    (place / "event.json").write_text(json.dumps({"ref": "refs/heads/main", **event}), "utf-8")
+    environ: dict[str, Any] = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_REPOSITORY": "octo-org/shop",
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_EVENT_PATH": str(place / "event.json"),
+        "GITHUB_REF_NAME": "main",
+        "GITHUB_REF_TYPE": "branch",
+        "GITHUB_SHA": "a" * 40,
+        "GITHUB_RUN_ID": "77",
+        "GITHUB_RUN_ATTEMPT": "2",
+    }
+    ciguard(*WORDS, *PATTERN, cwd=place, **environ)
+    (run,) = read(place).runs
+    assert (run.run_id, run.run_attempt, run.sha) == (77, 2, "a" * 40)
+    assert (run.branch, run.event) == ("main", "push")
+    assert run.at.year > 2025
+    ciguard(*WORDS, *PATTERN, "--run-id", "5", cwd=place, **environ)
+    assert {run.run_id for run in read(place).runs} == {5, 77}
 
 
 def test_results_need_a_plan(ciguard: Ciguard, place: Path) -> None:
