@@ -24,14 +24,11 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from ciguard.workflow.conditions import runs_after_failure
 from ciguard.workflow.test_commands import split_commands
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
 _COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b.*--github")
-_AFTER_FAILURE: Final = re.compile(
-    r"\balways\(\)|!cancelled\(\)|\bsuccess\(\)\|\|failure\(\)|\bfailure\(\)\|\|success\(\)", re.I
-)
-_ONLY_AFTER_SUCCESS: Final = re.compile(r"!failure\(\)|=='success'", re.I)
 _ALL_NEEDS: Final = re.compile(r"\bneeds\.\*|\btoJSON\(\s*needs\s*\)", re.I)
 _NAMED_NEED: Final = re.compile(r"\bneeds(?:\.([\w-]+)|\['([\w-]+)'\])\.result\b", re.I)
 # A result, not the status function of that name.
@@ -120,8 +117,7 @@ class _Job:
 
     def runs_after_failure(self) -> bool:
         """Say whether it runs where a job that it needs, at whatever distance, failed."""
-        condition = "".join(self.condition.split())
-        return bool(_AFTER_FAILURE.search(condition) and not _ONLY_AFTER_SUCCESS.search(condition))
+        return runs_after_failure(self.condition)
 
     def reads_result_of(self, names: Set[str]) -> bool:
         """Say whether it reads the result of one of these that it needs."""

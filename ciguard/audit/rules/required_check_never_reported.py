@@ -1,0 +1,164 @@
+"""Required checks that no job reports in some pull requests, so that these wait for ever. Pure.
+
+A skipped job passes, but a skipped matrix does so under its name without values, and a workflow
+that its filter of paths leaves out reports nothing. Sources: GitHub's documentation of
+troubleshooting required status checks; actions/runner#952.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ciguard.audit.rules.base import RuleFinding
+from ciguard.audit.rules.workflow_evidence import locate
+from ciguard.workflow.check_names import calls_workflow, has_matrix, names_check, unexpanded_name
+from ciguard.workflow.conditions import evaluate, runs_after_failure, runs_after_skip
+from ciguard.workflow.yaml_values import jobs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.audit.rules.base import WorkflowFile
+
+Cause = Literal["condition", "needed-job-skipped", "needed-job-fails", "paths", "matrix-name"]
+# Runs that report the checks of a change before it is merged.
+_PULL_EVENTS: Final = ("pull_request", "pull_request_target", "merge_group")
+_PATH_FILTERS: Final = ("paths", "paths-ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """Why a check is not reported.
+
+    Attributes:
+        place: path of the keys that say so.
+        doubt: "" where it is certain.
+    """
+
+    cause: Cause
+    place: tuple[str | int, ...]
+    doubt: str = ""
+
+
+def check_workflow(
+    workflow: WorkflowFile, required_checks: frozenset[str] | None
+) -> Iterator[RuleFinding]:
+    """Find required checks of this workflow that a run may not report.
+
+    Which checks are required stands in no file: without them, there is nothing to find.
+    """
+    triggers = _triggers_of(workflow.content)
+    events = tuple(event for event in _PULL_EVENTS if event in triggers)
+    jobs = jobs_of(workflow.content)
+    for check in sorted(required_checks or ()) if events else ():
+        owners = [name for name, job in jobs.items() if names_check(name, job, check)]
+        losses = [_find_loss(name, jobs, triggers, events) for name in owners]
+        if not owners:
+            owners = [
+                name
+                for name, job in jobs.items()
+                if has_matrix(job) and not calls_workflow(job)
+                if check == unexpanded_name(name, job)
+            ]
+            losses = [
+                _Loss("matrix-name", ("jobs", name), "other-workflow-may-report") for name in owners
+            ]
+        if not losses or None in losses:
+            continue
+        loss = losses[0]
+        assert loss is not None
+        yield RuleFinding(
+            "required-check-never-reported",
+            check,
+            locate(workflow, (loss.place, "")),
+            {
+                "job": owners[0],
+                "cause": loss.cause,
+                "reported_as": unexpanded_name(owners[0], jobs[owners[0]]),
+            },
+            certainty="possible" if loss.doubt else "certain",
+            doubt=loss.doubt,
+        )
+
+
+def _find_loss(
+    name: str,
+    jobs: Mapping[str, Any],
+    triggers: Mapping[str, Any],
+    events: tuple[str, ...],
+) -> _Loss | None:
+    """Why the checks of a job may be missing; the surest reason first."""
+    job = jobs[name]
+    if has_matrix(job) or calls_workflow(job):
+        loss = _find_skip(name, jobs, triggers, events)
+        if loss is not None:
+            in_doubt = calls_workflow(job) and not loss.doubt
+            return _Loss(loss.cause, loss.place, "called-workflow") if in_doubt else loss
+    for event in events:
+        filters = triggers[event]
+        for key in _PATH_FILTERS:
+            if isinstance(filters, dict) and filters.get(key):
+                return _Loss("paths", ("on", event, key), "other-workflow-may-report")
+    return None
+
+
+def _find_skip(
+    name: str,
+    jobs: Mapping[str, Any],
+    triggers: Mapping[str, Any],
+    events: tuple[str, ...],
+) -> _Loss | None:
+    """What skips a job in a pull request: its condition, or what it needs."""
+    condition = _text(jobs[name], "if")
+    if not all(evaluate(condition, event) for event in events):
+        # A push of the branch may report the same name for the same commit.
+        doubt = "push-may-report" if _runs_on_push(condition, triggers) else ""
+        return _Loss("condition", ("jobs", name, "if"), doubt)
+    needs = _needs_of(jobs[name])
+    if needs and not runs_after_skip(condition):
+        for one in _skipping_ancestors(name, jobs):
+            if not all(evaluate(_text(jobs[one], "if"), event) for event in events):
+                return _Loss("needed-job-skipped", ("jobs", one, "if"))
+    if needs and not runs_after_failure(condition):
+        return _Loss("needed-job-fails", ("jobs", name, "needs"), "needed-job-fails")
+    return None
+
+
+def _skipping_ancestors(name: str, jobs: Mapping[str, Any]) -> list[str]:
+    """The jobs that skip this one when they are skipped, the nearest first."""
+    found: list[str] = []
+    open_jobs = [name]
+    while open_jobs:
+        job = jobs[open_jobs.pop(0)]
+        if runs_after_skip(_text(job, "if")):
+            continue
+        for need in _needs_of(job):
+            if need in jobs and need not in found:
+                found.append(need)
+                open_jobs.append(need)
+    return found
+
+
+def _runs_on_push(condition: str, triggers: Mapping[str, Any]) -> bool:
+    filters = triggers.get("push", {})
+    is_any_branch = not (isinstance(filters, dict) and {"branches", "tags"} & filters.keys())
+    return "push" in triggers and is_any_branch and evaluate(condition, "push") is True
+
+
+def _triggers_of(workflow: Any) -> Mapping[str, Any]:
+    """The events that start a workflow with their filters."""
+    events = workflow.get("on") if isinstance(workflow, dict) else None
+    if isinstance(events, dict):
+        return {str(name): filters for name, filters in events.items()}
+    return {str(name): None for name in (events if isinstance(events, list) else [events])}
+
+
+def _needs_of(job: Any) -> list[str]:
+    needs = job.get("needs") if isinstance(job, dict) else None
+    return [str(need) for need in (needs if isinstance(needs, list) else [needs]) if need]
+
+
+def _text(job: Any, key: str) -> str:
+    value = job.get(key) if isinstance(job, dict) else None
+    return "" if value is None else str(value)

@@ -1,0 +1,60 @@
+"""Conditions of jobs: what the file tells, and what only a run can."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.workflow.conditions import evaluate, runs_after_failure, runs_after_skip
+
+PULL = "github.event_name == 'pull_request'"
+OUTPUT = "needs.changes.outputs.code == 'true'"
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("", True),
+        ("true", True),
+        ("False", False),
+        ("${{ always() }}", True),
+        ("!cancelled()", True),
+        ("failure()", False),
+        (PULL, True),
+        ("github.event_name != 'schedule'", True),
+        ("github.event_name == 'push'", False),
+        ("!(github.event_name == 'push')", True),
+        ("github.repository == 'octo-org/octo'", True),
+        ("vars.RUN_TESTS == 'yes'", True),
+        ("!github.event.pull_request.draft", True),
+        ("github.event.pull_request.draft == false", True),
+        (OUTPUT, None),
+        (f"{PULL} && {OUTPUT}", None),
+        (f"{PULL} || {OUTPUT}", True),
+        (f"{OUTPUT} && github.event_name == 'push'", False),
+        (f"({OUTPUT} || {PULL}) && !failure()", True),
+        ("contains(github.event.head_commit.message, 'a && b || c')", None),
+        ("contains(github.event.pull_request.labels.*.name, 'x')", None),
+        ("(", None),
+    ],
+)
+def test_evaluates_what_is_known_of_a_pull_request(condition: str, expected: bool | None) -> None:
+    assert evaluate(condition, "pull_request") is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "after_failure", "after_skip"),
+    [
+        ("", False, False),
+        (OUTPUT, False, False),
+        ("always()", True, True),
+        ("${{ ! cancelled() }}", True, True),
+        ("!failure()", False, True),
+        ("success() || failure()", True, True),
+        ("always() && needs.test.result == 'success'", False, True),
+    ],
+)
+def test_runs_after_what_happened_to_needed_jobs(
+    condition: str, after_failure: bool, after_skip: bool
+) -> None:
+    assert runs_after_failure(condition) is after_failure
+    assert runs_after_skip(condition) is after_skip
