@@ -30,7 +30,7 @@ PURE_OF_RUN = ("run.policy",)
 ADAPTED = (
     *("config", "suites_and_pools", "console", "github", "history", "invocation", "sources"),
     *("init.generated_files", "init.repository", "render", "template_loader", "git"),
-    *("compare.ancestry", "guard.policy"),
+    *("compare.ancestry", "guard.policy", "guard.log_patterns"),
     "workflow",
 )
 

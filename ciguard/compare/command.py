@@ -13,14 +13,20 @@ from ciguard.compare.ancestry import ancestry_of
 from ciguard.compare.baseline_selection import base_commit
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code
-from ciguard.compare.headline import headline
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
-from ciguard.compare.json import json_text
+from ciguard.compare.jobs_only import (
+    JOB_CONDITIONS,
+    JobsComparison,
+    compare_jobs_only,
+    jobs_exit_code,
+    run_of_jobs,
+)
+from ciguard.compare.json import jobs_json_text, json_text
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.transitions import quarantined
-from ciguard.compare.view import document
-from ciguard.document import Headline
+from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
+from ciguard.guard.log_patterns import first_match
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
     from ciguard.compare.transitions import Excuse
+    from ciguard.document import Block
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
@@ -52,21 +59,29 @@ STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
-def _markdown(comparison: Comparison) -> str:
-    return as_markdown(document(comparison), full_text_location="the JSON and the HTML page")
+def _blocks(found: Comparison | JobsComparison) -> tuple[Block, ...]:
+    return jobs_document(found) if isinstance(found, JobsComparison) else document(found)
 
 
-def _html(comparison: Comparison) -> str:
+def _markdown(found: Comparison | JobsComparison) -> str:
+    return as_markdown(_blocks(found), full_text_location="the JSON and the HTML page")
+
+
+def _json(found: Comparison | JobsComparison) -> str:
+    return jobs_json_text(found) if isinstance(found, JobsComparison) else json_text(found)
+
+
+def _html(found: Comparison | JobsComparison) -> str:
     # Imported here: text and JSON need not pay for Jinja.
     from ciguard.render.html import as_html  # noqa: PLC0415
 
-    return as_html(document(comparison))
+    return as_html(_blocks(found))
 
 
-FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
-    "text": lambda comparison: as_text(document(comparison)),
+FORMATS: Final[Mapping[str, Callable[[Comparison | JobsComparison], str]]] = {
+    "text": lambda found: as_text(_blocks(found)),
     "markdown": _markdown,
-    "json": json_text,
+    "json": _json,
     "html": _html,
 }
 
@@ -123,7 +138,7 @@ def command(
     BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
     (folder or file), result files ('out/*.xml'), branch:NAME for the newest run of a branch,
     `this` for the current workflow run, or `base` (as BASE) for the newest suitable run of the base
-    branch.
+    branch. Of two runs of GitHub without ciguard records, the jobs are compared.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
     tests, timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could
@@ -135,14 +150,18 @@ def command(
         if history_location is not None
         else _configured_history(invocation)
     )
-    comparison = _compare(invocation, (base, head), history, repository)
-    answer = FORMATS[format_](comparison)
+    found = _compare(invocation, (base, head), history, repository)
+    answer = FORMATS[format_](found)
     if output is None or output == "-":
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-        console.out(as_text((Headline(headline(comparison).text),)))
-    return exit_code(comparison, words, strict=strict)
+        console.out(as_text(_blocks(found)[:1]))
+    if not isinstance(found, JobsComparison):
+        return exit_code(found, words, strict=strict)
+    if unknown := sorted(words - {*JOB_CONDITIONS}):
+        console.err(f"warning: --fail-on {','.join(unknown)}: not known of runs without records")
+    return jobs_exit_code(found, words, strict=strict)
 
 
 def _fail_on(text: str) -> frozenset[str]:
@@ -201,7 +220,7 @@ def _compare(
     arguments: tuple[str, str],
     history: History | None,
     repository: str | None,
-) -> Comparison:
+) -> Comparison | JobsComparison:
     lookup = RecordFinder(invocation.environ, invocation.folder, repository)
     finding = _Resolver(lookup, history)
     references = [
@@ -212,10 +231,13 @@ def _compare(
         fix = "give the candidate: a run, a folder of records, or this"
         raise UsageError("base is what a candidate is held against", where="HEAD: base", fix=fix)
     head = finding.resolve(references[1], arguments[1], "HEAD")
-    base = finding.resolve(references[0], arguments[0], "BASE", head.runs[-1])
+    newest = head.runs[-1] if head.runs else None
+    base = finding.resolve(references[0], arguments[0], "BASE", newest)
     for side in (base, head):
         for problem in (*side.recorded.problems, *_damages(side.recorded)):
             console.err(f"warning: {problem}")
+    if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
+        return _compare_jobs(base.recorded, head.recorded, arguments)
     bases, heads = base.runs, head.runs
     if base.recorded.from_result_files != head.recorded.from_result_files or history is not None:
         bases, heads = _join_names(base, head, history, arguments)
@@ -229,6 +251,29 @@ def _compare(
         previous=heads[-2] if len(heads) > 1 else None,
         context=context,
     )
+
+
+def _compare_jobs(
+    base: FoundRecords, head: FoundRecords, arguments: tuple[str, str]
+) -> JobsComparison:
+    """Compare runs without records.
+
+    Raises:
+        InputError: one of them has records: neither tests nor, of a folder, jobs are in both.
+    """
+    for found, side, argument in zip((base, head), ("BASE", "HEAD"), arguments, strict=True):
+        if not found.has_only_jobs:
+            other = arguments[side == "BASE"]
+            what = f"run {other} has no ciguard records to compare with"
+            fix = "name the result files of that run, or two runs without records: their jobs"
+            raise InputError(what, where=f"{side}: {argument}", fix=fix)
+    matches = {name: first_match(texts) for name, texts in head.annotations.items()}
+    endings = {name: found[0].ending for name, found in matches.items() if found is not None}
+    runs = (
+        run_of_jobs(arguments[0], base.run_id, base.jobs),
+        run_of_jobs(arguments[1], head.run_id, head.jobs),
+    )
+    return compare_jobs_only(base.jobs, head.jobs, runs, endings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ciguard.compare.comparison import Comparison
+    from ciguard.compare.jobs_only import JobsComparison
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.model import CaseKey, UnitKey
 
@@ -125,3 +127,12 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
     for verdict in comparison.verdicts:
         if verdict.verdict not in UNMEASURED or verdict.measured_otherwise:
             yield verdict.measure, measure_text(verdict, brief=comparison.state == "same")
+
+
+def jobs_headline(comparison: JobsComparison) -> str:
+    """The sentence of two runs without records."""
+    kinds = Counter(one.transition or "changed otherwise" for one in comparison.changes)
+    parts = [f"{number:,} {kind}" for kind, number in kinds.items()]
+    parts.append(f"{count_of(len(comparison.unchanged), 'job')} with the same conclusion")
+    state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
+    return f"{state}: no ciguard records, so only jobs are compared: {', '.join(parts)}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -29,9 +29,12 @@ from ciguard.compare import (
     transitions,
 )
 from ciguard.compare.comparison import Comparison
-from ciguard.compare.headline import headline
+from ciguard.compare.headline import headline, jobs_headline
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, Ending, Outcome, UnitKey
+
+if TYPE_CHECKING:
+    from ciguard.compare.jobs_only import JobsComparison
 
 T = TypeVar("T")
 
@@ -56,6 +59,12 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 def json_text(comparison: Comparison) -> str:
     """The same as the text of a file."""
     return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"
+
+
+def jobs_json_text(comparison: JobsComparison) -> str:
+    """Two runs without records, as the text of a file; `records` tells it from a comparison."""
+    head = {"schema": SCHEMA, "records": False, "headline": jobs_headline(comparison)}
+    return json.dumps({**head, **_plain(comparison)}, indent=2) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -193,9 +193,10 @@ def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """A job whose conclusion is another than on the base; None where it was not there.
+    """A job and its conclusion in both runs; None where it was not there.
 
-    `transition` is None for a pair of conclusions that has no name of its own.
+    A job that has not ended has its status in the place of a conclusion. `transition` is None for a
+    pair of conclusions that has no name of its own.
     """
 
     name: str
@@ -235,14 +236,18 @@ def job_changes(
     """
     if not before or not after:
         return ()
-    old, new = _last_attempts(before), _last_attempts(after)
-    changes = [_job_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new})]
     of_tests = {leg.job for run in (base, candidate) for leg in run.legs}
     return tuple(
         one
-        for one in changes
+        for one in compare_jobs(before, after)
         if one.before != one.after and not (one.transition in _BY_TESTS and one.name in of_tests)
     )
+
+
+def compare_jobs(before: Sequence[Job], after: Sequence[Job]) -> tuple[JobChange, ...]:
+    """All jobs of both runs, each in the last attempt in which it ran, by name."""
+    old, new = _last_attempts(before), _last_attempts(after)
+    return tuple(_job_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new}))
 
 
 def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
@@ -251,7 +256,9 @@ def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
 
 
 def _job_change(name: str, old: Job | None, new: Job | None) -> JobChange:
-    before, after = (job.conclusion if job is not None else None for job in (old, new))
+    before, after = (
+        (job.conclusion or job.status) if job is not None else None for job in (old, new)
+    )
     transition: JobTransition | None = _TRANSITIONS.get((before or "", after or ""))
     if old is None or new is None:
         transition = "added" if old is None else "removed"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
 from ciguard.compare import wording as words
-from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline
+from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headline
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.wording import as_sentence, change_verdict
 from ciguard.document import (
@@ -42,21 +42,29 @@ from ciguard.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.headline import Fact
+    from ciguard.compare.jobs_only import JobsComparison, JobsState
     from ciguard.compare.missing import LostUnits
     from ciguard.compare.run_changes import JobChange, LegChange, MetricChange, TotalName
     from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
     from ciguard.links import Links
+    from ciguard.model import Ending
 
 PAGE_STATES: Final[dict[State, doc.State]] = {
     "worse": "failed",
     "mixed": "failed",
     "incomplete": "incomplete",
+    "better": "passed",
+    "same": "passed",
+}
+JOBS_STATES: Final[dict[JobsState, doc.State]] = {
+    "worse": "failed",
+    "mixed": "failed",
     "better": "passed",
     "same": "passed",
 }
@@ -71,6 +79,7 @@ TOTALS: Final[dict[TotalName, str]] = {
     "tests_s": "sum of the tests",
     "peak_bytes": "largest peak",
 }
+NO_ENDINGS: Final[Mapping[str, Ending]] = {}
 VISIBLE_SPEED: Final = 0.02  # a smaller correction is not seen in the numbers of a table
 MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
 MAX_UNCOUNTED: Final = 15  # changed tests in a table without their counts by kind
@@ -146,9 +155,7 @@ def _jobs(jobs: Sequence[JobChange]) -> Section:
             job.before or "absent",
             job.after or "absent",
             job.transition or "",
-            Cell(
-                f"{duration(job.wall_before_s)} -> {duration(job.wall_after_s)}", job.wall_after_s
-            ),
+            _change_of(job.wall_before_s, job.wall_after_s, duration),
         )
         for job in jobs
     )
@@ -158,6 +165,36 @@ def _jobs(jobs: Sequence[JobChange]) -> Section:
     )  # fmt: skip
     table = Table(columns, rows, "job")
     return Section("jobs", (table,), "Jobs", (len(rows), "changed job"), drop=5)
+
+
+def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
+    """Two runs without records: what their jobs ended with, and how long each took."""
+    state = JOBS_STATES.get(comparison.state, "neutral")
+    same = comparison.unchanged
+    folded = Details(
+        f"{count_of(len(same), 'job')} with the same conclusion, the longest first",
+        (_job_table(same),),
+    )
+    sides = (("base", comparison.base), ("candidate", comparison.candidate))
+    return (
+        doc.Headline(jobs_headline(comparison), state),
+        Facts(tuple((name, words.run_text(run)) for name, run in sides)),
+        Section("jobs", (_job_table(comparison.changes, comparison.endings),), "Changed jobs"),
+        Section("same_jobs", (folded,)),
+        Paragraph(words.ONE_RUN_EACH),
+    )
+
+
+def _job_table(jobs: Sequence[JobChange], endings: Mapping[str, Ending] = NO_ENDINGS) -> Table:
+    rows = tuple(
+        (
+            Link(job.name, job.url),
+            words.conclusions_text(job, endings.get(job.name)),
+            _change_of(job.wall_before_s, job.wall_after_s, duration),
+        )
+        for job in jobs
+    )
+    return Table((Column("job"), Column("conclusion"), Column("wall time", "right")), rows, "job")
 
 
 def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:

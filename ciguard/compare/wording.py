@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from ciguard.compare.leaks import Leak
     from ciguard.compare.missing import IncompleteReason, LostUnits
-    from ciguard.compare.run_changes import Cost, LegChange, MetricChange, Metrics
+    from ciguard.compare.run_changes import Cost, JobChange, LegChange, MetricChange, Metrics
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.statistics import Tier
@@ -87,6 +87,10 @@ NOTE_TEXT: Final[dict[NoteKind, str]] = {
     "no_previous_run": "Nothing can be confirmed: the previous run of this pull request is not "
     "available ({detail}).",
 }
+ONE_RUN_EACH: Final = (
+    "Conclusions and wall times are of one run each (n = 1): a difference may be chance. Tests, "
+    "durations and memory were not compared."
+)
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
 MAX_NAMED: Final = 3  # shards in a phrase; the rest is counted
 
@@ -366,6 +370,13 @@ def run_text(run: RunInfo) -> str:
     parts += [part for part in (run.sha[:7] if run.sha else "", run.branch or "") if part]
     cases = run.values if run.cases is None else run.cases
     return ", ".join(dict.fromkeys([*parts, *([] if cases is None else [count_of(cases, "test")])]))
+
+
+def conclusions_text(job: JobChange, ending: Ending | None) -> str:
+    """ "success -> cancelled (timeout)"; one word where both are the same."""
+    reason = f" ({ending.replace('_', ' ')})" if ending and job.after == "cancelled" else ""
+    before, after = (one or "absent" for one in (job.before, job.after))
+    return f"{before} -> {after}{reason}" if before != after else after
 
 
 def baseline_text(baseline: BaselineInfo) -> str:

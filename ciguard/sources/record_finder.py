@@ -6,7 +6,7 @@ One door for all commands; what a run id is in a history is their own business.
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job
 
 RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a pattern may name any
+MAX_ANNOTATED: Final = 20
 TOKEN_FIX: Final = "set GITHUB_TOKEN, with actions: read for the repository"
 
 
@@ -40,12 +41,20 @@ class FoundRecords:
         from_result_files: the records were made of other programs' result files.
         problems: what of it could not be had or read.
         jobs: as GitHub knows them; empty where it was not asked, or did not say.
+        annotations: by name, what GitHub says of cancelled jobs of a run without records.
     """
 
     records: tuple[Record, ...]
     from_result_files: bool = False
     problems: tuple[str, ...] = ()
     jobs: tuple[Job, ...] = ()
+    annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    run_id: int | None = None  # of GitHub
+
+    @property
+    def has_only_jobs(self) -> bool:
+        """Say that the run uploaded no record at all."""
+        return not self.records and bool(self.jobs)
 
 
 class RecordFinder:
@@ -157,12 +166,12 @@ class RecordFinder:
             yield result_patterns.ResultFile(item.name, local.read(item), shard="")
 
     def on_github(self, reference: RunId, where: str) -> FoundRecords:
-        """A run's records, downloaded, and its jobs.
+        """A run's records, downloaded, and its jobs; of a run that uploaded no record its jobs.
 
         Raises:
             UsageError: nobody said of which repository, or there is no token.
             GitHubError: GitHub refused, or did not answer.
-            InputError: it has no record.
+            InputError: no record of it can be had, or neither records nor jobs.
         """
         from ciguard.github.api_errors import GitHubError  # noqa: PLC0415
         from ciguard.github.run_client import RunClient  # noqa: PLC0415
@@ -174,18 +183,24 @@ class RecordFinder:
             run_id, attempt = reference.run_id, reference.run_attempt
             found = RunArtifacts(github, repository, run_id, attempt).records()
             jobs: tuple[Job, ...] = ()
+            annotations: dict[str, tuple[str, ...]] = {}
             problems = found.problems
             try:
-                jobs = RunClient(github, repository, reference.run_id).jobs()
+                client = RunClient(github, repository, run_id, attempt)
+                jobs = client.jobs()
+                if not found.artifacts:
+                    for job in _cancelled(jobs):
+                        annotations[job.name] = client.annotations(job)
             except GitHubError as error:
-                problems = (*problems, f"its jobs are not known: {error.what}")
-        if not found.records:
+                what = "why jobs were cancelled" if jobs else "its jobs"
+                problems = (*problems, f"run {run_id}: not known: {what}: {error.what}")
+        if not found.records and (found.artifacts or not jobs):
             what = f"run {reference.run_id} of {repository} has no record among its artifacts"
             fix = "legs of `ciguard run` upload one each; name result files instead"
             raise InputError("; ".join([what, *problems]), where=where, fix=fix)
-        if reference.run_attempt is not None:
-            jobs = tuple(job for job in jobs if job.run_attempt <= reference.run_attempt)
-        return FoundRecords(found.records, problems=problems, jobs=jobs)
+        return FoundRecords(
+            found.records, problems=problems, jobs=jobs, annotations=annotations, run_id=run_id
+        )
 
     def github(self, repository_ref: OnGitHub, where: str) -> GitHub:
         """A client; whoever takes it closes it.
@@ -236,6 +251,12 @@ class RecordFinder:
             what = f"no run{of} on branch {branch} that is done"
             raise InputError(what, where=where, fix="name a run by its id")
         return RunId(newest.id, None, place.repository)
+
+
+def _cancelled(jobs: tuple[Job, ...]) -> list[Job]:
+    """The jobs of the last attempt that were cancelled, as many as are worth a call each."""
+    last = {job.name: job for job in sorted(jobs, key=lambda job: job.run_attempt)}
+    return [job for job in last.values() if job.conclusion == "cancelled"][:MAX_ANNOTATED]
 
 
 def _is_file(workflow: str) -> bool:
