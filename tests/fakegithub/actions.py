@@ -37,7 +37,6 @@ def add_job(
     completed_at: str | None = "2026-11-21T10:05:00Z",
     annotations: Sequence[str] = (),
     log: str | None = None,
-    run: int = 7,
 ) -> int:
     """Put a job into a run; the id it got, which is also that of its check run."""
     number = 1000 + len(github.jobs)
