@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.audit.workflow_rule_wording import WORKFLOW_DOUBTS, WORKFLOW_SENTENCES
 from ciguard.text import count_of, duration, price
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "unknown": "unknown",
 }
 DOUBTS: Final[Mapping[str, str]] = {
+    **WORKFLOW_DOUBTS,
     "superseded_by_time": "no annotation names the cause; a newer run of the same branch began "
     "while these still ran",
     "no_annotation": "no annotation names the limit; the wall time is that of the limit",
@@ -50,15 +52,12 @@ DOUBTS: Final[Mapping[str, str]] = {
 
 def sentence(found: RuleFinding) -> str:
     """What was found of the subject."""
-    words = _SENTENCES.get(found.rule)
-    if words is None:
-        return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in found.facts.items())
-    return words(found.facts)
+    return _SENTENCES[found.rule](found.facts)
 
 
 def doubt(found: RuleFinding) -> str:
     """Why a finding is only possible; "" of one that is certain."""
-    return DOUBTS.get(found.doubt, found.doubt.replace("_", " "))
+    return DOUBTS[found.doubt] if found.doubt else ""
 
 
 def _red(facts: Mapping[str, Any]) -> str:
@@ -124,6 +123,7 @@ def _idle(facts: Mapping[str, Any]) -> str:
 
 
 _SENTENCES: Final[Mapping[RuleId, Callable[[Mapping[str, Any]], str]]] = {
+    **WORKFLOW_SENTENCES,
     "red-without-test-failure": _red,
     "shard-died-at-limit": _died,
     "job-near-limit": _near,

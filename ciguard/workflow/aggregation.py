@@ -65,7 +65,7 @@ class UndetectedSkip:
     reads_single_results: bool
 
 
-GreenKind = Literal["ignores-results", "misses-loss", "skipped-after-failure"]
+GreenKind = Literal["ignores_results", "misses_loss", "skipped_after_failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def find_green_on_loss(workflow: Any) -> tuple[GreenOnLoss, ...]:
         found = _missed_loss(name, jobs) if job.runs_after_failure() else None
         if found is None and (kind := _careless_kind(job)):
             # What others need is a barrier: a failure skips them with it.
-            is_barrier = kind == "skipped-after-failure" and name in needed
+            is_barrier = kind == "skipped_after_failure" and name in needed
             found = None if is_barrier else GreenOnLoss(name, kind)
         if found:
             findings.append(found)
@@ -208,10 +208,10 @@ def _careless_kind(job: _Job) -> GreenKind | None:
         is_verdict = job.has_only_verdicts and bool(_FAILS.search(job.steps_text))
     elif job.runs_after_failure():
         reads = re.search(r"\bneeds\b", job.text)
-        return "ignores-results" if job.has_only_verdicts and not reads else None
+        return "ignores_results" if job.has_only_verdicts and not reads else None
     else:
         is_verdict = job.has_only_verdicts or job.fails_by_results()
-    return "skipped-after-failure" if is_verdict else None
+    return "skipped_after_failure" if is_verdict else None
 
 
 def _missed_loss(name: str, jobs: Mapping[str, _Job]) -> GreenOnLoss | None:
@@ -232,7 +232,7 @@ def _missed_loss(name: str, jobs: Mapping[str, _Job]) -> GreenOnLoss | None:
         for one in jobs
         if one in ancestors and job.is_green_after(_red_jobs(jobs, one), _skipped_jobs(jobs, one))
     )
-    return GreenOnLoss(name, "misses-loss", results, lost) if results or lost else None
+    return GreenOnLoss(name, "misses_loss", results, lost) if results or lost else None
 
 
 def _red_jobs(jobs: Mapping[str, _Job], failed: str) -> set[str]:

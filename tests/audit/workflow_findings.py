@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ciguard.audit.rule_wording import doubt, sentence
 from ciguard.audit.rules.base import WorkflowFile
 from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
 from ciguard.workflow.yaml_values import load
@@ -20,7 +21,8 @@ def find(rule: RuleId, text: str, required: frozenset[str] | None = None) -> lis
     for finding in findings:
         assert finding.rule == rule
         assert finding.evidence
-        assert (finding.certainty == "possible") == bool(finding.doubt)
+        assert (finding.certainty == "possible") == bool(doubt(finding))
+        assert sentence(finding)
     return findings
 
 

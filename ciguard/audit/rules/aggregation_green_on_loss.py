@@ -25,7 +25,7 @@ def check_workflow(
     jobs = jobs_of(workflow.content)
     for found in find_green_on_loss(workflow.content):
         title = job_title(found.job, jobs[found.job])
-        is_skipped = found.kind == "skipped-after-failure"
+        is_skipped = found.kind == "skipped_after_failure"
         # A skipped job passes as a required check; where it is none, nothing hangs on it.
         if is_skipped and required_checks is not None and title not in required_checks:
             continue
@@ -40,5 +40,5 @@ def check_workflow(
                 "unseen_jobs": list(found.unseen_jobs),
             },
             certainty="possible" if in_doubt else "certain",
-            doubt="required-checks-not-known" if in_doubt else "",
+            doubt="required_checks_not_known" if in_doubt else "",
         )

@@ -35,5 +35,5 @@ def check_workflow(
             locate(workflow, (("jobs", job_id, "strategy", "matrix"), "")),
             {"combinations": count, "limit": MAX_JOBS},
             certainty="possible" if in_doubt else "certain",
-            doubt="expression-in-matrix" if in_doubt else "",
+            doubt="expression_in_matrix" if in_doubt else "",
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ciguard.audit.rules.base import WorkflowFile
 
-Cause = Literal["condition", "needed-job-skipped", "needed-job-fails", "paths", "matrix-name"]
+Cause = Literal["condition", "needed_job_skipped", "needed_job_fails", "paths", "matrix_name"]
 # Runs that report the checks of a change before it is merged.
 _PULL_EVENTS: Final = ("pull_request", "pull_request_target", "merge_group")
 _PATH_FILTERS: Final = ("paths", "paths-ignore")
@@ -62,7 +62,7 @@ def check_workflow(
                 if check == unexpanded_name(name, job)
             ]
             losses = [
-                _Loss("matrix-name", ("jobs", name), "other-workflow-may-report") for name in owners
+                _Loss("matrix_name", ("jobs", name), "other_workflow_may_report") for name in owners
             ]
         if not losses or None in losses:
             continue
@@ -94,12 +94,12 @@ def _find_loss(
         loss = _find_skip(name, jobs, triggers, events)
         if loss is not None:
             in_doubt = calls_workflow(job) and not loss.doubt
-            return _Loss(loss.cause, loss.place, "called-workflow") if in_doubt else loss
+            return _Loss(loss.cause, loss.place, "called_workflow") if in_doubt else loss
     for event in events:
         filters = triggers[event]
         for key in _PATH_FILTERS:
             if isinstance(filters, dict) and filters.get(key):
-                return _Loss("paths", ("on", event, key), "other-workflow-may-report")
+                return _Loss("paths", ("on", event, key), "other_workflow_may_report")
     return None
 
 
@@ -113,15 +113,15 @@ def _find_skip(
     condition = _text(jobs[name], "if")
     if not all(evaluate(condition, event) for event in events):
         # A push of the branch may report the same name for the same commit.
-        doubt = "push-may-report" if _runs_on_push(condition, triggers) else ""
+        doubt = "push_may_report" if _runs_on_push(condition, triggers) else ""
         return _Loss("condition", ("jobs", name, "if"), doubt)
     needs = _needs_of(jobs[name])
     if needs and not runs_after_skip(condition):
         for one in _skipping_ancestors(name, jobs):
             if not all(evaluate(_text(jobs[one], "if"), event) for event in events):
-                return _Loss("needed-job-skipped", ("jobs", one, "if"))
+                return _Loss("needed_job_skipped", ("jobs", one, "if"))
     if needs and not runs_after_failure(condition):
-        return _Loss("needed-job-fails", ("jobs", name, "needs"), "needed-job-fails")
+        return _Loss("needed_job_fails", ("jobs", name, "needs"), "needed_job_fails")
     return None
 
 

@@ -48,7 +48,7 @@ def check_workflow(
             locate(workflow, *((("jobs", job_id, "steps", one.number), "") for one in lost)),
             {"kinds": kinds},
             certainty="certain" if is_certain else "possible",
-            doubt="" if is_certain else "coverage-only",
+            doubt="" if is_certain else "coverage_only",
         )
 
 

@@ -97,7 +97,7 @@ def _retry(name: str, count: object, path: _Path, text: str) -> Iterator[_Retry]
     """A retry of that count; none where the count is 0."""
     written = str(count or "").strip("'\"")
     if not written.isdigit() or int(written):
-        doubt = "retry-count-is-variable" if written.startswith(("$", "%")) else ""
+        doubt = "retry_count_is_variable" if written.startswith(("$", "%")) else ""
         yield _Retry(name, path, text, doubt)
 
 
@@ -123,7 +123,7 @@ def _find_in_step(step: dict[str, Any], job: Any, path: _Path) -> Iterator[_Retr
             yield _Retry(action, (*path, "uses"))
     tolerance = step.get("continue-on-error")
     if tolerance and not _is_outcome_read(step, job):
-        doubt = "" if tolerance is True else "continue-on-error-is-expression"
+        doubt = "" if tolerance is True else "continue_on_error_is_expression"
         yield _Retry("continue-on-error", (*path, "continue-on-error"), doubt=doubt)
 
 
@@ -162,7 +162,7 @@ def _find_plugins(script: str, path: _Path) -> Iterator[_Retry]:
         if "install" in words or "add" in words:
             for word in words:
                 if match := RETRY_PLUGIN.fullmatch(word):
-                    yield _Retry(match[1], path, match[1], doubt="plugin-installed-only")
+                    yield _Retry(match[1], path, match[1], doubt="plugin_installed_only")
 
 
 def _is_outcome_read(step: dict[str, Any], job: Any) -> bool:

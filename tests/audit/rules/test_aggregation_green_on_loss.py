@@ -65,7 +65,7 @@ def test_finds_what_a_gate_misses(
     text = _workflow(gate, before)
     (found,) = find(RULE, text)
     assert (found.subject, found.certainty) == ("All green", "certain")
-    expected = {"kind": "misses-loss", "unseen_results": results, "unseen_jobs": jobs}
+    expected = {"kind": "misses_loss", "unseen_results": results, "unseen_jobs": jobs}
     assert found.facts == expected
     assert lines(found, text)[0].startswith("if:")
 
@@ -75,7 +75,7 @@ def test_finds_what_a_gate_misses(
 )
 def test_finds_a_gate_that_reads_no_result(steps: str) -> None:
     (found,) = find(RULE, _workflow(_gate("always()", steps)))
-    assert (found.certainty, found.facts["kind"]) == ("certain", "ignores-results")
+    assert (found.certainty, found.facts["kind"]) == ("certain", "ignores_results")
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_finds_a_gate_that_reads_no_result(steps: str) -> None:
 def test_finds_a_gate_that_a_failure_skips(gate: str) -> None:
     text = _workflow(gate)
     (doubted,) = find(RULE, text)
-    assert (doubted.certainty, doubted.doubt) == ("possible", "required-checks-not-known")
-    assert doubted.facts["kind"] == "skipped-after-failure"
+    assert (doubted.certainty, doubted.doubt) == ("possible", "required_checks_not_known")
+    assert doubted.facts["kind"] == "skipped_after_failure"
     (found,) = find(RULE, text, frozenset({"All green"}))
     assert found.certainty == "certain"
     assert find(RULE, text, frozenset({"test"})) == []
@@ -140,4 +140,4 @@ def test_accepts_a_barrier_that_a_failure_skips() -> None:
 @pytest.mark.parametrize("last", ["", "  publish: {needs: gate, steps: [{run: make publish}]}\n"])
 def test_finds_a_gate_without_a_look_whoever_needs_it(last: str) -> None:
     text = _workflow(_gate("always()", "  - run: echo done\n")) + last
-    assert [found.facts["kind"] for found in find(RULE, text)] == ["ignores-results"]
+    assert [found.facts["kind"] for found in find(RULE, text)] == ["ignores_results"]

@@ -11,7 +11,7 @@ RULE: Final = "required-check-never-reported"
 MATRIX = "    strategy: {matrix: {py: ['3.11', '3.12']}}\n"
 OUTPUT = "    if: needs.changes.outputs.code == 'true'\n"
 CHECK = "test (3.11)"
-OTHER = "other-workflow-may-report"
+OTHER = "other_workflow_may_report"
 
 
 def _workflow(test: str, changes: str = "", on: str = "pull_request") -> str:
@@ -24,7 +24,7 @@ def _workflow(test: str, changes: str = "", on: str = "pull_request") -> str:
     [
         (MATRIX + "    needs: changes\n" + OUTPUT, "", "condition", OUTPUT),
         (MATRIX + "    if: github.actor != 'bot'\n", "", "condition", "if: github.actor != 'bot'"),
-        (MATRIX + "    needs: [changes]\n", OUTPUT, "needed-job-skipped", OUTPUT),
+        (MATRIX + "    needs: [changes]\n", OUTPUT, "needed_job_skipped", OUTPUT),
     ],
 )
 def test_finds_a_check_that_a_skipped_matrix_does_not_report(
@@ -44,25 +44,25 @@ def test_finds_a_check_that_a_skipped_matrix_does_not_report(
             MATRIX + "    needs: changes\n",
             "pull_request",
             CHECK,
-            "needed-job-fails",
-            "needed-job-fails",
+            "needed_job_fails",
+            "needed_job_fails",
         ),
         ("", "{pull_request: {paths: [src/**]}}", "test", "paths", OTHER),
         ("", "{pull_request: {paths-ignore: [docs/**]}}", "test", "paths", OTHER),
-        (MATRIX, "pull_request", "test", "matrix-name", OTHER),
+        (MATRIX, "pull_request", "test", "matrix_name", OTHER),
         (
             MATRIX + "    if: github.event_name == 'push'\n",
             "[push, pull_request]",
             CHECK,
             "condition",
-            "push-may-report",
+            "push_may_report",
         ),
         (
             "    uses: ./unit.yml\n    if: github.actor != 'bot'\n",
             "pull_request",
             "test / unit",
             "condition",
-            "called-workflow",
+            "called_workflow",
         ),
     ],
 )

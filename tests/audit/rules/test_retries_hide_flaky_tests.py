@@ -104,12 +104,12 @@ def test_finds_retries_around_a_script(steps: str, pattern: str, line: str) -> N
 @pytest.mark.parametrize(
     ("steps", "doubt"),
     [
-        ("- run: pip install pytest-rerunfailures==14.0", "plugin-installed-only"),
-        ("- run: uv add flaky", "plugin-installed-only"),
-        ("- run: pytest --reruns $RERUNS", "retry-count-is-variable"),
+        ("- run: pip install pytest-rerunfailures==14.0", "plugin_installed_only"),
+        ("- run: uv add flaky", "plugin_installed_only"),
+        ("- run: pytest --reruns $RERUNS", "retry_count_is_variable"),
         (
             "- run: pytest\n  continue-on-error: ${{ matrix.experimental }}",
-            "continue-on-error-is-expression",
+            "continue_on_error_is_expression",
         ),
     ],
 )
