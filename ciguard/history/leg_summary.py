@@ -53,15 +53,16 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
 
 
 def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]:
-    """A leg for each shard of the plan that left no record.
+    """A leg for each shard of the plan that left no record, and owes one.
 
-    Of the first attempt: whoever adds only what "re-run failed jobs" left must not take away the
-    values of legs that had ended well before.
+    A shard without a test, of a matrix that somebody wrote by hand, owes none. The legs are of the
+    first attempt: whoever adds only what "re-run failed jobs" left must not take away the values of
+    legs that had ended well before.
     """
     there = {leg.shard for leg in legs}
     known = next((leg for leg in legs if leg.job is not None and leg.shard), None)
     for shard in plan.shards:
-        if shard.key in there:
+        if shard.key in there or (shard.job and not shard.units):
             continue
         # A job's name is told by its record only; a matrix names them alike.
         job = known.job.replace(known.shard, shard.key) if known and known.job else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,6 +79,21 @@ def test_a_run_with_all_shards_is_a_base(ciguard: Ciguard, place: Path) -> None:
     base = from_history(history)
     assert base is not None
     assert [shard.key for shard in base.shards] == list(SHARDS)
+
+
+def test_an_empty_shard_of_a_hand_written_matrix_owes_no_file(
+    ciguard: Ciguard, place: Path
+) -> None:
+    """Its filter selects no test, so its tool writes no file; in a plan of ours a job has died."""
+    for job, complete in (("Generated/Layers", True), ("", False)):
+        plan = make_plan({**SHARDS, "30": ()})
+        shards = (*plan.shards[:-1], replace(plan.shards[-1], job=job))
+        content = plan_codec.encode(replace(plan, shards=shards))
+        (place / "plan.json").write_bytes(content)
+        write(place, SHARDS)
+        (place / "h").unlink(missing_ok=True)
+        ciguard(*WORDS, *PATTERN, "--run-id", "5", cwd=place)
+        assert read(place).runs[0].complete is complete
 
 
 def test_the_rest_can_be_added_later(ciguard: Ciguard, place: Path) -> None:
