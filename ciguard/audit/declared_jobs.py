@@ -65,6 +65,7 @@ class DeclaredJobs:
 
     def __init__(self, workflows: Sequence[WorkflowFile]) -> None:
         contents = {one.path: one.content for one in workflows}
+        self._found: dict[tuple[str, str], DeclaredJob | None] = {}
         self._by_workflow = {
             path: sorted(
                 (
@@ -82,8 +83,11 @@ class DeclaredJobs:
 
     def find(self, workflow: str, name: str) -> DeclaredJob | None:
         """The job that a run shows by this name: the one whose own text is the longest."""
-        found = (job for job in self.of_workflow(workflow) if job.pattern.fullmatch(name))
-        return next(found, None)
+        key = workflow, name
+        if key not in self._found:
+            matching = (job for job in self.of_workflow(workflow) if job.pattern.fullmatch(name))
+            self._found[key] = next(matching, None)
+        return self._found[key]
 
 
 def test_workflows(workflows: Sequence[WorkflowFile]) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # The first that a job of the run has is the run's own.
 Cause = Literal[
-    "test_step", "other_step", "timeout", "lost_runner", "runner_shutdown", "out_of_memory",
-    "disk_full", "setup_failed", "superseded", "cancelled", "unknown",
+    "test_step", "other_step", "startup_failure", "timeout", "lost_runner", "runner_shutdown",
+    "out_of_memory", "disk_full", "setup_failed", "superseded", "cancelled", "unknown",
 ]  # fmt: skip
 CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
 # What no test and no step of the project failed by.
@@ -68,7 +68,9 @@ def is_run_wide(annotations: Sequence[str]) -> bool:
 
 
 def red_cause(run: PastRun, past: RepositoryRuns, declared: DeclaredJobs) -> RedCause:
-    """Why a red run is red; "unknown" where its jobs were not read."""
+    """Why a red run is red, of those whose jobs were read."""
+    if run.conclusion == "startup_failure":
+        return RedCause("startup_failure")
     jobs = _last_jobs(past.jobs.get(run.id, ()))
     bad = [job for job in jobs if job.conclusion in _BAD]
     known = {job.id: declared.find(run.workflow, job.name) for job in bad}

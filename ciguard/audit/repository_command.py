@@ -16,7 +16,7 @@ from ciguard.audit.repository_view import as_json, document, headline
 from ciguard.audit.rules.base import RULE_IDS
 from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
-from ciguard.github.repository_ref import resolve_repository
+from ciguard.github.repository_ref import REPOSITORY, resolve_repository
 from ciguard.github.response_cache import CallBudget, KeptFolder, ResponseCache
 from ciguard.render.html import as_html
 from ciguard.render.markdown import as_markdown
@@ -59,6 +59,9 @@ def audit_remote(
         fix = f"name: {', '.join(RULE_IDS)}"
         raise UsageError(f"--fail-on: no rule {unknown[0]!r}", fix=fix)
     environ = invocation.environ
+    if not REPOSITORY.fullmatch(repository):
+        fix = "ciguard audit OWNER/NAME, as in the address of its page"
+        raise UsageError(f'expected OWNER/NAME, found "{repository:.80}"', fix=fix)
     place = resolve_repository(environ, repository=repository)
     token = token_of(environ)
     if not token:

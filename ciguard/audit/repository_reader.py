@@ -216,7 +216,8 @@ class _Reader:
             if found is None:
                 self.miss("runs", 0, self.reading.runs, path)
             listed.append(found or [])
-        chosen = [run for rank in _ranks(listed) for run in rank][: self.reading.runs]
+        most = max(self.reading.runs, len(workflows))  # each has its newest
+        chosen = [run for rank in _ranks(listed) for run in rank][:most]
         return tuple(sorted(chosen, key=lambda run: (run.created_at, run.id), reverse=True))
 
     def runs_of(self, path: str) -> list[PastRun]:

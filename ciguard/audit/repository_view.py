@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from ciguard.audit.rule_wording import TITLES, doubt, sentence
 from ciguard.document import (
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.repository_findings import RepositoryAudit
-    from ciguard.audit.repository_runs import Unread
+    from ciguard.audit.repository_runs import RepositoryRuns, Unread
     from ciguard.audit.rules.base import FoundAt, RuleFinding, RuleId
     from ciguard.document import Block, Content, Format, Span
 
@@ -95,7 +96,7 @@ def _unread(one: Unread) -> tuple[Span, ...]:
 
 def _sections(found: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[Section]:
     for rule, findings in found.findings.items():
-        items = tuple(_item(one, in_full="text" in formats) for one in findings)
+        items = tuple(_item(one, found.past, in_full="text" in formats) for one in findings)
         yield Section(
             f"{rule} {formats[0]}",
             (Bullets(items, "finding"),),
@@ -106,7 +107,7 @@ def _sections(found: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[S
         )
 
 
-def _item(one: RuleFinding, *, in_full: bool) -> Item:
+def _item(one: RuleFinding, past: RepositoryRuns, *, in_full: bool) -> Item:
     """A finding, with its doubt and its evidence below it.
 
     Args:
@@ -116,15 +117,25 @@ def _item(one: RuleFinding, *, in_full: bool) -> Item:
     if one.certainty == "possible":
         children.append(Item(f"possible: {doubt(one)}"))
     if in_full:
-        children += [Item((Code(f"{_place(at)}  {at.url}".strip()),)) for at in one.evidence[:1]]
+        first = one.evidence[0]
+        children.append(Item((Code(_place(first)), f"  {first.url}" if first.url else "")))
     else:
-        links: list[Content] = [Link(Code(_place(at), NAME_WIDTH), at.url) for at in one.evidence]
+        links: list[Content] = [
+            Link(Code(_place(at), NAME_WIDTH), _url(at, past)) for at in one.evidence
+        ]
         children.append(Item(("evidence: ", *join(links))))
     return Item((Code(one.subject, NAME_WIDTH), f": {sentence(one)}"), tuple(children))
 
 
 def _place(at: FoundAt) -> str:
     return at.what if at.line is None else f"{at.what}:{at.line}"
+
+
+def _url(at: FoundAt, past: RepositoryRuns) -> str:
+    """Of a place in a file, its page on the default branch."""
+    if at.url or at.line is None:
+        return at.url
+    return f"{past.url}/blob/{quote(past.branch)}/{quote(at.what)}#L{at.line}"
 
 
 def _without_findings(found: RepositoryAudit) -> str:
@@ -162,7 +173,8 @@ def as_json(found: RepositoryAudit) -> dict[str, Any]:
                 "doubt": one.doubt or None,
                 "facts": dict(one.facts),
                 "evidence": [
-                    {"what": at.what, "url": at.url or None, "line": at.line} for at in one.evidence
+                    {"what": at.what, "url": _url(at, past) or None, "line": at.line}
+                    for at in one.evidence
                 ],
             }
             for one in found.all

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ciguard.audit.rules.base import RuleFinding, RuleId
 
 TITLES: Final[Mapping[RuleId, str]] = {
-    "aggregation-green-on-loss": "Aggregation jobs that are green although a job was lost",
+    "aggregation-green-on-loss": "Aggregation jobs that stay green",
     "required-check-never-reported": "Required checks that no job reports",
     "results-only-on-success": "Results that are uploaded only on success",
     "retries-hide-flaky-tests": "Retries that hide flaky tests",
@@ -27,6 +27,7 @@ TITLES: Final[Mapping[RuleId, str]] = {
 CAUSES: Final[Mapping[str, str]] = {
     "test_step": "failed tests",
     "other_step": "another step failed",
+    "startup_failure": "workflow not valid",
     "timeout": "time limit",
     "lost_runner": "lost runner",
     "runner_shutdown": "runner shut down",
@@ -39,12 +40,12 @@ CAUSES: Final[Mapping[str, str]] = {
 }
 DOUBTS: Final[Mapping[str, str]] = {
     **WORKFLOW_DOUBTS,
-    "superseded_by_time": "no annotation names the cause; a newer run of the same branch began "
+    "superseded-by-time": "no annotation names the cause; a newer run of the same branch began "
     "while these still ran",
-    "no_annotation": "no annotation names the limit; the wall time is that of the limit",
-    "few_executions": "fewer than 20 executions: the longest counts as the 95th percentile",
-    "limit_changed": "an execution succeeded above the limit, which was another one then",
-    "axis_of_environments": "the axes may be environments, whose tests cannot change places",
+    "no-annotation": "no annotation names the limit; the wall time is that of the limit",
+    "few-executions": "fewer than 20 executions: the longest counts as the 95th percentile",
+    "limit-changed": "an execution succeeded above the limit, which was another one then",
+    "axis-of-environments": "the axes may be environments, whose tests cannot change places",
     "triggers": "the filters of its triggers may leave out all changes since",
     "condition": "its `if` may be false on purpose",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import pytest
 from fakegithub.past_runs import AT_LIMIT, BY_PERSON, SUPERSEDED, WORKFLOW
 from fakegithub.state import Fault
 
+from ciguard.audit import rule_wording
 from ciguard.audit.repository_reader import MAX_CALLS
-from ciguard.audit.rule_wording import TITLES
+from ciguard.audit.rule_wording import DOUBTS, TITLES
 from ciguard.audit.rules.base import RULE_IDS
 from ciguard.audit.rules.run_rules import RUN_RULES
 from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
@@ -60,6 +62,43 @@ def test_each_rule_has_its_section(
     answer = audit("--format", format_)
     golden(answer.stdout, SAMPLES / "audit" / f"repository.{suffix}")
     assert len(shop.server.exchanges) <= MAX_CALLS
+
+
+CARELESS = """
+on: pull_request
+jobs:
+  changes:
+    runs-on: ubuntu-latest
+    if: github.actor != 'bot'
+    steps: [{run: ./changes.sh}]
+  test:
+    needs: changes
+    runs-on: ubuntu-latest
+    strategy:
+      matrix:
+        shard: [{A}]
+        part: [1, 2]
+    steps:
+      - name: Test
+        run: pytest --reruns 3 --junit-xml=junit.xml
+      - uses: actions/upload-artifact@v5
+        with: {name: junit, path: junit.xml}
+  gate:
+    needs: test
+    if: always()
+    runs-on: ubuntu-latest
+    steps: [{run: echo done}]
+""".replace("{A}", ", ".join(map(str, range(120))))
+
+
+def test_rules_about_workflows_have_their_words(
+    past: PastRuns, audit: Audit, golden: Golden
+) -> None:
+    past.workflow(CARELESS)
+    past.server.required_by_rules = ["test (1, 1)"]
+    past.server.required_by_protection = ["gate"]
+    answer = audit("--fail-on", "matrix-near-limit", expect=14)
+    golden(answer.stdout, SAMPLES / "audit" / "repository-workflows.txt")
 
 
 def test_page_has_the_same_headline(shop: PastRuns, audit: Audit) -> None:
@@ -208,6 +247,33 @@ def test_every_rule_has_its_row_and_its_words() -> None:
     assert {*TITLES} == {*RULE_IDS}
 
 
+def test_every_doubt_has_its_words() -> None:
+    rules = Path(rule_wording.__file__).parent / "rules"
+    named = {
+        text.value
+        for path in rules.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "doubt"
+        for text in ast.walk(node.value)
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value
+    }
+    assert named
+    assert named <= {*DOUBTS}
+
+
+def test_place_in_a_file_is_a_link_to_its_line(past: PastRuns, audit: Audit) -> None:
+    steps = (
+        "      - uses: actions/upload-artifact@v5\n        with: {name: junit, path: junit.xml}\n"
+    )
+    past.workflow(WORKFLOW + steps)
+    address = "https://github.com/octo-org/shop/blob/main/.github/workflows/tests.yml#L11"
+    assert "  - .github/workflows/tests.yml:11\n" in audit().stdout
+    assert f"]({address})" in audit("--format", "markdown").stdout
+    (found,) = json_of(audit)["findings"]
+    assert found["rule"] == "results-only-on-success"
+    assert found["evidence"][0]["url"] == address
+
+
 def test_bad_words_are_refused(past: PastRuns, audit: Audit, ciguard: Ciguard) -> None:
     assert "no rule 'orphan'" in audit("--fail-on", "orphan", expect=2).stderr
     both = audit("--matrix", "a.yml", "--tests", "b", expect=2)
@@ -218,7 +284,7 @@ def test_bad_words_are_refused(past: PastRuns, audit: Audit, ciguard: Ciguard) -
     assert "fix: ciguard audit OWNER/NAME, or" in neither.stderr
     assert "--tests FILE" in ciguard("audit", "--matrix", "a", cwd=SAMPLES, expect=2).stderr
     wrong = ciguard("audit", "shop", cwd=SAMPLES, expect=2)
-    assert 'expected OWNER/NAME, found "shop"' in wrong.stderr
+    assert wrong.stderr.startswith('ciguard audit: expected OWNER/NAME, found "shop"')
 
 
 def test_no_token_is_an_error_with_its_fix(audit: Audit) -> None:

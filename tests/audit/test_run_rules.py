@@ -70,7 +70,7 @@ def test_newer_run_of_the_branch_is_only_a_possible_cause(
     for _ in range(4):
         past.job(past.run("cancelled"), conclusion="cancelled", steps=CANCELLED_STEPS)
     (found,) = findings(RED)
-    assert (found["certainty"], found["doubt"]) == ("possible", "superseded_by_time")
+    assert (found["certainty"], found["doubt"]) == ("possible", "superseded-by-time")
     assert found["facts"]["causes"] == {"superseded": 4}
 
 
@@ -141,7 +141,7 @@ def test_job_near_its_limit(
 def test_success_above_the_limit_had_another_one(past: PastRuns, findings: Findings) -> None:
     past.green(30, minutes=50)
     (found,) = findings("job-near-limit")
-    assert (found["certainty"], found["doubt"]) == ("possible", "limit_changed")
+    assert (found["certainty"], found["doubt"]) == ("possible", "limit-changed")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_axis_of_environments_is_only_possibly_imbalanced(
         past.job(run, "test (1)", minutes=40)
         past.job(run, "test (2)", minutes=2)
     (found,) = findings("imbalanced-matrix")
-    assert (found["certainty"], found["doubt"]) == ("possible", "axis_of_environments")
+    assert (found["certainty"], found["doubt"]) == ("possible", "axis-of-environments")
 
 
 def test_skipped_job_ran_no_test_for_days(past: PastRuns, findings: Findings) -> None:

@@ -115,5 +115,5 @@ def _imbalance(
             "workflow": job.workflow,
         },
         certainty="certain" if job.divides_tests else "possible",
-        doubt="" if job.divides_tests else "axis_of_environments",
+        doubt="" if job.divides_tests else "axis-of-environments",
     )

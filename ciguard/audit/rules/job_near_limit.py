@@ -44,9 +44,9 @@ def _near(
     p95_s = walls_s[math.ceil(_PERCENTILE * len(walls_s)) - 1]
     if p95_s < NEAR_RATIO * limit_s:
         return
-    doubt = "few_executions" if len(walls_s) < SURE_EXECUTIONS else ""
+    doubt = "few-executions" if len(walls_s) < SURE_EXECUTIONS else ""
     if walls_s[-1] > limit_s + 60.0:  # a success beyond the limit had another one
-        doubt = "limit_changed"
+        doubt = "limit-changed"
     longest = sorted(jobs, key=lambda one: -(one[1].wall_s or 0.0))[:MAX_EVIDENCE]
     yield RuleFinding(
         rule="job-near-limit",

@@ -24,7 +24,7 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
     """One finding for a workflow of whose red runs a tenth or more has no failure."""
     declared = DeclaredJobs(past.workflows)
     for workflow in past.test_workflows:
-        runs = past.runs_of(workflow)
+        runs = [run for run in past.runs_of(workflow) if run.id in past.jobs]
         red = [(run, red_cause(run, past, declared)) for run in runs if run.is_red]
         found = [(run, why) for run, why in red if why.cause in WITHOUT_FAILURE]
         if len(found) < max(MIN_RUNS, MIN_RATIO * len(red)):
@@ -43,7 +43,7 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
                 "inferred": len(found) - len(told),
             },
             certainty="certain" if is_certain else "possible",
-            doubt="" if is_certain else "superseded_by_time",
+            doubt="" if is_certain else "superseded-by-time",
         )
 
 

@@ -85,5 +85,5 @@ def _finding(
             "workflow": workflow,
         },
         certainty="certain" if told else "possible",
-        doubt="" if told else "no_annotation",
+        doubt="" if told else "no-annotation",
     )
