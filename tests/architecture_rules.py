@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
     *("run.policy", "run.frameworks"),
-    *("history.file", "history.runs", "history.query", "links"),
+    *("history.file", "history.runs", "history.query", "links", "variant_groups"),
 )
 # The arithmetic of a leg, which the planner simulates.
 PURE_OF_RUN = ("run.policy",)
@@ -66,6 +66,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mermaid": (),
     "document": ("text",),
     "links": ("model",),
+    "variant_groups": ("document", "links", "model", "text"),
     "render": ("document", "template_loader", "text"),
     "text": ("model",),
     "invocation": ("config",),

@@ -7,6 +7,7 @@ and `Shown` what a document has above this one.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from math import isclose
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +41,12 @@ from ciguard.text import (
     size,
     whole_name,
 )
+from ciguard.variant_groups import (
+    fingerprint,
+    group_variants,
+    link_shards,
+    name_combinations,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +60,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
     from ciguard.links import Links
-    from ciguard.model import Ending
+    from ciguard.model import CaseKey, Ending
 
 PAGE_STATES: Final[dict[State, doc.State]] = {
     "worse": "failed",
@@ -208,17 +215,29 @@ def _transitions(found: Sequence[Transition], links: Links) -> Section:
     counts = Counter(one.kind for one in found)
     text = ", ".join(f"{number:,} {words.kind_text(kind)}" for kind, number in counts.items())
     columns = ("test", "change", "before", "after", "shard", "message")
-    rows = tuple(_transition(one, links) for one in found)
+    groups = group_variants(found, lambda one: one.key, _how)
+    rows = tuple(_transition(group, links) for group in groups)
     blocks = (
         Paragraph(text if len(found) > MAX_UNCOUNTED else ""),
         Table(tuple(map(Column, columns)), rows, "changed test"),
     )
-    number = len(found), "changed test"
+    number = len(rows), "changed test"
     return Section("transitions", blocks, "Tests that changed", number, drop=4)
 
 
-def _transition(one: Transition, links: Links) -> Row:
-    name: tuple[doc.Span, ...] = (identifier(one.name),)
+def _how(one: Transition) -> tuple[object, ...]:
+    """What the transitions of one test have in common to be one row."""
+    others = (one.renamed_from, one.perhaps_was)
+    names = [key and key._replace(variant="") for key in others]
+    states = (words.before_text(one), words.case_text(one.after), one.excuse)
+    return (one.kind, *names, *states, fingerprint(one.first_line))
+
+
+def _transition(group: Sequence[Transition], links: Links) -> Row:
+    one = group[0]
+    if len(group) > 1:  # how often it failed before differs between combinations
+        one = replace(one, baseline_failures=None)
+    name = _name([two.key for two in group], links)
     for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
         if other is not None:
             name = (*name, f", {relation} ", identifier(case_name(other)))
@@ -227,9 +246,16 @@ def _transition(one: Transition, links: Links) -> Row:
         words.kind_text(one.kind),
         words.before_text(one),
         f"{words.case_text(one.after)}{words.failure_rate_text(one)}",
-        Link(one.shard, links.job(one.shard)),
+        link_shards([two.shard for two in group], links),
         Code(one.first_line) if one.first_line else "",
     )
+
+
+def _name(keys: Sequence[CaseKey], links: Links) -> tuple[doc.Span, ...]:
+    """A test, and its combinations where there are several."""
+    where = name_combinations(keys, links.suites)
+    key = keys[0]._replace(variant="") if where else keys[0]
+    return (identifier(case_name(key)), *([f" {where}"] if where else []))
 
 
 def _measure(
@@ -250,10 +276,10 @@ def _measure(
     )
     unconfirmed = verdict.unconfirmed
     folded = unconfirmed if len(unconfirmed) > MAX_OPEN else ()
-    few = _changes([one for one in verdict.listed if one not in folded], links)
+    few = _changes(_by_test([one for one in verdict.listed if one not in folded]), links)
     summary = f"{count_of(len(folded), 'change')}, not confirmed"
-    listed = (few, Details(summary, (_changes(folded, links),)))
-    all_changes = _changes([*verdict.losses, *verdict.gains], links)
+    listed = (few, Details(summary, (_changes(_by_test(folded), links),)))
+    all_changes = _changes([(one,) for one in (*verdict.losses, *verdict.gains)], links)
     return Section(
         name,
         (
@@ -267,25 +293,36 @@ def _measure(
     )
 
 
-def _changes(changes: Sequence[CaseChange], links: Links) -> Table:
-    """Times stand as they were measured; their change does not count the speed of the runner."""
+def _by_test(changes: Sequence[CaseChange]) -> list[tuple[CaseChange, ...]]:
+    return group_variants(changes, lambda one: one.key, change_verdict)
+
+
+def _changes(groups: Sequence[Sequence[CaseChange]], links: Links) -> Table:
+    """Times stand as they were measured; their change does not count the speed of the runner.
+
+    A row of several combinations has the numbers of the first.
+    """
     corrected = any(
         one.measured is not None and not isclose(one.measured, one.after, rel_tol=VISIBLE_SPEED)
-        for one in changes
+        for one, *_ in groups
     )
     columns = (
         Column("test"), Column("verdict"), Column("before", "right"), Column("after", "right"),
         Column("change at equal speed" if corrected else "change", "right"),
         Column("shard", drop=1),
     )  # fmt: skip
-    return Table(columns, tuple(_change(one, links) for one in changes), "change")
+    return Table(columns, tuple(_change(group, links) for group in groups), "change")
 
 
-def _change(one: CaseChange, links: Links) -> Row:
+def _change(group: Sequence[CaseChange], links: Links) -> Row:
+    one, *others = group
+    name = _name([two.key for two in group], links)
+    if others:
+        name = (*name, f"; numbers of {one.key.variant}")
     show = duration if one.measure == "wall_s" else size
     after = one.after if one.measured is None else one.measured
     return (
-        identifier(one.name),
+        name,
         change_verdict(one),
         Cell(show(one.before), one.before),
         Cell(show(after), after),

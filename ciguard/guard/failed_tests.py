@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ciguard.document import first_line
-from ciguard.guard.failure_groups import fingerprint
-from ciguard.guard.wording import name_some
-from ciguard.text import count_of
+from ciguard.variant_groups import fingerprint, group_variants, name_combinations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,18 +33,8 @@ class FailedTest:
         return key if len(self.failures) == 1 else key._replace(variant="")
 
     def combinations(self, suites: Mapping[str, Suite]) -> str:
-        """ "in 2 of 15 combinations: a; b"; no names where it is all, "" for a single failure."""
-        if len(self.failures) == 1:
-            return ""
-        suite = suites.get(self.key.suite)
-        variants = suite.variants if suite is not None else {}
-        mine = [one.result.variant for one in self.failures]
-        is_matrix = any(variant.matrix is not None for variant in variants.values())
-        # A result of a variant that is not planned counts, too.
-        all_ = count_of(len({*variants, *mine}), "combination" if is_matrix else "variant")
-        # The name of a combination has commas of its own.
-        names = f": {name_some(mine, separator='; ')}" if {*variants} - {*mine} else ""
-        return f"in {len(mine)} of {all_}{names}"
+        """ "in 2 of 15 combinations: a; b"; "" for a single failure."""
+        return name_combinations([one.result.key for one in self.failures], suites)
 
 
 def group_by_test(
@@ -58,9 +46,9 @@ def group_by_test(
         how: the words for how it failed. Failures with other words, or another message apart from
             its numbers and paths, have another cause.
     """
-    found: dict[tuple[CaseKey, str, str], list[Failure]] = {}
-    for one in failures:
-        key = one.result.key._replace(variant="")
-        message = fingerprint(first_line(one.result.message or ""))
-        found.setdefault((key, how(one), message), []).append(one)
-    return [FailedTest(tuple(members)) for members in found.values()]
+    groups = group_variants(
+        failures,
+        lambda one: one.result.key,
+        lambda one: (how(one), fingerprint(first_line(one.result.message or ""))),
+    )
+    return [FailedTest(group) for group in groups]

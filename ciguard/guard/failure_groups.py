@@ -16,6 +16,7 @@ from ciguard.document import first_line
 from ciguard.guard.verdict import FailureGroup, Hotspot
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of, one_line, whole_name
+from ciguard.variant_groups import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,14 +53,6 @@ _PASSED_THROUGH: Final = re.compile(
     r"(?=[./:])"
 )
 _ASYNC: Final = re.compile(r"<(\w+)>[\w$|]*(?:\.MoveNext)?")  # .NET's name of an async method
-_MARKS: Final = (
-    (re.compile(r"(?:[A-Za-z]:)?[\\/](?:[^\s\\/:'\"()]+[\\/])+[^\s\\/:'\"(),]*"), "<path>"),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
-    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "#"),
-    (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"), "#"),
-    (re.compile(r"\b(?:tmp|temp)[-_]?\w*\d\w*", re.IGNORECASE), "<temp>"),
-    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
-)
 _MEMORY: Final = re.compile(r"OutOfMemory|MemoryError|bad_alloc")
 _PARAMETERS: Final = re.compile(r"[\[(]")
 
@@ -181,13 +174,6 @@ def _parse(message: str) -> tuple[str, str, str, bool]:
     frame = next(_frames(text), "")
     place = frame or (crash[1] if crash else "")
     return kind, place, fingerprint(message_text), bool(frame)
-
-
-def fingerprint(message: str) -> str:
-    """A message without what differs between two failures of one cause."""
-    for pattern, mark in _MARKS:
-        message = pattern.sub(mark, message)
-    return one_line(message, 120)
 
 
 def _frames(text: str) -> Iterator[str]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.view import describe_result
-from ciguard.guard.wording import MAX_NAMED, finding_message
+from ciguard.guard.view import describe_result, how
+from ciguard.guard.wording import MAX_NAMED, finding_message, name_some
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ciguard.guard.failed_tests import FailedTest
     from ciguard.guard.verdict import (
         Excused,
-        Failure,
         FailureGroup,
         Finding,
         Flaky,
@@ -164,10 +165,11 @@ def annotations_of(
         suites: of the plan, by name.
     """
     errors = [_of_finding(one, "error") for one in verdict.findings if one.level != "warning"]
-    if len(errors) + len(verdict.failures) > most:
+    failed = group_by_test(verdict.failures, lambda one: how(one.result))
+    if len(errors) + len(failed) > most:
         errors += [_of_cause(cause, suites) for cause in verdict.failure_groups]
     else:
-        errors += [_of_failure(failure, suites) for failure in verdict.failures]
+        errors += [_of_failure(test, suites) for test in failed]
     if len(errors) > most:
         hidden = len(errors) - most + 1
         errors[most - 1 :] = [Annotation("error", f"{hidden:,} more: see log")]
@@ -180,19 +182,22 @@ def _of_finding(finding: Finding, level: Literal["error", "warning"]) -> Annotat
     return Annotation(level, text, finding.kind.replace("_", " "))
 
 
-def _of_failure(failure: Failure, suites: Mapping[str, Suite]) -> Annotation:
-    result = failure.result
-    title = unit_name(result.key.unit_key, 120)
-    text = f"{describe_result(result, _CHARS)} (shard {one_line(failure.shard, 40)})"
-    return _at_place(result, text, title, suites)
+def _of_failure(test: FailedTest, suites: Mapping[str, Suite]) -> Annotation:
+    result = test.first.result
+    title = unit_name(test.key.unit_key, 120)
+    shards = list(dict.fromkeys(one.shard for one in test.failures))
+    named = f"{'shard' if len(shards) == 1 else 'shards'} {name_some(shards)}"
+    place = ", ".join(filter(None, (test.combinations(suites), named)))
+    return _at_place(result, f"{describe_result(result, _CHARS)} ({place})", title, suites)
 
 
 def _of_cause(cause: FailureGroup, suites: Mapping[str, Suite]) -> Annotation:
     """At the first of its failures that knows a place."""
-    if len(cause.failures) == 1:
-        return _of_failure(cause.failures[0], suites)
+    failed = group_by_test(cause.failures, lambda _: "")
+    if len(failed) == 1:
+        return _of_failure(failed[0], suites)
     placed = next((one for one in cause.failures if one.result.file), cause.failures[0]).result
-    units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
+    units = tuple(dict.fromkeys(test.key.unit_key for test in failed))
     text = "\n".join([describe_result(placed, _CHARS), *_name_units(units)])
     return _at_place(placed, text, summary_line(cause, 120), suites)
 

@@ -28,6 +28,12 @@ from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
 from ciguard.links import NO_LINKS
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
+from ciguard.variant_groups import (
+    fingerprint,
+    group_variants,
+    link_shards,
+    name_combinations,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,8 +84,8 @@ def sections(
         _missing(verdict, links),
         _excused("quarantined", verdict, verdict.quarantined, links),
         _excused("ignored", verdict, verdict.failing_on_base, links),
-        _flaky("flaky", verdict.flaky, links),
-        _flaky("passed_after_oom", verdict.passed_after_oom, links),
+        _flaky("flaky", verdict.flaky, verdict, links),
+        _flaky("passed_after_oom", verdict.passed_after_oom, verdict, links),
         _commands(verdict, links),
         _legs(verdict, links, charts),
         _warnings(verdict),
@@ -238,10 +244,7 @@ def _failed_test(test: FailedTest, verdict: Verdict, links: Links) -> tuple[Span
 
 
 def _shards(test: FailedTest, links: Links) -> tuple[Span, ...]:
-    shards = [one.shard for one in test.failures]
-    more = len(shards) - MAX_NAMED
-    named = join([Link(shard, links.job(shard)) for shard in shards[:MAX_NAMED]])
-    return (*named, f" and {more:,} more") if more > 0 else named
+    return link_shards([one.shard for one in test.failures], links)
 
 
 def _test(result: Result, links: Links) -> Link:
@@ -314,21 +317,30 @@ def _excused(word: str, verdict: Verdict, found: Sequence[Excused], links: Links
     return Section(word, (table,), title, (len(rows), f"{word} failure"), drop=9, folded=True)
 
 
-def _flaky(name: str, found: Sequence[Flaky], links: Links) -> Section:
-    items = tuple(
-        Item((
-            Link(identifier(unit_name(one.key)), links.line(one.first)),
-            " in shard ",
-            Link(one.shard, links.job(one.shard)),
-            f", first {describe_result(one.first, 180)}",
-        ))
-        for one in found
-    )  # fmt: skip
+def _flaky(name: str, found: Sequence[Flaky], verdict: Verdict, links: Links) -> Section:
+    groups = group_variants(
+        found, lambda one: one.key, lambda one: fingerprint(describe_result(one.first, 180))
+    )
+    items = tuple(_flaky_item(group, verdict, links) for group in groups)
     tests = count_of(len(found), "flaky test" if name == "flaky" else "test")
     why = "failed, then passed" if name == "flaky" else "passed alone after memory ran out"
     title = f"{tests}: {why}" if name == "flaky" else f"{tests} {why}"
     blocks = (Bullets(items, "test"),)
-    return Section(name, blocks, title, (len(found), "flaky test"), drop=10, folded=True)
+    return Section(name, blocks, title, (len(items), "flaky test"), drop=10, folded=True)
+
+
+def _flaky_item(group: Sequence[Flaky], verdict: Verdict, links: Links) -> Item:
+    one = group[0]
+    where = name_combinations([flaky.key for flaky in group], verdict.plan.suites)
+    key = one.key._replace(variant="") if where else one.key
+    shards = list(dict.fromkeys(flaky.shard for flaky in group))
+    return Item((
+        Link(identifier(unit_name(key)), links.line(one.first)),
+        f" {where}," * bool(where),
+        f" in {'shard' if len(shards) == 1 else 'shards'} ",
+        *link_shards(shards, links),
+        f", first {describe_result(one.first, 180)}",
+    ))  # fmt: skip
 
 
 def describe_result(result: Result, width: int) -> str:

@@ -30,6 +30,8 @@ from ciguard.render.plaintext import COLUMNS
 if TYPE_CHECKING:
     from conftest import Golden
 
+    from ciguard.model import Result
+
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "compare"
 SCRUB = {r"sha256-[^']+": "sha256-HASH"}
@@ -193,3 +195,29 @@ def test_json_is_versioned_and_has_no_nan() -> None:
     found = as_json(hurt())
     assert found["schema"] == 1
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_a_test_of_several_combinations_is_one_row() -> None:
+    """With the numbers of the first; the page has each."""
+    variants = ("linux, 3.11", "linux, 3.12", "mac, 3.12")
+
+    def legs(wall_s: float, outcome: str) -> dict[str, list[Result]]:
+        return {
+            f"{number:02}": [
+                case("t.py::slow", wall_s + number * (wall_s > 1), variant=name),
+                case("t.py::bad", variant=name, message=f"assert {number}", outcome=outcome),
+            ]
+            for number, name in enumerate(variants, 1)
+        }
+
+    base, head = run_of(legs(0.2, "passed")), run_of(legs(9.0, "failed"))
+    found = compare_run(head, bases=[base])
+    text = " ".join(FORMATS["text"](found).split())
+    named = "in 3 combinations: linux, 3.11; linux, 3.12; mac, 3.12"
+    assert f"t.py::bad {named} change newly failing, before passed" in text
+    assert "shard 01, 02, 03, message assert 1" in text
+    assert text.count("t.py::bad") == 1
+    slow = "t.py::slow in 3 combinations: mac, 3.12; linux, 3.12; linux, 3.11; numbers of mac, 3.12"
+    assert f"{slow} verdict no verdict, before 0.20 s, after 12 s" in text
+    assert text.count("t.py::slow") == 1
+    assert FORMATS["html"](found).count("t.py::slow") == 3

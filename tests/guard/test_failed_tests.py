@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from guard.fixtures import World, make_plan, text_of
+from guard.fixtures import World, make_plan, passed, text_of
 
 from ciguard.codec import plan_file
+from ciguard.guard.json import annotations_of
 from ciguard.guard.view import document
 from ciguard.model import Plan, Suite, Variant
 from ciguard.render.markdown import as_markdown
@@ -90,3 +91,39 @@ def test_shards_without_a_record_are_one_finding() -> None:
     text = " ".join(text_of(world.prove()).split())
     assert text.count("no record. Check whether") == 1
     assert "10 shards (02, 03, 04, 05, 06, 07, 08, 09, 10, 11): no record." in text
+
+
+def test_annotation_of_all_combinations_is_one() -> None:
+    world = failing(3, fail=2)
+    (one,) = annotations_of(world.prove(), world.plan.suites)
+    assert (one.title, one.file) == ("t.py::a", "t.py")
+    where = "in 2 of 3 combinations: linux, 3.0; linux, 3.1, shards 01, 02"
+    assert one.message == f"failed: assert 0 == 1 ({where})"
+
+
+def test_cause_names_a_test_once() -> None:
+    """Too many tests for an annotation each."""
+    world = failing(11, fail=11)
+    for shard in world.plan.shards:
+        variant = shard.units[0].variant
+        more = {"variant": variant, "message": "assert 2 == 1", "outcome": "failed"}
+        world.result(shard.key, "t.py::b", **more)
+    (one,) = annotations_of(world.prove(), world.plan.suites, most=1)
+    assert one.message.splitlines() == ["failed: assert 0 == 1", "t.py::a", "t.py::b"]
+
+
+def test_test_that_is_flaky_in_several_combinations_is_one_entry() -> None:
+    world = World(plan_of_combinations(3))
+    for number, shard in enumerate(world.plan.shards[:2]):
+        variant = shard.units[0].variant
+        message = f"assert {number} == 1"
+        world.result(shard.key, "t.py::a", variant=variant, try_number=2)
+        first = passed("t.py::a", variant=variant, outcome="failed", try_number=1, message=message)
+        world.legs[shard.key].inner.insert(1, first)
+    text = " ".join(text_of(world.prove()).split())
+    assert "2 flaky tests: failed, then passed" in text
+    assert (
+        "- t.py::a in 2 of 3 combinations: linux, 3.0; linux, 3.1, in shards 01, 02, "
+        "first failed: assert 0 == 1" in text
+    )
+    assert text.count("t.py::a") == 1

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from ciguard.guard.failure_groups import (
     find_hotspots,
-    fingerprint,
     group_failures,
     summary_line,
 )
@@ -21,6 +20,7 @@ from ciguard.guard.verdict import Failure, Hotspot
 from ciguard.guard.verdict_headline import headline
 from ciguard.model import Result, Suite
 from ciguard.text import distinct_lines
+from ciguard.variant_groups import fingerprint
 
 NET = """System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
    at System.GC.AllocateNewArray(IntPtr typeHandle, Int32 length, GC_ALLOC_FLAGS flags)
