@@ -56,6 +56,10 @@ if TYPE_CHECKING:
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
+RESULTS_HELP: Final = (
+    "JUnit or TRX files in the artifacts of runs on GitHub, instead of records, such as "
+    "'results-{shard}/**/*.trx': the first folder is the name of the artifact. Repeatable."
+)
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
@@ -101,6 +105,7 @@ FORMATS: Final[Mapping[str, Callable[[Comparison | JobsComparison], str]]] = {
     metavar="OWNER/NAME",
     help="Repository that run ids refer to (default: origin).",
 )
+@click.option("--results", metavar="GLOB", multiple=True, help=RESULTS_HELP)
 @click.option(
     "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."
 )
@@ -128,6 +133,7 @@ def command(
     head: str,
     history_location: str | None,
     repository: str | None,
+    results: tuple[str, ...],
     format_: str,
     output: str | None,
     fail_on: str,
@@ -150,7 +156,8 @@ def command(
         if history_location is not None
         else _configured_history(invocation)
     )
-    found = _compare(invocation, (base, head), history, repository)
+    lookup = RecordFinder(invocation.environ, invocation.folder, repository, results)
+    found = _compare(invocation, (base, head), history, lookup, results)
     answer = FORMATS[format_](found)
     if output is None or output == "-":
         console.out(answer)
@@ -219,9 +226,9 @@ def _compare(
     invocation: Invocation,
     arguments: tuple[str, str],
     history: History | None,
-    repository: str | None,
+    lookup: RecordFinder,
+    results: tuple[str, ...],
 ) -> Comparison | JobsComparison:
-    lookup = RecordFinder(invocation.environ, invocation.folder, repository)
     finding = _Resolver(lookup, history)
     references = [
         parse(word, side, lookup.exists)
@@ -233,6 +240,9 @@ def _compare(
     head = finding.resolve(references[1], arguments[1], "HEAD")
     newest = head.runs[-1] if head.runs else None
     base = finding.resolve(references[0], arguments[0], "BASE", newest)
+    if results and base.recorded.run_id is None and head.recorded.run_id is None:
+        fix = "name a run of GitHub by its id, or result files as BASE and HEAD"
+        raise UsageError("no run's artifacts are read", where=f"--results {results[0]}", fix=fix)
     for side in (base, head):
         for problem in (*side.recorded.problems, *_damages(side.recorded)):
             console.err(f"warning: {problem}")
@@ -265,7 +275,7 @@ def _compare_jobs(
         if not found.has_only_jobs:
             other = arguments[side == "BASE"]
             what = f"run {other} has no ciguard records to compare with"
-            fix = "name the result files of that run, or two runs without records: their jobs"
+            fix = "name the result files of both by --results, or compare the jobs of two such runs"
             raise InputError(what, where=f"{side}: {argument}", fix=fix)
     matches = {name: first_match(texts) for name, texts in head.annotations.items()}
     endings = {name: found[0].ending for name, found in matches.items() if found is not None}

@@ -150,7 +150,7 @@ class RunArtifacts:
         missing = ""
         if not results and not problems:
             where = f"{count_of(len(wanted), 'artifact')} of run {self.run_id}"
-            there = f"; {taking.other_file} is there" if taking.other_file else ""
+            there = f"; {one_line(taking.other_file)} is there" if taking.other_file else ""
             missing = f"--results: no file in {where} is called {named:.200}{there}"
         return ReadInputs(results=results, missing=missing, problems=tuple(problems))
 

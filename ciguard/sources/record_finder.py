@@ -21,12 +21,13 @@ from ciguard.sources import local
 from ciguard.sources.references import PathReference, RunId, checked_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.model import Record
     from ciguard.model.jobs import Job
+    from ciguard.sources.artifacts import RunArtifacts, RunRecords
 
 RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a pattern may name any
 MAX_ANNOTATED: Final = 20
@@ -63,12 +64,20 @@ class RecordFinder:
     Args:
         repository: `owner/name`; None for the one that this process is part of, else the one that
             the checkout around the folder comes from.
+        results: patterns of result files, which are read in the place of records on GitHub.
 
     Raises:
-        UsageError: the repository cannot be meant.
+        UsageError: the repository or a pattern cannot be meant.
     """
 
-    def __init__(self, environ: Mapping[str, str], folder: Path, repository: str | None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        folder: Path,
+        repository: str | None,
+        results: Sequence[str] = (),
+    ) -> None:
+        self._patterns = tuple(map(result_patterns.pattern, results))
         self._environ = environ
         self._folder = folder
         if repository is not None:
@@ -181,7 +190,7 @@ class RecordFinder:
         repository = place.repository
         with self.github(place, where) as github:
             run_id, attempt = reference.run_id, reference.run_attempt
-            found = RunArtifacts(github, repository, run_id, attempt).records()
+            found = self._records(RunArtifacts(github, repository, run_id, attempt), where)
             jobs: tuple[Job, ...] = ()
             annotations: dict[str, tuple[str, ...]] = {}
             problems = found.problems
@@ -199,8 +208,22 @@ class RecordFinder:
             fix = "legs of `ciguard run` upload one each; name result files instead"
             raise InputError("; ".join([what, *problems]), where=where, fix=fix)
         return FoundRecords(
-            found.records, problems=problems, jobs=jobs, annotations=annotations, run_id=run_id
+            found.records, bool(self._patterns), problems, jobs, annotations, run_id
         )
+
+    def _records(self, artifacts: RunArtifacts, where: str) -> RunRecords:
+        """The records, or those that are made of the result files that are asked for."""
+        from ciguard.sources.artifacts import RunRecords  # noqa: PLC0415
+
+        if not self._patterns:
+            return artifacts.records()
+        found = artifacts.result_files(self._patterns)
+        if not found.results:
+            what = "; ".join(filter(None, (found.missing, *found.problems)))
+            raise InputError(what, where=where, fix="name files that its jobs uploaded")
+        files = result_patterns.newest_attempts(found.results)
+        records = records_of_results(files, f"run {artifacts.run_id}")
+        return RunRecords(records, found.problems, len(files))
 
     def github(self, repository_ref: OnGitHub, where: str) -> GitHub:
         """A client; whoever takes it closes it.

@@ -11,6 +11,8 @@ from fakegithub.actions import REPOSITORY, add_artifact, add_job, add_run
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
 from fakegithub.state import Login
+from guard.fixtures import SHARDS
+from guard.test_result_files import junit
 from pydantic import SecretStr
 
 from ciguard.compare.ancestry import ancestry_of
@@ -152,6 +154,32 @@ def test_compare_result_files(ciguard: Ciguard, tmp_path: Path) -> None:
     (tmp_path / "new" / "r.xml").write_text(JUNIT.format(failures=0, more="")[:150])
     cut = ciguard("compare", "old", "new", cwd=tmp_path)
     assert cut.stdout.startswith("INCOMPLETE")
+
+
+def test_result_files_in_artifacts_are_compared(
+    ciguard: Ciguard, environ: dict[str, Any], server: FakeGitHub, tmp_path: Path
+) -> None:
+    """In attempt 2 of run 7 the test passes again."""
+    for run, bad, time in ((5, (), "10:04"), (7, ["a.t::one"], "10:04"), (7, (), "11:04")):
+        content = {"r/r.xml": junit(SHARDS["01"], bad)}
+        at = f"2026-11-21T{time}:00Z"
+        add_artifact(server, "results-01", content, run=run, created_at=at)
+    add_job(server, "lint", run=5)
+    second = "2026-11-21T11:00:00Z"
+    add_job(server, "tests (01)", attempt=2, started_at=second, completed_at="2026-11-21T11:05:00Z")
+
+    def compare(head: str, pattern: str = "results-{shard}/**/*.xml", code: int = 0) -> str:
+        words = ("compare", "5", head, "--repo", REPOSITORY, "--results", pattern)
+        done = ciguard(*words, cwd=tmp_path, expect=code, **environ)
+        return done.stderr if code else done.stdout
+
+    assert FAILING.format("a.t::one") in compare("7/1")
+    assert "newly failing" not in compare("7")
+    error = compare("7", "x/{shard}/*.xml", code=3)
+    assert "HEAD: 7: --results x/{shard}/*.xml: no artifact of run 7 has such a name; it" in error
+    (tmp_path / "5").mkdir()
+    (tmp_path / "5" / "r.xml").write_bytes(junit(SHARDS["01"]))
+    assert "no run's artifacts are read" in compare("5", code=2)
 
 
 def test_result_file_names_are_matched_to_record_names(ciguard: Ciguard, tmp_path: Path) -> None:

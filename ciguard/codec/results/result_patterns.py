@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 from ciguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HELP: Final = (
     "JUnit or TRX files instead of records, such as 'artifacts/{shard}/**/*.trx'; with --run, the "
@@ -43,6 +46,14 @@ class ResultFile:
     suite: str | None = None
     variant: str | None = None
     attempt: int | None = None
+
+
+def newest_attempts(files: Sequence[ResultFile]) -> tuple[ResultFile, ...]:
+    """The files of the last attempt in which a shard left any, of each shard."""
+    last: dict[str, int] = {}
+    for file in files:
+        last[file.shard] = max(last.get(file.shard, 0), file.attempt or 0)
+    return tuple(file for file in files if (file.attempt or 0) == last[file.shard])
 
 
 @dataclass(frozen=True, slots=True)
