@@ -64,6 +64,14 @@ def attempt_at(jobs: Iterable[Job], at: datetime) -> int | None:
     return next((one for one in earlier if ends[one] and at <= max(ends[one])), last)
 
 
+def oldest_counting_attempt(jobs: Iterable[Job]) -> int:
+    """The attempt since which all jobs ran again: what an earlier one left counts for none."""
+    by_name: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        by_name[job.name].append(job)
+    return min((last_attempt(found)[0].run_attempt for found in by_name.values()), default=1)
+
+
 def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Of one job's attempts the last in which it ran; all of it that an attempt lists.
 

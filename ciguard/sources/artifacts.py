@@ -22,7 +22,7 @@ from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.downloads import Budget
 from ciguard.github.run_client import RunClient
-from ciguard.model.jobs import attempt_at
+from ciguard.model.jobs import attempt_at, oldest_counting_attempt
 from ciguard.sources.local import ReadInputs
 from ciguard.text import count_of, one_line
 
@@ -162,12 +162,17 @@ class RunArtifacts:
         return f"{what} (the first folder of the path is the artifact's name)"
 
     def _attempts(self, artifacts: Sequence[Artifact]) -> dict[int, int | None]:
-        """The attempt of each artifact that counts, by id: of one attempt the newest of a name."""
+        """The attempt of each artifact that counts, by id: of one attempt the newest of a name.
+
+        Nobody knows which job uploaded it. After "re-run all jobs", what an earlier attempt left
+        must not stand for a job that died since.
+        """
         jobs = RunClient(self.github, self.repository, self.run_id).jobs()
+        oldest = oldest_counting_attempt(job for job in jobs if self._includes(job.run_attempt))
         newest: dict[tuple[str, int | None], int] = {}
         for one in sorted(artifacts, key=lambda one: one.id):
             attempt = attempt_at(jobs, one.created_at) if one.created_at is not None else None
-            if self._includes(attempt):
+            if self._includes(attempt) and (attempt is None or attempt >= oldest):
                 newest[one.name, attempt] = one.id
         return {identity: attempt for (_, attempt), identity in newest.items()}
 

@@ -6,7 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ciguard.model.jobs import Job, attempt_at, is_github_actions
+from ciguard.model.jobs import (
+    Job,
+    attempt_at,
+    is_github_actions,
+    oldest_counting_attempt,
+)
 from ciguard.sources.inputs import open_subject_run
 
 RUN = {"GITHUB_REPOSITORY": "octo-org/shop", "GITHUB_RUN_ID": "7", "GITHUB_SHA": "a" * 40}
@@ -38,5 +43,8 @@ def test_attempt_is_known_by_the_time() -> None:
         Job(5, "a", 3, "in_progress", started_at=at(40)),
     ]
     assert [attempt_at(jobs, at(minute)) for minute in (5, 20, 31, 35, 41)] == [1, 1, 2, 2, 3]
+    assert oldest_counting_attempt(jobs) == 1  # b ran in no later one
+    assert oldest_counting_attempt(jobs[:1] + jobs[3:]) == 3
+    assert oldest_counting_attempt([]) == 1
     assert attempt_at(jobs[:2], at(59)) == 1
     assert attempt_at([], at(5)) is None

@@ -82,6 +82,21 @@ def test_the_last_attempt_of_a_shard_counts(call: Call, uploaded: FakeGitHub) ->
     call("guard", *WORDS, "--run", "7/2", expect=10)
 
 
+def test_after_rerun_all_jobs_older_artifacts_do_not_count(call: Call, server: FakeGitHub) -> None:
+    """In attempt 2 the job of shard 02 died before its upload. No name tells whose job it is."""
+    for shard in SHARDS:
+        upload(server, shard)
+        add_job(server, f"Unit {int(shard)}")
+    for shard, how in (("01", "success"), ("02", "cancelled"), ("03", "success")):
+        times = {"started_at": SECOND, "completed_at": THIRD}
+        add_job(server, f"Unit {int(shard)}", how, attempt=2, **times)  # type: ignore[arg-type]
+        if how == "success":
+            upload(server, shard, at=SECOND)
+    found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
+    assert {one["shard"] for one in found["missing"]} == {"02"}
+    call("guard", *WORDS, "--run", "7/1")
+
+
 def test_of_one_attempt_the_newest_artifact_of_a_name_counts(
     call: Call, uploaded: FakeGitHub
 ) -> None:
