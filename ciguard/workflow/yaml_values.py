@@ -23,6 +23,7 @@ _NULL: Final = "tag:yaml.org,2002:null"
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _INT: Final = "tag:yaml.org,2002:int"
 _FLOAT: Final = "tag:yaml.org,2002:float"
+_END_TABS: Final = re.compile(r"(?<![ \t])[ \t]+(?=#|\r?$)", re.MULTILINE)  # linear
 _INT_PREFIXES: Final = {"0o": 8, "0x": 16}
 
 
@@ -72,7 +73,7 @@ def load(text: str, where: str) -> Any:
         what = f"{len(text):,} characters, more than {MAX_BYTES:,}"
         raise InputError(what, where=where, fix="GitHub takes no workflow of that size either")
     try:
-        value = yaml.load(text, CoreLoader)  # a subclass of the safe loader
+        value = yaml.load(spaced(text), CoreLoader)  # a subclass of the safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         what = f"not YAML: {_problem(error)}"
         raise InputError(what, where=where, fix="correct that line") from error
@@ -80,6 +81,16 @@ def load(text: str, where: str) -> Any:
         fix = "write out what the aliases stand for, or leave them out"
         raise InputError(f"more than {MAX_VALUES:,} values by aliases", where=where, fix=fix)
     return value
+
+
+def spaced(text: str) -> str:
+    """The text with spaces for tabs at the end of a line or before a comment.
+
+    YAML and GitHub allow these tabs, PyYAML does not. Positions stay as they are.
+    """
+    if "\t" not in text:
+        return text
+    return _END_TABS.sub(lambda found: " " * len(found[0]), text)
 
 
 def jobs_of(workflow: Any) -> Mapping[str, Any]:
