@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, Generator, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Generator, List, Optional
 
 import pytest
+
+if TYPE_CHECKING:
+    from ciguard.run.plugins.ciguard_messages import top_folder
+else:
+    from ciguard_messages import top_folder
 
 Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
@@ -36,14 +41,14 @@ def _group(item: pytest.Item) -> Optional[str]:
     return str(name)
 
 
-def described(item: pytest.Item, unit: str, root: str) -> Line:
+def described(item: pytest.Item, unit: str, top: str) -> Line:
     """The line of a test.
 
     Args:
         unit: its node id, before a plugin added to it.
-        root: pytest's rootdir.
+        top: folder that its file is named from, see `top_folder`.
     """
-    file = os.path.relpath(str(item.path), root).replace(os.sep, "/")
+    file = os.path.relpath(str(item.path), top).replace(os.sep, "/")
     marks = sorted({marker.name for marker in item.iter_markers()})
     return {"unit": unit, "file": file, "categories": marks, "group": _group(item)}
 
@@ -52,7 +57,8 @@ class _Listing:
     """The plugin of a session that only collects: what exists, and what could not be read."""
 
     def __init__(self, path: str, config: pytest.Config) -> None:
-        self._path, self._root = path, str(config.rootpath)
+        self._path = path
+        self._top = top_folder(str(config.rootpath), str(config.invocation_params.dir))
         self._lines: List[Line] = []
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -65,8 +71,8 @@ class _Listing:
     def pytest_collection(self, session: pytest.Session) -> Wrapper:
         ended = yield
         if ended.excinfo is None:
-            self._lines += (described(item, item.nodeid, self._root) for item in session.items)
-            self._lines.append({"done": True, "rootdir": self._root})
+            self._lines += (described(item, item.nodeid, self._top) for item in session.items)
+            self._lines.append({"done": True, "rootdir": self._top})
         else:
             message = _last(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
             self._lines.append({"error": "", "message": message})

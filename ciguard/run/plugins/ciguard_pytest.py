@@ -316,8 +316,8 @@ class _Recorder:
 
     def _write_listing(self, items: List[pytest.Item]) -> None:
         """Write what exists, whole at once: the leg waits for it."""
-        lines = [described(item, self._unit(item), self._root) for item in items]
-        lines.append({"done": True, "rootdir": self._root})
+        lines = [described(item, self._unit(item), self._top) for item in items]
+        lines.append({"done": True, "rootdir": self._top})
         path = self._leg.listing_file
         own = f"{path}.{os.getpid()}"
         with open(own, "w", encoding="ascii", newline="\n") as stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -96,6 +97,18 @@ def test_suite_with_a_separate_rootdir(tmp_path: Path) -> None:
     assert listed(tmp_path, real("sub")).units == (
         ListedUnit("test_a.py::test_a", "sub/test_a.py"),
     )
+
+
+@pytest.mark.parametrize("cwd", [".", "web"])
+def test_rootdir_below_the_folder_where_pytest_starts(tmp_path: Path, cwd: str) -> None:
+    """A `pytest.ini` in `tests` shortens the ids; files are named from the repository."""
+    tests = tmp_path / cwd / "tests"
+    tests.mkdir(parents=True)
+    (tests / "pytest.ini").write_text("[pytest]\n")
+    (tests / "test_a.py").write_text("def test_a(): pass\n")
+    file = "tests/test_a.py" if cwd == "." else "web/tests/test_a.py"
+    found = listed(tmp_path, replace(real(cwd), args=("tests",)))
+    assert found.units == (ListedUnit("test_a.py::test_a", file),)
 
 
 def test_a_broken_file_is_an_error_with_its_reason(tmp_path: Path) -> None:
