@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,16 @@ def test_rules_about_workflows_have_their_words(
     past.server.required_by_protection = ["gate"]
     answer = audit("--fail-on", "matrix-near-limit", expect=14)
     golden(answer.stdout, SAMPLES / "audit" / "repository-workflows.txt")
+
+
+def test_guide_shows_what_is_printed() -> None:
+    page = Path(__file__).parents[2] / "docs/how-to/audit-a-matrix.md"
+    ((_, *shown),) = [
+        block.splitlines()
+        for block in re.findall(r"(?s)```console\n(.*?)```", page.read_text("utf-8"))
+    ]
+    printed = (SAMPLES / "audit" / "repository.txt").read_text("utf-8").splitlines()
+    assert shown == printed[: len(shown)]
 
 
 def test_page_has_the_same_headline(shop: PastRuns, audit: Audit) -> None:
