@@ -216,9 +216,10 @@ class GuardConfig(_Section):
         ),
     )
     min_units: int | None = Field(
-        None,
-        ge=1,
-        description="accepts a larger drop, as long as at least so many tests are planned in all",
+        None, ge=1, description="accepts a larger drop, if so many tests are planned in all"
+    )
+    orphans: int = Field(
+        0, ge=0, description="accepted number of tests in no shard (plan of `ciguard audit -o`)"
     )
     ignore_base_failures: bool = Field(
         False, description="a test that also fails on the base branch does not fail a pull request"

@@ -168,6 +168,7 @@ def evaluate(
         past.at,
         location=options.history,
         counted=plan.suites if count else None,
+        orphans=[one.key for one in plan.inventory.orphans],
     )
     verdict = prove(
         plan,

@@ -22,14 +22,14 @@ from ciguard.sources import local
 from ciguard.sources.base_files import files_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.history.file import History
-    from ciguard.history.query import BaseQuery, KnownFailure
+    from ciguard.history.query import BaseQuery, KnownFailure, LastShard
     from ciguard.invocation import Invocation
-    from ciguard.model import CaseKey, Suite, UnitCount
+    from ciguard.model import CaseKey, Suite, UnitCount, UnitKey
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # What of the configuration could make a red run green: all of these sections; and of suites that
@@ -52,6 +52,7 @@ def effective_policy(
     *,
     location: str | None = None,
     counted: Mapping[str, Suite] | None = None,
+    orphans: Sequence[UnitKey] = (),
 ) -> Policy:
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
@@ -62,6 +63,7 @@ def effective_policy(
             proposal to that of its base.
         counted: suites of the plan; also ask them for the units of the base, lest a plan that says
             nothing of them hides how many are gone.
+        orphans: of the plan; if they are too many, the past runs are asked for their shards.
 
     Raises:
         UsageError: the folder's own configuration has mistakes.
@@ -87,8 +89,10 @@ def effective_policy(
     base_units = None
     if counted is not None and run is not None:
         base_units = _base_units(run, past(where), counted)
+    accepted = strict.orphans if strict is not None else law.config.guard.orphans
+    last_shards = _last_shards(past(where), orphans) if len(orphans) > accepted else {}
     if strict is not None:
-        return replace(strict, base_units=base_units)
+        return replace(strict, base_units=base_units, last_shards=last_shards)
     if run is not None and law is not own:
         found += _fixed_on_base(law, own)
         changes = [*_changes(law, own), *([where] if edited else ())]
@@ -104,6 +108,8 @@ def effective_policy(
     return Policy(
         max_drop=config.guard.max_drop,
         min_units=config.guard.min_units,
+        orphans=accepted,
+        last_shards=last_shards,
         quarantine=law.quarantine.entries,
         base_failures=known,
         base_units=base_units,
@@ -227,6 +233,16 @@ def _base_units(
 
     found = units_planned(history, _base_query(run), suites)
     return (found.planned, found.source) if found is not None else None
+
+
+def _last_shards(
+    history: History | None, orphans: Sequence[UnitKey]
+) -> Mapping[UnitKey, LastShard]:
+    if history is None:
+        return {}
+    from ciguard.history.query import last_shards  # noqa: PLC0415
+
+    return last_shards(history, orphans)
 
 
 def _base_failures(

@@ -17,6 +17,7 @@ from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
 from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, read_leg
+from ciguard.guard.orphans import orphan_findings
 from ciguard.guard.verdict import (
     Excused,
     Failure,
@@ -309,6 +310,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
     if unplanned > 0:
         yield Finding("incomplete", "not_planned", facts={"count": unplanned})
     yield from base_findings(plan, policy, planned)
+    yield from orphan_findings(inventory.orphans, policy)
     if len(planned) < sum(len(shard.units) for shard in plan.shards):
         counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
         twice = tuple(sorted(key for key, count in counts.items() if count > 1))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.codec.quarantine import Entry
-    from ciguard.history.query import KnownFailure
+    from ciguard.history.query import KnownFailure, LastShard
     from ciguard.model import CaseKey, Ending, Outcome, Plan, Result, UnitCount, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
@@ -63,6 +63,7 @@ Kind = Literal[
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
+    "orphans", "orphans_lost", "orphans_accepted",
     "ran_in_several_shards", "different_scripts", "different_listings", "no_listing",
     "nothing_listed", "listing_short",
     # the policy
@@ -281,6 +282,8 @@ class Policy:
         max_drop: share of the base's units of a suite and variant that may be gone; deleting a few
             tests is daily work.
         min_units: so few, of all, that somebody acknowledged it.
+        orphans: so many tests in no shard that somebody acknowledged it.
+        last_shards: where the history has orphans, the shard in which each ran last.
         quarantine: entries that hold today.
         base_failures: cases that fail on the base too, where those are ignored.
         base_units: units of the base and where that is known from, for a plan that does not say.
@@ -292,6 +295,8 @@ class Policy:
 
     max_drop: float = 0.01
     min_units: int | None = None
+    orphans: int = 0
+    last_shards: Mapping[UnitKey, LastShard] = field(default_factory=dict)
     quarantine: tuple[Entry, ...] = ()
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
     base_units: tuple[tuple[UnitCount, ...], str] | None = None

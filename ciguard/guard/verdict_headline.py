@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_SHARDS: Final = 3  # in the headline; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
+ORPHANS: Final[tuple[Kind, ...]] = ("orphans", "orphans_lost")
 # Who reads the headline alone is told these too.
 HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = (
     "combination_gone",
@@ -30,13 +31,15 @@ def headline(verdict: Verdict) -> str:
         parts = [finding_message(one) for one in decisive[:2] if one.kind != "unexplained_exit"]
     if verdict.state == "passed":
         parts = [_passed(verdict)]
+    orphans = [finding_message(one) for one in decisive if one.kind in ORPHANS]
+    parts += [text for text in orphans[:2] if text not in parts]
     excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
     parts += [
         *_failed(verdict),
         *(f"{count_of(_units(found), f'{word} test')} failed" for found, word in excused if found),
         *(finding_message(one) for one in verdict.findings if one.kind in HEADLINE_WARNINGS),
     ]
-    sentence = "; ".join(parts)
+    sentence = "; ".join(parts) + _accepted_orphans(verdict)
     between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
     return f"{verdict.state.upper()}{between}{sentence}"
 
@@ -93,6 +96,12 @@ def _passed(verdict: Verdict) -> str:
     has = "has" if verdict.planned == 1 else "have"
     suffix = f", {skipped:,} of them skipped" if skipped else ""
     return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}"
+
+
+def _accepted_orphans(verdict: Verdict) -> str:
+    """Also of a green run: ", 22,972 in no shard (acknowledged)"."""
+    found = (one for one in verdict.findings if one.kind == "orphans_accepted")
+    return "".join(f", {one.facts['count']:,} in no shard (acknowledged)" for one in found)
 
 
 def _difference(verdict: Verdict) -> str:

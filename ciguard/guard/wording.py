@@ -292,6 +292,19 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "check the matrix, if this was not intended",
     ),
     "duplicate_unit": Words("{units:test} planned in more than one shard", "make the plan again"),
+    "orphans": Words(
+        "{count:test} in no shard[, {accepted:,} acknowledged]",
+        "extend the filter of a shard, or set guard.orphans = {count} in the configuration of the "
+        "base",
+    ),
+    "orphans_lost": Words(
+        "{units:test} in no shard now ran here last, in run {run_id}: {tests}",
+        "extend its filter",
+    ),
+    "orphans_accepted": Words(
+        "{count:test} in no shard: acknowledged by guard.orphans = {accepted}",
+        "[lower it to {fewer}, so that one more is seen]",
+    ),
     "emptied_file": Words(
         "{count:test file} without a planned test, but with tests on the base: {files}", _FILE
     ),

@@ -261,6 +261,35 @@ def _sum_counts(theirs: Iterable[HistoryLeg]) -> Counter[tuple[str, str]]:
     return counts
 
 
+@dataclass(frozen=True, slots=True)
+class LastShard:
+    """Where a unit ran last: the shard, else the job, of the newest run that has it.
+
+    `position` is the run's in the history.
+    """
+
+    shard: str
+    run_id: int
+    position: int
+
+
+def last_shards(history: History, wanted: Iterable[UnitKey]) -> Mapping[UnitKey, LastShard]:
+    """Where these units ran last, of those that a run with shards has. O(values)."""
+    names, values = frozenset(wanted), history.values
+    keys, unit_of_key = units(history)
+    is_wanted = np.fromiter((key in names for key in keys), np.bool_, len(keys))
+    rows = np.flatnonzero(is_wanted[unit_of_key[values.key]]) if keys else np.zeros(0, np.int64)
+    found: dict[UnitKey, LastShard] = {}
+    for row in rows.tolist():
+        key, position = keys[unit_of_key[values.key[row]]], int(values.run[row])
+        run = history.runs[position]
+        leg = run.legs[values.leg[row]]
+        name = leg.shard or leg.job or ""
+        if name and (key not in found or found[key].position < position):
+            found[key] = LastShard(name, run.run_id, position)
+    return found
+
+
 def cases_of_run(history: History, position: int) -> Iterator[CaseKey]:
     """The cases of which a run has a value, sorted. O(values)."""
     for place in history.values.key[history.values.run == position].tolist():
