@@ -266,7 +266,10 @@ def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
         return None
     pattern, evidence = found
     witness = witnesses.get(pattern.ending) if evidence.kind == "log" else None
-    return _diagnosis(pattern.ending, evidence, *([witness] if witness else ()), kind=pattern.cause)
+    seen = (evidence, *([witness] if witness else ()))
+    if pattern.cause == "job_limit":
+        return replace(_at_limit(facts), evidence=seen)
+    return _diagnosis(pattern.ending, *seen, kind=pattern.cause)
 
 
 def _corroborations(
@@ -305,12 +308,12 @@ def _never_started(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | 
 def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
     limit_s, wall_s = facts.limit_s or DEFAULT_LIMIT_S, job.wall_s
     if job.conclusion == "timed_out":
-        return _diagnosis("timeout")
+        return _at_limit(facts)
     if job.conclusion != "cancelled":
         return None
     if wall_s is not None and wall_s >= limit_s and (job.steps or record is not None):
         # The annotation may be missing (no `checks: read`); 20-40 s over the limit are usual.
-        return _diagnosis("timeout")
+        return _at_limit(facts)
     match = first_match(facts.of_run, run_wide=True)
     if match is not None:
         pattern, evidence = match
@@ -318,6 +321,10 @@ def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | 
     if not job.steps and record is None:
         return _diagnosis("never_started")
     return _diagnosis("cancelled")
+
+
+def _at_limit(facts: JobEvidence) -> LegEnd:
+    return _diagnosis("timeout", kind="job_limit", facts={"limit_s": facts.limit_s})
 
 
 def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:

@@ -160,8 +160,7 @@ def evaluate(
         console.err(f"warning: {arrived.missing}")
     imported = records_from_files(plan, arrived.results)
     records = (*arrived.records, *imported.records)
-    # Jobs that are not ours are called as their owner likes: which is which shard is not known.
-    platform = query_jobs(plan, records, None if options.results else inputs.subject_run)
+    platform = query_jobs(plan, records, inputs.subject_run, foreign=bool(options.results))
     policy = effective_policy(
         invocation,
         options.ignore_base_failures,

@@ -23,9 +23,9 @@ from ciguard.guard.diagnosis import (
     job_line,
     leg_end,
 )
-from ciguard.guard.legs import exited_with_failures, read_leg, unexplained
+from ciguard.guard.legs import explains_failure, is_idle, read_leg
 from ciguard.guard.log_patterns import first_match
-from ciguard.guard.record_selection import select
+from ciguard.guard.record_selection import is_undated, select
 from ciguard.guard.verdict import Evidence, Finding, Reason
 from ciguard.model.jobs import last_attempt
 from ciguard.model.shard_names import ends_with
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ciguard.guard.legs import LegResult
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.verdict import Kind, Level
-    from ciguard.model import Plan, Record
+    from ciguard.model import Plan, Record, Shard
     from ciguard.model.jobs import Job
 
 T = TypeVar("T")
@@ -118,7 +118,11 @@ def select_of_run(plan: Plan, records: Iterable[Record], platform: RunFacts | No
 
 
 def query_jobs(
-    plan: Plan, records: Sequence[Record], evaluated_run: EvaluatedRun | None
+    plan: Plan,
+    records: Sequence[Record],
+    evaluated_run: EvaluatedRun | None,
+    *,
+    foreign: bool = False,
 ) -> RunFacts | None:
     """Ask about the run, and about each leg that is dead or whose job contradicts its record.
 
@@ -126,8 +130,11 @@ def query_jobs(
 
     Args:
         evaluated_run: None outside of a run: then nobody is asked, and nothing is missed.
+        foreign: the jobs are the user's own. Where the plan does not name them they are guessed by
+            the keys of the shards, and where that fails nothing is missed either.
     """
-    if evaluated_run is None:
+    is_guess = foreign and not any(shard.job for shard in plan.shards)
+    if evaluated_run is None or (is_guess and evaluated_run.source is None):
         return None
     empty = RunFacts(
         evaluated_run.run_id, evaluated_run.run_attempt, head_shas=evaluated_run.head_shas
@@ -138,26 +145,33 @@ def query_jobs(
         jobs = evaluated_run.source.jobs()
     except RemoteError as error:
         unknown = Reason("jobs_refused", {"error": error.what[:200], "advice": error.fix})
-        return replace(empty, unknown=unknown)
+        return None if is_guess else replace(empty, unknown=unknown)
     empty = replace(
         empty, head_shas=evaluated_run.head_shas | {one.head_sha for one in jobs if one.head_sha}
     )
-    matched = match_jobs(plan, records, jobs)
+    matched = match_foreign_jobs(plan, jobs) if foreign else match_jobs(plan, records, jobs)
     if not any(matched.values()):
-        return replace(empty, unknown=_unmatched(plan, len(jobs)))
+        return None if is_guess else replace(empty, unknown=_unmatched(plan, len(jobs)))
     legs = {
         shard.key: JobEvidence(
             next(iter(matched[shard.key]), None),
             plan.job_name(shard),
-            limit_s=None if plan.job_minutes is None else 60.0 * plan.job_minutes,
+            limit_s=_limit_s(plan, shard, foreign=foreign),
         )
         for shard in plan.shards
-        if len(matched[shard.key]) <= 1
+        if len(matched[shard.key]) <= 1 and (matched[shard.key] or not is_guess)
     }
     twins = {shard: found for shard, found in matched.items() if len(found) > 1}
-    known = replace(empty, legs=legs, ambiguous=twins, replanned=replanned(plan, matched, jobs))
+    planning = None if foreign else replanned(plan, matched, jobs)
+    known = replace(empty, legs=legs, ambiguous=twins, replanned=planning)
     dead = _dead(plan, records, known)
     return replace(known, legs={**legs, **_query_dead_legs(legs, dead, evaluated_run.source)})
+
+
+def _limit_s(plan: Plan, shard: Shard, *, foreign: bool) -> float | None:
+    """The limit of a shard's job, where the plan knows it."""
+    minutes = shard.timeout_minutes if shard.job else None if foreign else plan.job_minutes
+    return None if minutes is None else 60.0 * minutes
 
 
 def _unmatched(plan: Plan, jobs: int) -> Reason:
@@ -177,13 +191,14 @@ def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str
         facts, record = platform.legs.get(shard.key), newest.get(shard.key)
         if facts is None or facts.job is None:
             continue
+        if record is None and is_idle(shard, facts.job):
+            continue
         if record is None or leg_end(record).problem is not None:
             found[shard.key] = record
             continue
         if consistency(facts.job, failed=False) != "contradicts":
             continue  # of nearly all legs, whose results need not be gone through for this
-        leg = read_leg(shard, record)
-        if not (exited_with_failures(leg) or unexplained(leg)):
+        if not explains_failure(read_leg(shard, record)):
             found[shard.key] = record
     return found
 
@@ -264,6 +279,27 @@ def match_jobs(
         names = names or [name for name in sorted(recorded[shard.key]) if name in by_name]
         if not names and plan.combination(shard) is not None:
             names = sorted(name for name in by_name if ends_with(name, shard.key))
+        found[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
+    return found
+
+
+def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, ...]]:
+    """As `match_jobs`, of jobs that their owner names: after the plan, or with the shard's key.
+
+    A name that begins otherwise than the plan says, and a key, must fit the name of one job alone.
+    """
+    by_name: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        by_name[job.name].append(job)
+    found: dict[str, tuple[Job, ...]] = {}
+    for shard in plan.shards:
+        names = _names(shard.job or shard.key, by_name)
+        if shard.job and not names:
+            names = [name for name in by_name if ends_with(name, shard.job)]
+            names = names if len(names) == 1 else []
+        elif not shard.job:
+            names = names or [name for name in by_name if name.endswith(f" ({shard.key})")]
+            names = names if len(names) == 1 else []
         found[shard.key] = tuple(job for name in names for job in last_attempt(by_name[name]))
     return found
 
@@ -375,10 +411,12 @@ def check_jobs(legs: Sequence[LegResult], platform: RunFacts) -> Iterator[Findin
 
 def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
     shard = leg.shard.key
-    failed = exited_with_failures(leg) or bool(unexplained(leg))
+    failed = explains_failure(leg)
     evidence = platform.legs.get(shard)
     if evidence is None:
-        yield _ambiguous(shard, platform.ambiguous.get(shard, ()), _attempt(leg), failed=failed)
+        twins = platform.ambiguous.get(shard, ())
+        if twins:  # else its job was only guessed, and nobody has the name
+            yield _ambiguous(shard, twins, _attempt(leg), failed=failed)
         return
     job = evidence.job
     if job is None:
@@ -414,7 +452,13 @@ def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: 
 
 
 def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Finding]:
-    """After a re-run, a leg's older record counts only if the leg did not run again."""
+    """After a re-run, a leg's older record counts only if the leg did not run again.
+
+    Result files that are just there are those that were downloaded for this attempt.
+    """
+    legs = [leg for leg in legs if leg.record is None or not is_undated(leg.record)]
+    if not legs:
+        return
     if now is None:
         yield Finding("incomplete", "attempt_unknown")
         return

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
-from ciguard.guard.diagnosis import LegEnd, is_from_result_files, leg_end, with_diagnosis
+from ciguard.guard.diagnosis import (
+    LegEnd,
+    consistency,
+    is_from_result_files,
+    leg_end,
+    with_diagnosis,
+)
 from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.verdict import Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
         Shard,
     )
     from ciguard.model.attempts import UnitName, UnitResult
+    from ciguard.model.jobs import Job
 
 # How a process ends that nobody stopped and that did not say it was done.
 ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
@@ -84,6 +91,8 @@ def read_leg(
     """Read a shard's record; None where there is none. `facts`: what GitHub says of its job."""
     planned = frozenset(unit.key for unit in shard.units)
     end = LegEnd("unknown", Reason("no_record")) if record is None else leg_end(record)
+    if record is None and is_idle(shard, facts.job if facts is not None else None):
+        end = LegEnd("unknown" if facts is None else "completed")
     end = with_diagnosis(end, record, facts)
     started_units = last_starts(record.starts) if record is not None else {}
     units = resolve_units(record.results, started_units) if record is not None else {}
@@ -144,6 +153,23 @@ def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
     }
 
 
+def is_idle(shard: Shard, job: Job | None) -> bool:
+    """Say whether a shard without a record owes none: it has no test, and its job ended well.
+
+    Only of a matrix written by hand: jobs of our own list what exists.
+    """
+    if shard.units or not shard.job:
+        return False
+    return job is None or consistency(job, failed=False) == "agrees"
+
+
+def explains_failure(leg: LegResult) -> bool:
+    """Say whether the record of a leg says why the step of its tests fails."""
+    if leg.record is not None and is_from_result_files(leg.record):
+        return leg.row.bad > 0
+    return exited_with_failures(leg) or bool(unexplained(leg))
+
+
 def exited_with_failures(leg: LegResult) -> bool:
     """Say that the leg itself ended with the exit code of failed tests."""
     end = leg.record.end if leg.record is not None else None
@@ -159,7 +185,8 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> I
     """
     shard, record, end = leg.shard.key, leg.record, leg.end
     if record is None:
-        yield _no_record(leg, lost)
+        if end.problem is not None:
+            yield _no_record(leg, lost)
         return
     if end.problem is not None:
         facts = end.problem.facts
@@ -195,6 +222,10 @@ def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:
     cause = rejected or leg.end.cause
     if rejected is not None and rejected.kind == "only_other_plans":
         kind, cause = "no_record_of_plan", leg.end.cause  # one finding says it for all
+    if cause is not None and cause.kind == "job_limit":
+        return Finding(
+            "incomplete", cause.kind, leg.shard.key, lost, cause.facts, evidence=leg.end.evidence
+        )
     return Finding("incomplete", kind, leg.shard.key, lost, {}, cause, leg.end.evidence)
 
 

@@ -60,6 +60,7 @@ PATTERNS: Final = (
         re.compile(
             r"The job (?:running on runner .{1,200}? )?has exceeded the maximum execution time of"
         ),
+        cause="job_limit",
     ),
     LogPattern("cancelled", re.compile(r"The run was canceled by "), run_wide=True),
     LogPattern(

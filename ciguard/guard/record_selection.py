@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.verdict import Finding, Reason
 
 if TYPE_CHECKING:
@@ -75,7 +76,11 @@ def select(
     newest_run = run_id or max((header.run_id or 0 for header, _ in matching), default=0)
     by_shard: dict[str, list[tuple[int, Record]]] = {}
     for header, record in matching:
-        if (header.run_id or 0) != newest_run:
+        if is_undated(record):
+            ran_last = (attempts or {}).get(header.shard, 0)
+            by_shard.setdefault(header.shard, []).append((ran_last, record))
+            continue
+        if (header.run_id or 0) != newest_run and not is_from_result_files(record):
             mismatch = _not_of_ours("other_run", record, header.run_id, newest_run)
             foreign.append(_Foreign(header.shard, mismatch))
             continue
@@ -95,6 +100,16 @@ def select(
         rejected=rejected,
         findings=(*findings, *(_unnamed(one, counting, keys) for one in unnamed)),
     )
+
+
+def is_undated(record: Record) -> bool:
+    """Say that it was made of result files, and nothing tells of which attempt they are.
+
+    Result files are always those of the run that is judged, and these of the attempt in which the
+    job ran last.
+    """
+    header = record.header
+    return header is not None and header.run_attempt is None and is_from_result_files(record)
 
 
 def _split_other_attempts(
@@ -185,7 +200,7 @@ def _mismatch(
         return _not_of_ours("other_repository", record, header.repository, plan.repository)
     if header.head_sha and plan.head_sha and header.head_sha != plan.head_sha:
         return _not_of_ours("other_commit", record, header.head_sha, plan.head_sha)
-    if _has_other_head(header, head_shas):
+    if _has_other_head(header, head_shas) and not is_from_result_files(record):
         return _not_of_ours("other_commit", record, header.head_sha, sorted(head_shas))
     if header.shard not in keys:
         return Reason("unknown_shard", {"source": record.source, "theirs": header.shard})

@@ -58,7 +58,8 @@ def _shards(keys: Sequence[str], verdict: Verdict) -> str:
 def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
     # Where all records are of another plan, nothing that follows can be repaired otherwise.
     yield from (finding_message(one) for one in decisive if one.kind == "only_other_plans")
-    absent = [leg for leg in verdict.legs if not leg.recorded]
+    dead = {one.shard for one in decisive}
+    absent = [leg for leg in verdict.legs if not leg.recorded and leg.shard in dead]
     stopped = [leg for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
     for legs, one, many in (
         (absent, "has no record", "have no record"),

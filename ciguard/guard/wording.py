@@ -81,6 +81,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
         'no job of this run is named "{name}"',
         "check that the matrix is made from this plan, unchanged",
     ),
+    "job_limit": Words("the job hit its limit[ of {limit_s}]", _TIME),
     "not_executed": Words(
         "its job is {conclusion}", "check for a free runner, its `if:` and the jobs that it needs"
     ),
