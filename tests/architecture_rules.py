@@ -113,7 +113,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("sources.local", "template_loader", "workflow"),
     ),
     "init.guard_results": (
-        *("codec", "config", "console", "errors", "init", "sources.local", "template_loader"),
+        *(
+            "codec",
+            "config",
+            "console",
+            "errors",
+            "init",
+            "model",
+            "sources.local",
+            "template_loader",
+        ),
         "workflow",
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
