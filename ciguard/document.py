@@ -19,6 +19,7 @@ State = Literal["passed", "failed", "incomplete", "neutral"]
 Format = Literal["text", "markdown", "html"]
 Align = Literal["left", "right"]
 
+LISTED_WIDTH: Final = 500  # characters of a line
 SENTENCE_WIDTH: Final = 6000  # with a few ids in it
 NAME_WIDTH: Final = 200  # characters of a name or a first line, unless a span says otherwise
 
@@ -164,6 +165,23 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """Lines of a file or of a difference, as they are.
+
+    Attributes:
+        language: how Markdown colours them.
+    """
+
+    text: str
+    language: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What cannot be seen is spelled out."""
+        return tuple(one_line(line, LISTED_WIDTH) for line in self.text.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """Blocks behind a summary, where the format can fold."""
 
@@ -193,7 +211,7 @@ class Section:
     folded: bool = False
 
 
-Block = Headline | Paragraph | Facts | Bullets | Table | Chart | Details | Section
+Block = Headline | Paragraph | Facts | Bullets | Table | Chart | Listing | Details | Section
 
 
 def identifier(text: str) -> Code:
@@ -262,6 +280,8 @@ def _is_empty(block: Block, shape: Format) -> bool:
         return not block.rows
     if isinstance(block, Bullets):
         return not block.items
+    if isinstance(block, Listing):
+        return not block.text
     if isinstance(block, Paragraph):
         return not plain(block.content)
     if isinstance(block, Chart):

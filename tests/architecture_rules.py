@@ -113,24 +113,19 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("sources.local", "template_loader", "workflow"),
     ),
     "init.guard_results": (
-        *(
-            "codec",
-            "config",
-            "console",
-            "errors",
-            "init",
-            "model",
-            "sources.local",
-            "template_loader",
-        ),
-        "workflow",
+        *("codec", "config", "console", "errors", "init", "model", "sources.local"),
+        *("template_loader", "workflow"),
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     "export": (*SHARED, "guard"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.fixed_plan": (*SHARED, "audit", "plan.fixed_shards"),
-    "audit.command": (*SHARED, "audit", "workflow", "plan"),
+    "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "suites_and_pools", "history"),
+    "audit.proposal": (*SHARED, "audit", "plan.cost", "workflow.guard_job"),
+    # What `init` would write.
+    "audit.next_change": ("audit", "config", "errors", "init", "workflow"),
+    "audit.matrix_command": (*SHARED, "audit", "init.guard_results", "workflow", "plan"),
     "audit.repository_reader": (
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
     ),
@@ -158,13 +153,14 @@ ADAPTERS = frozenset(
     | {"plan.history_inputs", "plan.scope"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
     | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
-    | {"audit.repository_reader"}
+    | {"audit.next_change", "audit.repository_reader"}
 )
 
 PURE = frozenset({"codec", "document", "links", "model", "errors", "sources.references", "text"})
 # A command that is not `command.py`: these verbs have two halves.
 COMMANDS = frozenset(
-    {"experiment.command", "experiment.commits", "audit.command", "audit.repository_command"}
+    {"experiment.command", "experiment.commits", "audit.command", "audit.matrix_command"}
+    | {"audit.repository_command"}
 )
 
 IMPURE = frozenset(

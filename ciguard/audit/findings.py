@@ -13,16 +13,16 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from ciguard.audit.filters.expression import Selection, positions_in, terms, without_exclusions
-from ciguard.audit.shard_filters import wrap
+from ciguard.audit.shard_filters import is_hole, wrap
 from ciguard.audit.test_set import class_of
 from ciguard.audit.vacuous_terms import Correction, corrections
 from ciguard.model.plan import OrphanReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ciguard.audit.evaluator import Evaluator
-    from ciguard.audit.filters.expression import Expression
+    from ciguard.audit.filters.expression import Expression, Term
     from ciguard.audit.shard_filters import HandMatrix, ShardFilter
     from ciguard.audit.test_set import TestSet
 
@@ -98,6 +98,7 @@ class Audit:
         executions: how many tests run in all shards together.
         missing: the tests in no shard, by the first reason that holds.
         undecided: tests that no shard surely selects, and one may.
+        unsure: terms of the common filter, as of `SelectedShard`; each is the whole filter.
         term_count: distinct terms of all shards.
     """
 
@@ -107,6 +108,7 @@ class Audit:
     executions: int
     missing: Mapping[MissingReason, int]
     undecided: int
+    unsure: tuple[UnsureTerm, ...]
     overlaps: tuple[Overlap, ...]
     empty_terms: tuple[EmptyTerm, ...]
     term_count: int
@@ -158,7 +160,7 @@ def audit(
             shard,
             selection,
             own=selection.sure & ~repeated[1],
-            unsure=_unsure(shard, evaluator),
+            unsure=_unsure(shard.expression, shard.written, evaluator),
             wall_s=_wall_s(selection.sure, durations_s),
         )
         for shard, selection in zip(matrix.shards, selections, strict=True)
@@ -171,6 +173,7 @@ def audit(
         executions=sum(one.bit_count() for one in sure),
         missing=_reasons(matrix, tests.everything & ~possible, folders, evaluator),
         undecided=possible & ~repeated[0],
+        unsure=_unsure(matrix.common, lambda _: matrix.common_text, evaluator),
         overlaps=tuple(_overlaps(sure)),
         empty_terms=tuple(EmptyTerm(text, shards) for text, shards, empty in found_terms if empty),
         term_count=len(found_terms),
@@ -187,11 +190,13 @@ def _select(shard: ShardFilter, common: Expression, evaluator: Evaluator) -> Sel
     return wrap(common, own, evaluator)
 
 
-def _unsure(shard: ShardFilter, evaluator: Evaluator) -> tuple[UnsureTerm, ...]:
+def _unsure(
+    expression: Expression | None, written: Callable[[Term], str], evaluator: Evaluator
+) -> tuple[UnsureTerm, ...]:
     found = {
-        UnsureTerm(shard.written(term), evaluator.language.is_label(term)): None
-        for term in (terms(shard.expression) if shard.expression is not None else ())
-        if not evaluator.term(term).is_known
+        UnsureTerm(written(term), evaluator.language.is_label(term)): None
+        for term in (terms(expression) if expression is not None else ())
+        if not is_hole(term) and not evaluator.term(term).is_known
     }
     return tuple(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.filters.expression import positions_in
@@ -10,17 +11,19 @@ from ciguard.audit.view import headline
 
 if TYPE_CHECKING:
     from ciguard.audit.findings import Audit
+    from ciguard.audit.proposal import Outlook
 
 SCHEMA: Final = 1
 
 
-def as_json(found: Audit) -> dict[str, Any]:
+def as_json(found: Audit, outlook: Outlook) -> dict[str, Any]:
     """Every key is there; null is what is not known. Tests are named, in the order of the list."""
     names = [one.shard.name for one in found.shards]
 
     def tests(members: int) -> list[str]:
         return [found.tests.units[place].unit for place in positions_in(members)]
 
+    change = outlook.change
     return {
         "schema": SCHEMA,
         "headline": headline(found),
@@ -72,4 +75,6 @@ def as_json(found: Audit) -> dict[str, Any]:
             {"class": one.name, "shards": {names[at]: n for at, n in one.shards.items()}}
             for one in found.cut_classes
         ],
+        "proposal": asdict(outlook.proposal) if outlook.proposal is not None else None,
+        "next_step": asdict(change) if change is not None else None,
     }

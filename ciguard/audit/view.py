@@ -11,19 +11,23 @@ from ciguard.document import (
     Cell,
     Code,
     Column,
+    Details,
     Facts,
     Headline,
     Item,
+    Listing,
+    Paragraph,
     Section,
     Table,
     join,
 )
-from ciguard.text import count_of, duration
+from ciguard.text import count_of, duration, price
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.findings import Audit, MissingReason, SelectedShard
+    from ciguard.audit.proposal import Outlook, Proposal, WorkflowChange
     from ciguard.document import Block, Content, Row, Span
 
 MAX_EXAMPLES: Final = 3  # tests named in a row
@@ -58,7 +62,7 @@ def headline(found: Audit) -> str:
     return f"{total}: {', '.join(parts)}; {shards}{f', {empty} empty' if empty else ''}"
 
 
-def document(found: Audit) -> tuple[Block, ...]:
+def document(found: Audit, outlook: Outlook) -> tuple[Block, ...]:
     """The whole audit, for all formats."""
     is_bad = bool(found.orphans or found.in_several)
     return (
@@ -70,6 +74,8 @@ def document(found: Audit) -> tuple[Block, ...]:
         _empty_terms(found),
         _cut_classes(found),
         _shards(found),
+        *_proposal(outlook.proposal),
+        *_next_step(outlook.change),
     )
 
 
@@ -82,7 +88,8 @@ def _facts(found: Audit) -> Iterator[tuple[str, Content]]:
         yield "not evaluated", (Code(shard.name, NAME_WIDTH), f": {shard.unknown}")
     if len(unknown) > MAX_SHARDS:
         yield "not evaluated", f"{len(unknown) - MAX_SHARDS} more shards"
-    unsure = [(one.shard.name, term) for one in found.shards for term in one.unsure]
+    unsure = [("all shards", term) for term in found.unsure]
+    unsure += [(one.shard.name, term) for one in found.shards for term in one.unsure]
     if any(term.is_label for _, term in unsure):
         yield "undecided", "the list of tests lacks the categories that filters ask for"
     others = [(name, term.text) for name, term in unsure if not term.is_label]
@@ -158,7 +165,7 @@ def _corrections(found: Audit) -> Section:
             said = (": ", *terms, " is true for all that the rest of the filter selects")
         children: tuple[Item, ...] = ()
         if one.corrected:
-            counts = f"{before:,} tests as written, {after:,} with "
+            counts = f"{count_of(before, 'test')} as written, {after:,} with "
             children = (Item((counts, Code(one.corrected, FILTER_WIDTH))),)
         items.append(Item((name, *said), children))
     bullets = Bullets(tuple(items), "filter")
@@ -213,3 +220,60 @@ def _cells(one: SelectedShard, *, timed: bool, located: bool) -> Iterator[Conten
         yield str(one.shard.line or "")
     remarks = ["empty"] * one.is_empty + ["over its limit"] * one.is_over_limit
     yield ", ".join(remarks)
+
+
+def _proposal(found: Proposal | None) -> Iterator[Section]:
+    if found is None:
+        return
+    named = [
+        ("the matrix", found.matrix),
+        ("a plan with as many shards", found.as_many),
+        ("a plan with the same wall time", found.as_long),
+    ]
+    timed, priced = (
+        found.matrix.cost is not None,
+        found.matrix.cost is not None and found.matrix.cost.price_usd is not None,
+    )
+    columns = [Column(""), Column("Shards", "right"), Column("Largest", "right", drop=1)]
+    columns += [Column("Wall time", "right"), Column("Billed minutes", "right")] * timed
+    columns += [Column("Price", "right")] * priced
+    rows = []
+    for name, one in named:
+        if one is None:
+            continue
+        cells = [name, f"{one.shards:,}", count_of(one.largest, "test")]
+        if one.cost is not None:
+            cells += [duration(one.longest_s), f"{one.cost.minutes:,}", price(one.cost.price_usd)]
+        rows.append(tuple(cells[: len(columns)]))
+    table = Table(tuple(columns), tuple(rows), "row")
+    yield Section("proposal", (table,), "What ciguard plan would make of the tests that run")
+
+
+def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
+    if change is None or change.step == "none":
+        return
+    content: Content
+    path = change.target.partition(":")[0]
+    command = f"ciguard init --guard {change.target}"
+    if change.step == "plan":
+        content = (
+            "let ciguard plan the shards: ",
+            Code(f"ciguard init --into {path}", FILTER_WIDTH),
+        )
+    elif change.step == "history":
+        content = ("record the times of the tests: ", Code(command, FILTER_WIDTH))
+    else:
+        content = (
+            "judge the results of these jobs: write the plan with ",
+            Code("-o ciguard-plan.json"),
+            ", then ",
+            Code(command, FILTER_WIDTH),
+        )
+    blocks: list[Block] = [Paragraph(content)]
+    if change.problem:
+        blocks.append(Paragraph((f"Before: {change.problem}. Fix: {change.fix}",)))
+    if change.diff:
+        shown = Details("What the command would change", (Listing(change.diff, "diff"),))
+        # A terminal has the command, which shows the same.
+        blocks.append(Section("change", (shown,), formats=("markdown", "html")))
+    yield Section("next", tuple(blocks), "Next step", drop=5)

@@ -5,7 +5,6 @@ The first call adds the job that judges, the next one the job that records.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
@@ -18,7 +17,7 @@ from ciguard.init.workflow_files import render_guard_job
 from ciguard.model.shard_names import safe_name
 from ciguard.sources import local
 from ciguard.template_loader import environment
-from ciguard.workflow.guard_job import NEW_JOBS, add_jobs, next_step, read_guarded_job
+from ciguard.workflow.guard_job import NEW_JOBS, add_jobs, next_step, read_guarded_job, split_target
 from ciguard.workflow.movable_job import NotMovable, choose_step
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.test_commands import find_test_steps
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ciguard.config import Config
-    from ciguard.workflow.guard_job import GuardedJob
+    from ciguard.workflow.guard_job import GuardedJob, NextStep
 
 PLAN_FILE: Final = "ciguard-plan.json"
-_TARGET: Final = re.compile(r"(?P<path>.+\.ya?ml):(?P<job>[\w-]+)")
 
 
 def guarded_files(
@@ -50,8 +48,7 @@ def guarded_files(
         UsageError: the address of the actions is not known.
     """
     repository_files(folder)
-    found = _TARGET.fullmatch(target)
-    path, job = (found["path"], found["job"]) if found else (target, "")
+    path, job = split_target(target)
     text = read_workflow(folder, path)
     workflow = load(text, path)
     step = next_step(workflow)
@@ -59,15 +56,23 @@ def guarded_files(
         then = f"; the next step is ciguard init --into {path}" if step == "plan" else ""
         console.out(f"{path} guards its results already{then}")
         return []
-    job = job or _test_job(workflow, SourceText(text), path)
-    guarded = read_guarded_job(workflow, job, path)
+    guarded = read_guarded_job(workflow, job or test_job(workflow, SourceText(text), path), path)
     _require_plan(folder, plan, guarded)
-    rendered = render_guard_job(step, actions_address(config), guarded, plan, environment())
-    edited = add_jobs(text, guarded, {NEW_JOBS[step]: rendered})
+    edited = with_next_job(text, step, guarded, actions_address(config), plan)
     return [GeneratedFile(path, text, edited)]
 
 
-def _test_job(workflow: Any, source: SourceText, path: str) -> str:
+def with_next_job(text: str, step: NextStep, job: GuardedJob, actions: str, plan: str) -> str:
+    """The workflow with the job that a step adds.
+
+    Raises:
+        NotMovable: the file cannot be edited.
+    """
+    rendered = render_guard_job(step, actions, job, plan, environment())
+    return add_jobs(text, job, {NEW_JOBS[step]: rendered})
+
+
+def test_job(workflow: Any, source: SourceText, path: str) -> str:
     """The only job with a matrix that runs tests.
 
     Raises:

@@ -20,6 +20,7 @@ from ciguard.document import (
     Folded,
     Headline,
     Link,
+    Listing,
     Paragraph,
     Section,
     Strong,
@@ -40,6 +41,7 @@ ROWS: Final = (200, 50, 15)  # of a table, tried in this order
 HEADLINE_WIDTH: Final = 160
 # A word in a cell, and its pieces: up to 24 characters that end where a reader expects it.
 _WORD: Final = re.compile(r"[^ ]{25,}")
+_BACKTICKS: Final = re.compile("`+")
 _PIECE: Final = re.compile(r".{1,24}(?<=[/:._,-])(?![/:._,-])|.{1,24}")
 ICONS: Final[dict[State, str]] = {
     "passed": ":white_check_mark: ",
@@ -165,6 +167,8 @@ class _Markdown:
             return self.bullets(block)
         if isinstance(block, Chart):
             return block.mermaid
+        if isinstance(block, Listing):
+            return _fenced(block)
         return self.table(block)
 
     def bullets(self, bullets: Bullets) -> str:
@@ -198,6 +202,13 @@ class _Markdown:
 
 def _folded(summary: str, inner: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{inner}\n\n</details>" if inner else ""
+
+
+def _fenced(listing: Listing) -> str:
+    """Lines between fences that are longer than any run of backticks in them."""
+    longest = max(map(len, _BACKTICKS.findall(listing.text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join((f"{fence}{listing.language}", *listing.lines, fence))
 
 
 def _cell(content: Content) -> str:

@@ -17,6 +17,7 @@ from ciguard.document import (
     Facts,
     Headline,
     Link,
+    Listing,
     Paragraph,
     Section,
     Table,
@@ -71,6 +72,8 @@ class _Text:
             return "\n".join(self.bullets(block))
         if isinstance(block, Table):
             return self.table(block)
+        if isinstance(block, Listing):
+            return "\n".join(f"{INDENT}{line}".rstrip() for line in block.lines)
         assert isinstance(block, Chart)
         return ""
 

@@ -39,6 +39,7 @@ _OWN_ACTION: Final = re.compile(r"(?:ciguard|\$)/(report|history)(?:@|$)")
 _RESULT_PATH: Final = re.compile(r"\.trx\b|junit|test[-_]?results?|(?<!coverage)\.xml\b", re.I)
 _NO_RESULTS: Final = re.compile(r"coverage|cobertura|\.info\b", re.I)
 _VARIES: Final = re.compile(r"\$\{\{[^}]*\b(?:matrix\b|strategy\.job-index)[^}]*\}\}")
+_TARGET: Final = re.compile(r"(?P<path>.+\.ya?ml):(?P<job>[\w-]+)")
 _ALWAYS: Final = re.compile(r"\balways\(\)|!cancelled\(\)|\bsuccess\(\)\|\|failure\(\)")
 _UPLOAD_FIX: Final = """upload its results in a step of the job:
     - if: always()
@@ -100,6 +101,12 @@ class GuardedJob:
     upload: ResultUpload
     is_conditional: bool
     artifacts: tuple[str, ...]
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """File and job of `FILE[:JOB]`; "" for no job."""
+    found = _TARGET.fullmatch(target)
+    return (found["path"], found["job"]) if found else (target, "")
 
 
 def find_result_upload(job: Any) -> ResultUpload | None:

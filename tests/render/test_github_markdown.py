@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from render.samples import HOSTILE, sample
 
-from ciguard.document import Bullets, Code, Column, Headline, Item, Paragraph, Section, Table
+from ciguard.document import (
+    Bullets,
+    Code,
+    Column,
+    Headline,
+    Item,
+    Listing,
+    Paragraph,
+    Section,
+    Table,
+)
 from ciguard.render.html import as_html
 from ciguard.render.markdown import SizeLimit, as_markdown, utf8_bytes, utf16_units
 from ciguard.render.plaintext import as_text
@@ -108,3 +118,13 @@ def test_limits_count_as_github_does() -> None:
     """Above U+FFFF a character counts twice, and UTF-8 has four bytes for it."""
     assert utf16_units("a\U0001f600") == 3
     assert utf8_bytes("a\U0001f600") == 5
+
+
+def test_listing_stays_as_it_is_and_closes_its_own_fence() -> None:
+    text = "--- a\n+  ```yaml\n+\tx: <b>&${{ y }}\u202e"
+    blocks = (Listing(text, "diff"),)
+    assert as_markdown(blocks) == (
+        "````diff\n--- a\n+  ```yaml\n+\\tx: <b>&${{ y }}\\u202e\n````\n"
+    )
+    assert as_text(blocks) == "  --- a\n  +  ```yaml\n  +\\tx: <b>&${{ y }}\\u202e\n"
+    assert "+\\tx: &lt;b&gt;&amp;${{ y }}\\u202e" in as_html((Headline("x"), *blocks))

@@ -1,0 +1,165 @@
+"""The half of `ciguard audit` that reads a matrix written by hand, and the tests that exist."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from ciguard import console
+from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.findings import audit
+from ciguard.audit.json import as_json
+from ciguard.audit.proposal import Outlook, propose_by_count
+from ciguard.audit.shard_filters import HandMatrix, read_json
+from ciguard.audit.test_set import TestSet
+from ciguard.audit.view import document, headline
+from ciguard.audit.workflow_filters import read_workflow
+from ciguard.codec import inventory_file, tool_listings
+from ciguard.codec.results.base import gunzip, read_limited
+from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.history.stores import load, open_store
+from ciguard.render.markdown import as_markdown
+from ciguard.render.plaintext import as_text
+from ciguard.sources import local
+from ciguard.text import count_of
+from ciguard.workflow.guard_job import split_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ciguard.audit.findings import Audit
+    from ciguard.audit.proposal import WorkflowChange
+    from ciguard.history.file import History
+    from ciguard.invocation import Invocation
+    from ciguard.model import UnitKey
+
+
+def _html(found: Audit, outlook: Outlook) -> str:
+    # Imported here: text and JSON need not pay for Jinja.
+    from ciguard.render.html import as_html  # noqa: PLC0415
+
+    return as_html(document(found, outlook))
+
+
+FORMATS: Final[Mapping[str, Callable[[Audit, Outlook], str]]] = {
+    "text": lambda *found: as_text(document(*found)),
+    "markdown": lambda *found: as_markdown(document(*found), full_text_location="the JSON"),
+    "html": _html,
+    "json": lambda *found: json.dumps(as_json(*found), indent=1),
+}
+CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
+    "overlap": lambda found: bool(found.in_several),
+    "orphan": lambda found: bool(found.orphans),
+    "empty": lambda found: any(shard.is_empty for shard in found.shards),
+}
+
+
+def audit_matrix(
+    invocation: Invocation,
+    *,
+    matrix: str,
+    filter_key: str,
+    listing: str,
+    history: str | None,
+    format_: str,
+    output: str | None,
+    fail_on: Sequence[str],
+) -> int:
+    """Audit a matrix, print what was found, and write its plan where one is wanted.
+
+    Raises:
+        UsageError: no finding has that name.
+        InputError: the matrix, the tests or the history cannot be read.
+    """
+    unknown = [name for name in fail_on if name not in CONDITIONS]
+    if unknown:
+        raise UsageError(
+            f"--fail-on: no finding {unknown[0]!r}", fix=f"name: {', '.join(CONDITIONS)}"
+        )
+    shards = _matrix(invocation, matrix, filter_key)
+    tests = _tests(invocation, listing)
+    past = _history(invocation, history) if history is not None else None
+    walls_s = _durations_s(past, tests) if past is not None else ()
+    found = audit(shards, Evaluator(tests, shards.language), walls_s)
+    proposal = propose_by_count(found)
+    # Without times, a plan has nothing to add to the counts.
+    if output is not None or (past is not None and not found.undecided):
+        # Imported here, as what `init` would write: numpy and templates cost as much as an audit.
+        from ciguard.audit.matrix_plan import plan_as_it_is, plan_basis, propose  # noqa: PLC0415
+
+        basis = plan_basis(invocation.config(), found, shards, (matrix, listing), past)
+        made = plan_as_it_is(basis)
+        proposal = propose(basis, made.plan) if past is not None else proposal
+        if output is not None:
+            local.write(output if output == "-" else invocation.folder / output, made.content)
+            count = count_of(len(made.plan.shards), "shard")
+            console.err(f"plan {made.plan.id}: {count}, written to {output}")
+    if output != "-":
+        console.out(FORMATS[format_](found, Outlook(proposal, _next_change(invocation, matrix))))
+    failed = [name for name in fail_on if CONDITIONS[name](found)]
+    if failed:
+        console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
+    return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
+
+
+def _next_change(invocation: Invocation, matrix: str) -> WorkflowChange | None:
+    path, job = split_target(matrix)
+    if not _is_workflow(path):
+        return None
+    from ciguard.audit.next_change import next_change  # noqa: PLC0415
+
+    return next_change(invocation.folder, invocation.config(), path, job)
+
+
+def _is_workflow(path: str) -> bool:
+    return path.endswith((".yml", ".yaml"))
+
+
+def _history(invocation: Invocation, location: str) -> History:
+    loaded = load(open_store(location, invocation.folder, invocation.environ))
+    if not loaded.exists:
+        raise InputError("there is no history", where=location, fix="add runs: ciguard history add")
+    return loaded.history
+
+
+def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
+    from ciguard.audit.past_durations import durations_s  # noqa: PLC0415
+
+    walls_s = durations_s(history, [unit.unit for unit in tests.units])
+    known = sum(wall_s is not None for wall_s in walls_s)
+    console.err(f"history: has the time of {known:,} of {count_of(len(walls_s), 'test')}")
+    return walls_s
+
+
+def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:
+    path, job = split_target(matrix)
+    content = local.read(invocation.folder / path)
+    if not _is_workflow(path):
+        return read_json(io.BytesIO(content), matrix)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8: {error}", where=path) from None
+    return read_workflow(text, path, job, filter_key)
+
+
+def _tests(invocation: Invocation, listing: str) -> TestSet:
+    """The tests of a tool's own listing, else of an inventory file."""
+    place = listing if listing == "-" else str(invocation.folder / listing)
+    packed = io.BytesIO(local.read(place))
+    content = read_limited(gunzip(packed), listing, inventory_file.MAX_BYTES)
+    units = tool_listings.read_listing(content.decode("utf-8", "replace"))
+    repeated: tuple[UnitKey, ...] = ()
+    if units is None:
+        read = inventory_file.read(io.BytesIO(content), listing)
+        units, repeated = read.units, read.repeated
+    if not units:
+        raise InputError("no test in it", where=listing, fix="list the tests, one a line")
+    counts = Counter(unit.unit for unit in units)
+    twice = [name for name in counts if counts[name] > 1] + [key.unit for key in repeated]
+    if twice:
+        what = f"{count_of(len(twice), 'test')} listed more than once: {twice[0]!r:.120}"
+        raise InputError(what, where=listing, fix="list each test once")
+    return TestSet(units)

@@ -1,0 +1,117 @@
+"""The plan of a matrix as it is, and what a plan of the same tests is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ciguard.audit.filters.languages import LANGUAGES
+from ciguard.audit.fixed_plan import fixed_tests, longest_minutes
+from ciguard.audit.proposal import Proposal, layout_of
+from ciguard.codec import inventory_file
+from ciguard.history.query import BaseQuery
+from ciguard.plan.deadline import TimeLimits
+from ciguard.plan.fixed_shards import plan_fixed
+from ciguard.plan.history_inputs import HistorySource, LoadedHistory, read_past
+from ciguard.plan.inventory import inventory
+from ciguard.plan.planner import Provenance, plan
+from ciguard.plan.problem_builder import PlanOptions
+from ciguard.suites_and_pools import (
+    pool_of_suites,
+    pools_of,
+    suites_of,
+    with_runner_pools,
+    with_tool,
+)
+
+if TYPE_CHECKING:
+    from ciguard.audit.findings import Audit
+    from ciguard.audit.shard_filters import HandMatrix
+    from ciguard.config import Config
+    from ciguard.history.file import History
+    from ciguard.model import Plan
+    from ciguard.plan.fixed_shards import FixedAssignment
+    from ciguard.plan.planner import PlanResult
+    from ciguard.plan.problem_builder import PlanInputs
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBasis:
+    """What a plan of the tests of a matrix is made from.
+
+    Attributes:
+        assignment: the tests that run, in the shards that they have.
+        options: of the matrix; without a number of shards.
+    """
+
+    assignment: FixedAssignment
+    inputs: PlanInputs
+    options: PlanOptions
+    origin: Provenance
+
+
+def plan_basis(
+    config: Config,
+    found: Audit,
+    matrix: HandMatrix,
+    files: tuple[str, str],
+    past: History | None,
+) -> PlanBasis:
+    """Sort the tests of an audit into what runs, is excluded, or is an orphan.
+
+    Args:
+        files: of the matrix and of the tests, for errors.
+        past: runs that have the times; None for none.
+
+    Raises:
+        InputError: it is not known which tests a shard selects, or a suite is not configured.
+    """
+    tool = next(name for name, one in LANGUAGES.items() if one is matrix.language)
+    config = with_tool(config, found.tests.units, tool)
+    suites = suites_of(config)
+    units = inventory_file.resolve_suites(found.tests.units, suites, files[1])
+    runners = [shard.runner for shard in matrix.shards]
+    pools, pool_of = with_runner_pools(pools_of(config, ()), runners)
+    tests = fixed_tests(found, units, matrix.common_text, pool_of, files[0])
+    minutes = longest_minutes(tests.assignment)
+    options = PlanOptions(
+        limit=TimeLimits(minutes, minutes, 60.0 * minutes), pool_of=pool_of_suites(config, pools)
+    )
+    there = inventory(tests.assignment.units, exclude={}, ordered=True)
+    basis = read_past(
+        replace(there, excluded=tests.excluded, orphans=tests.orphans),
+        LoadedHistory(past),
+        HistorySource("", None, BaseQuery()),
+        suites=suites,
+        pools=pools,
+        timeouts={},
+    )
+    origin = Provenance(history=basis.history_json, notes=basis.notes)
+    return PlanBasis(tests.assignment, basis.inputs, options, origin)
+
+
+def plan_as_it_is(basis: PlanBasis) -> PlanResult:
+    """The plan of the matrix: each test in the shards that select it."""
+    return plan_fixed(basis.inputs, basis.assignment, basis.options, basis.origin)
+
+
+def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
+    """What `ciguard plan` would make of the tests that run, beside the matrix.
+
+    None where a plan could not be told from the matrix by it: no test, or jobs of several runners,
+    of which only their owner knows which tests need which.
+    """
+    used = {shard.pool for shard in matrix.shards}
+    if not basis.assignment.units or len(used) > 1:
+        return None
+    pools = {name: pool for name, pool in basis.inputs.pools.items() if name in used}
+    inputs = replace(basis.inputs, pools=pools)
+    options = replace(basis.options, pool_of=dict.fromkeys(basis.options.pool_of, *used))
+    layouts = [layout_of(matrix)]
+    count = min(len(matrix.shards), len(basis.assignment.units))
+    layouts.append(layout_of(plan(inputs, replace(options, shards=count), basis.origin).plan))
+    if matrix.has_timings:
+        longest_s = max(shard.predicted.wall_s for shard in matrix.shards)
+        aimed = replace(options, shards=None, target_wall_s=longest_s)
+        layouts.append(layout_of(plan(inputs, aimed, basis.origin).plan))
+    return Proposal(*layouts)
