@@ -1,0 +1,152 @@
+"""A matrix written by hand, judged as it is: audited, guarded and recorded, executed by act."""
+
+from __future__ import annotations
+
+import html
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from act.conftest import open_github
+from act.events import pull_request_event
+from act.fake_machine import ROOT
+from act.test_actions import COMMIT, FOLDERS, OURS
+from act.test_workflow_run import push_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from act.fake_machine import GitHub, Run
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
+CI = ".github/workflows/ci.yml"
+WORKFLOW = """\
+name: tests
+on: [push, pull_request]
+permissions:
+  contents: read
+jobs:
+  test:
+    name: Tests - ${{ matrix.part.name }}
+    runs-on: ubuntu-latest
+    timeout-minutes: 45
+    strategy:
+      fail-fast: false
+      matrix:
+        part:
+          - { name: Cart, id: cart, path: tests/test_cart.py }
+          - { name: Orders / A-M, id: orders, path: tests/test_order.py }
+    steps:
+      - uses: actions/checkout@v7
+      - run: python -m pytest ${{ matrix.part.path }} --junitxml=out/junit.xml
+      - uses: actions/upload-artifact@v7
+        with:
+          name: results-${{ matrix.part.id }} # act has no strategy.job-index
+          path: out/junit.xml
+"""
+CONFIGURATION = f'[init]\nactions = "{OURS}@{COMMIT} # v0.2.0"\n'
+ACKNOWLEDGED = f"{CONFIGURATION}[guard]\norphans = 1\n"
+FILES = {
+    CI: WORKFLOW,
+    "ciguard.toml": CONFIGURATION,
+    "tests/test_cart.py": "def test_adds(): pass\n\ndef test_removes(): pass\n",
+    "tests/test_order.py": "def test_pays(): pass\n\ndef test_ships(): pass\n",
+    "tests/test_user.py": "def test_logs_in(): pass\n",
+}
+# It looks like success to whatever runs pytest, and leaves no result file.
+CRASH = "import os\n\ndef test_pays(): os._exit(0)\n\ndef test_ships(): pass\n"
+
+
+@pytest.fixture(scope="module")
+def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
+    with open_github(tmp_path_factory.mktemp("guarded"), wheel) as made:
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, made.folder / "actions" / name)
+        yield made
+
+
+def execute(github: GitHub, event: str, payload: dict[str, object], run_id: int) -> Run:
+    ours = {f"{OURS}@{COMMIT}": github.folder / "actions"}
+    return github.execute(CI, event, payload, run_id=run_id, actions=ours)
+
+
+@pytest.fixture(scope="module")
+def guarded(github: GitHub) -> str:
+    """The plan of what exists, and the two jobs: what the audit printed."""
+    github.commit("a shop", FILES)
+    listing = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
+        cwd=github.checkout,
+        env=github.environ(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (github.checkout / "tests.txt").write_text(listing.stdout, "utf-8")
+    audited = github.ciguard(
+        "audit", "--matrix", CI, "--tests", "tests.txt", "-o", "ciguard-plan.json"
+    )
+    assert audited.returncode == 0, audited.stderr
+    for _ in ("guard", "history"):
+        answer = github.ciguard("init", "--guard", CI, "--yes")
+        assert answer.stdout == f"{CI}: changed\n", answer.stderr
+    github.commit("guard", {})
+    github.git("push", "--quiet", "origin", "main")
+    return audited.stdout
+
+
+@pytest.fixture(scope="module")
+def pushed(github: GitHub, guarded: str) -> Run:
+    """A push whose orphan nobody acknowledged."""
+    assert guarded.startswith("5 tests: 1 in no shard; 2 shards\n")
+    return execute(github, "push", push_event(), 201)
+
+
+@pytest.fixture(scope="module")
+def acknowledged(github: GitHub, pushed: Run) -> Run:
+    assert not pushed.green
+    github.commit("know the orphan", {"ciguard.toml": ACKNOWLEDGED})
+    github.git("push", "--quiet", "origin", "main")
+    return execute(github, "push", push_event(), 202)
+
+
+@pytest.fixture(scope="module")
+def proposed(github: GitHub, acknowledged: Run) -> Run:
+    """A pull request whose second shard crashes."""
+    assert acknowledged.green, acknowledged.talk
+    base = github.git("rev-parse", "main")
+    github.git("switch", "--quiet", "--create", "crash", "main")
+    head = github.commit("change", {"tests/test_order.py": CRASH})
+    github.git("switch", "--quiet", "--detach", "main")
+    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
+    return execute(github, "pull_request", pull_request_event(head, base), 203)
+
+
+def test_orphan_makes_the_run_incomplete(pushed: Run) -> None:
+    assert pushed.job("ciguard").result == "failure"
+    assert "tests/test_user.py::test_logs_in" in pushed.job("ciguard").printed
+    assert {job.result for job in pushed.legs(r"Tests - ")} == {"success"}
+
+
+def test_orphan_that_is_acknowledged_is_named_in_a_green_run(acknowledged: Run) -> None:
+    assert acknowledged.green, acknowledged.talk
+    assert "PASSED: all 4 tests of 2 shards" in acknowledged.job("ciguard").printed
+    assert "1 in no shard (acknowledged)" in acknowledged.job("ciguard").printed
+
+
+def test_push_is_recorded(github: GitHub, acknowledged: Run) -> None:
+    assert acknowledged.green, acknowledged.talk
+    shown = github.ciguard("history", "show", "--history", "branch:ciguard-history")
+    assert shown.returncode == 0, shown.stderr
+    assert "202" in shown.stdout
+
+
+def test_shard_without_results_is_named(github: GitHub, proposed: Run) -> None:
+    assert not proposed.green
+    (comment,) = github.comments()
+    body = html.unescape(comment["body"]).replace("<wbr>", "")
+    assert "shard results-orders of 2 has no record" in body
+    assert "2 tests" in body
