@@ -49,7 +49,7 @@ def _death(
     match = first_match(texts or ())
     if match is not None:
         pattern, _ = match
-        return "told" if pattern.ending == "timeout" and pattern.cause is None else None
+        return "told" if pattern.cause == "job_limit" else None
     if texts or job.wall_s is None or limit_s is None or job.conclusion not in _STOPPED:
         return None
     return "inferred" if limit_s - EARLY_S <= job.wall_s <= limit_s + LATE_S else None
