@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -38,3 +39,25 @@ def test_json_stays_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
 def test_workflow_commands_go_to_stderr_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     console.workflow_command("::error::x")
     assert capsys.readouterr().err == "::error::x\n"
+
+
+def test_progress_is_one_line_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.progress("runs", 1_000) as advance:
+        advance()
+    assert capsys.readouterr() == ("", "reading runs: 1,000\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with console.progress("runs", 3) as advance:
+        for _ in range(3):
+            advance()
+    assert "3/3" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[2K")  # the bar is gone

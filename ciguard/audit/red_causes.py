@@ -126,8 +126,6 @@ def _job_cause(
     end = diagnose(facts, None)
     if end.cause is not None and end.cause.kind == "cancelled_by_fail_fast":
         return None
-    if end.ending == "never_started":
-        return "cancelled"
     named: Cause = next((one for one in CAUSES if one == end.ending), "unknown")
     return named if named != "unknown" else _failed_step(job, declared)
 

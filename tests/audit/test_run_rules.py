@@ -87,6 +87,71 @@ def test_aggregation_job_is_not_why_a_run_is_red(past: PastRuns, findings: Findi
     assert found["facts"]["causes"] == {"cancelled": 4}
 
 
+def test_jobs_that_fail_fast_cancelled_are_no_cause(past: PastRuns, findings: Findings) -> None:
+    past.workflow(SHARDS)
+    fail_fast = 'The strategy configuration was canceled because "test._3" failed'
+    for _ in range(4):
+        run = past.run("failure")
+        past.job(run, "test (1)", "cancelled", annotations=[fail_fast], steps=CANCELLED_STEPS)
+        past.job(run, "test (3)", "failure", steps=(("Set up job", "success"),), minutes=1)
+    assert findings(RED) == []
+
+
+def test_person_is_the_cause_also_before_a_newer_run(past: PastRuns, findings: Findings) -> None:
+    past.step = timedelta(minutes=5)
+    past.green(1)
+    for _ in range(3):
+        run = past.run("cancelled")
+        past.job(run, conclusion="cancelled", annotations=[BY_PERSON], steps=CANCELLED_STEPS)
+    (found,) = findings(RED)
+    assert found["facts"]["causes"] == {"cancelled": 3}
+
+
+def test_text_of_one_job_explains_all_that_were_cancelled(
+    past: PastRuns, findings: Findings
+) -> None:
+    past.workflow(SHARDS)
+    for _ in range(3):
+        run = past.run("cancelled")
+        for shard in (1, 2, 3):
+            minutes = 9 - shard
+            words = [SUPERSEDED] if shard == 1 else []
+            past.job(run, f"test ({shard})", "cancelled", annotations=words, minutes=minutes)
+    (found,) = findings(RED)
+    assert found["facts"]["causes"] == {"superseded": 3}
+    assert found["facts"]["inferred"] == 0
+    asked = [line for line in past.server.request_log() if "/annotations" in line]
+    assert len(asked) == 3
+
+
+def test_green_runs_are_not_asked_about(past: PastRuns, findings: Findings) -> None:
+    past.job(past.run(), "optional", "failure", steps=(("Test", None),))  # continue-on-error
+    assert findings(RED) == []
+    assert not [line for line in past.server.request_log() if "/annotations" in line]
+
+
+def test_job_that_a_later_attempt_only_lists_again_ran_once(
+    past: PastRuns, findings: Findings
+) -> None:
+    past.workflow(SHARDS)
+    run = past.run("failure", run_attempt=2)
+    for attempt in (1, 2):
+        past.job(run, "test (1)", "cancelled", annotations=[AT_LIMIT], minutes=45, attempt=attempt)
+    (found,) = findings("shard-died-at-limit")
+    assert (found["facts"]["died"], found["facts"]["executions"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["The action 'Test' has timed out after 45 minutes.", "The operation was canceled."]
+)
+def test_job_with_another_text_did_not_die_at_its_limit(
+    past: PastRuns, findings: Findings, text: str
+) -> None:
+    run = past.run("cancelled")
+    past.job(run, conclusion="cancelled", annotations=[text], minutes=45)
+    assert findings("shard-died-at-limit") == []
+
+
 def test_job_that_died_at_its_limit_is_counted_by_name(past: PastRuns, findings: Findings) -> None:
     past.workflow(SHARDS)
     for number in range(10):
@@ -165,6 +230,28 @@ def test_imbalance_of_shards(
         assert (facts["billed_minutes"], facts["balanced_minutes"]) == (48, 48)
         assert facts["saved_usd"] == 0.0
         assert facts["fewest_jobs"] == 2
+
+
+def test_shard_that_is_gone_is_not_compared(past: PastRuns, findings: Findings) -> None:
+    past.workflow(SHARDS)
+    for number in range(6):
+        run = past.run()
+        past.job(run, "test (1)", minutes=5)
+        past.job(run, "test (2)", minutes=5)
+        if number >= 3:
+            past.job(run, "test (old)", minutes=40)
+    assert findings("imbalanced-matrix") == []
+
+
+def test_public_repository_has_no_price(past: PastRuns, findings: Findings) -> None:
+    past.server.is_private = False
+    past.workflow(SHARDS)
+    for _ in range(3):
+        run = past.run()
+        for number, minutes in enumerate((30, 6, 6, 6), 1):
+            past.job(run, f"test ({number})", minutes=minutes)
+    (found,) = findings("imbalanced-matrix")
+    assert found["facts"]["saved_usd"] is None
 
 
 def test_rounding_up_to_minutes_is_what_balance_can_save(
@@ -248,6 +335,31 @@ def test_workflow_that_a_person_starts_may_rest(past: PastRuns, findings: Findin
     past.workflow(WORKFLOW.replace("[push, pull_request]", "workflow_dispatch"), "manual.yml")
     past.step = timedelta(days=5)
     past.green(5)
+    assert findings("no-tests-run") == []
+
+
+def test_run_that_was_cancelled_does_not_skip_tests(past: PastRuns, findings: Findings) -> None:
+    past.step = timedelta(days=7)
+    for _ in range(4):
+        past.job(past.run("cancelled"), conclusion="skipped")
+    past.green(1)
+    assert findings("no-tests-run") == []
+
+
+EMPTY = b"<testsuites><testsuite name='s'></testsuite></testsuites>"
+ONE_CASE = EMPTY.replace(b"</testsuite>", b"<testcase name='a'/></testsuite>")
+
+
+@pytest.mark.parametrize(
+    ("newest", "older"), [([ONE_CASE], [EMPTY]), ([EMPTY, b"<testsuites"], [ONE_CASE])]
+)
+def test_result_files_that_may_name_a_test_are_no_finding(
+    past: PastRuns, findings: Findings, newest: list[bytes], older: list[bytes]
+) -> None:
+    past.green(2)
+    for run, files in zip(past.numbers, (newest, older), strict=True):
+        named = {f"{number}.xml": content for number, content in enumerate(files)}
+        add_artifact(past.server, "junit-results", named, run)
     assert findings("no-tests-run") == []
 
 

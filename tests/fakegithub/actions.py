@@ -353,7 +353,7 @@ def contents(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Req
 def repository(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
     if part["repository"] != REPOSITORY:
         return refused(404, "Not Found")
-    value = {"full_name": REPOSITORY, "default_branch": "main", "private": True}
+    value = {"full_name": REPOSITORY, "default_branch": "main", "private": github.is_private}
     return Answer(200, value)
 
 

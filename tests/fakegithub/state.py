@@ -164,6 +164,7 @@ class FakeGitHub:
         self.merge_bases: dict[str, str] = {}
         self.pulls_of: dict[str, list[int | dict[str, Json]]] = {}
         self.files: dict[tuple[str, str], bytes] = {}
+        self.is_private = True
         self.required_by_rules: list[str] = []
         self.required_by_protection: list[str] = []
         self.faults: list[Fault] = []

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from fakegithub.actions import add_job
 from fakegithub.fake_clock import noting
 from fakegithub.state import Fault
 from pydantic import SecretStr
@@ -20,6 +21,7 @@ from ciguard.github.response_cache import (
     ResponseCache,
 )
 from ciguard.github.retry import RetryPolicy
+from ciguard.github.run_client import RunClient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +52,13 @@ def test_answer_is_asked_for_by_its_etag(server: FakeGitHub, tmp_path: Path) -> 
         with client(server, tmp_path / "kept", CallBudget(10)) as github:
             assert repository_facts(github, REPOSITORY).default_branch == "main"
     assert statuses(server) == [200, 304]
+
+
+def test_jobs_of_a_run_are_left_to_whoever_reads_them(server: FakeGitHub, tmp_path: Path) -> None:
+    add_job(server, "test")
+    with client(server, tmp_path, CallBudget(10)) as github:
+        assert len(RunClient(github, REPOSITORY, 7).listed_jobs()) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_answer_that_changed_replaces_the_one_that_is_kept(
