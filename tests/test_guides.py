@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from datetime import date, timedelta
 from functools import cache
@@ -12,7 +13,7 @@ import pytest
 from conftest import call_in_process, clean_environment
 
 from ciguard import cli, config
-from ciguard.codec import quarantine
+from ciguard.codec import plan_file, quarantine
 
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -115,8 +116,46 @@ def test_the_audit_of_its_guide_finds_what_the_guide_says(tmp_path: Path) -> Non
     workflow.parent.mkdir(parents=True)
     workflow.write_text("".join(blocks(page, "yaml")), encoding="utf-8")
     (tmp_path / "tests.json").write_text("".join(blocks(page, "json")), encoding="utf-8")
-    (command,) = blocks(page, "sh")
+    command = blocks(page, "sh")[0]
     done = call_in_process(*command.split()[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for line in "".join(blocks(page, "text")).splitlines():
         assert line in done.stdout.splitlines()
+
+
+def trx(names: list[str]) -> str:
+    results = "".join(
+        f'<UnitTestResult testId="{name}" testName="{name}" outcome="Passed" duration="00:00:01"/>'
+        for name in names
+    )
+    space = "http://microsoft.com/schemas/VisualStudio/TeamTest/2010"
+    return f'<TestRun xmlns="{space}"><Results>{results}</Results></TestRun>'
+
+
+def test_the_matrix_of_its_guide_is_guarded_as_the_guide_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "audit-a-matrix.md").read_text(encoding="utf-8")
+    subprocess.run(["git", "init", "--quiet", "-b", "main", tmp_path], check=True)
+    workflow = tmp_path / ".github" / "workflows" / "ci.yml"
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text("".join(blocks(page, "yaml")), encoding="utf-8")
+    (tmp_path / "tests.json").write_text("".join(blocks(page, "json")), encoding="utf-8")
+    actions = f'[init]\nactions = "octo-org/ciguard@{"0" * 40}"\n'
+    (tmp_path / "ciguard.toml").write_text(actions, encoding="utf-8")
+    _, steps, judged = (block.splitlines() for block in blocks(page, "sh"))
+    for command in steps:
+        done = call_in_process(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert "name: ciguard" in workflow.read_text("utf-8")
+    plan = plan_file.decode((tmp_path / "ciguard-plan.json").read_bytes(), "plan")
+    for shard in plan.shards:
+        folder = tmp_path / "results" / shard.key / "TestResults"
+        folder.mkdir(parents=True)
+        names = [unit.unit for unit in shard.units]
+        (folder / "r.trx").write_text(trx(names), encoding="utf-8")
+    (tmp_path / "ciguard.toml").write_text("", encoding="utf-8")
+    words = shlex.split(judged[0])[1:]
+    assert call_in_process(*words, cwd=tmp_path).returncode == 13
+    (tmp_path / "ciguard.toml").write_text("".join(blocks(page, "toml")), encoding="utf-8")
+    done = call_in_process(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 in no shard (acknowledged)" in done.stdout.splitlines()[0]
