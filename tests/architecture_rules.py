@@ -330,7 +330,9 @@ def names_no_framework(source: Source) -> Iterator[str]:
     # The tables of all that runs tests, and of what each lists, selects, retries and leaves.
     if source.name in ("workflow.test_commands", "codec.tool_listings"):
         return
-    if source.name in ("audit.rules.retry_patterns", "audit.rules.upload_actions"):
+    if source.name in (
+        *("audit.rules.retry_patterns", "audit.rules.upload_actions", "workflow.result_words"),
+    ):
         return
     if source.name.startswith("audit.filters."):
         return

@@ -261,10 +261,10 @@ def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
             Code(f"ciguard init --into {path}", FILTER_WIDTH),
         )
     elif change.step == "history":
-        content = ("record the times of the tests: ", Code(command, FILTER_WIDTH))
+        content = ("Record the times of the tests: ", Code(command, FILTER_WIDTH))
     else:
         content = (
-            "judge the results of these jobs: write the plan with ",
+            "Judge the results of these jobs: write the plan with ",
             Code("-o ciguard-plan.json"),
             ", then ",
             Code(command, FILTER_WIDTH),

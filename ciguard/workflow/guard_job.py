@@ -24,6 +24,7 @@ from ciguard.workflow.movable_job import (
 )
 from ciguard.workflow.moved_job import is_moved
 from ciguard.workflow.positions import Edit, SourceText, entries, is_block
+from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.rewrite import append_jobs, uploads_artifact
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
@@ -35,9 +36,6 @@ NextStep = Literal["guard", "history", "plan", "none"]
 NEW_JOBS: Final[Mapping[NextStep, str]] = {"guard": REPORT_JOB, "history": HISTORY_JOB}
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:ciguard|\$)/(report|history)(?:@|$)")
-# Paths of files that other programs than ours read as results.
-_RESULT_PATH: Final = re.compile(r"\.trx\b|junit|test[-_]?results?|(?<!coverage)\.xml\b", re.I)
-_NO_RESULTS: Final = re.compile(r"coverage|cobertura|\.info\b", re.I)
 _VARIES: Final = re.compile(r"\$\{\{[^}]*\b(?:matrix\b|strategy\.job-index)[^}]*\}\}")
 _TARGET: Final = re.compile(r"(?P<path>.+\.ya?ml):(?P<job>[\w-]+)")
 _ALWAYS: Final = re.compile(r"\balways\(\)|!cancelled\(\)|\bsuccess\(\)\|\|failure\(\)")
@@ -118,13 +116,17 @@ def find_result_upload(job: Any) -> ResultUpload | None:
         lines = [line.strip() for line in str(inputs.get("path", "")).splitlines()]
         paths = [line for line in lines if line and not line.startswith(("!", "#"))]
         name = str(inputs.get("name", "artifact"))
-        found = [path for path in paths if _RESULT_PATH.search(path)]
-        found = [path for path in found if not _NO_RESULTS.search(path)]
-        if not found and _RESULT_PATH.search(name) and not _NO_RESULTS.search(name):
+        found = [path for path in paths if _is_of_results(path) or path.endswith(".xml")]
+        found = [path for path in found if not COVERAGE.search(path)]
+        if not found and _is_of_results(name):
             found = paths
         if found:
             return ResultUpload(number, name, tuple(found))
     return None
+
+
+def _is_of_results(text: str) -> bool:
+    return bool(RESULTS.search(text) and not COVERAGE.search(text))
 
 
 def next_step(workflow: Any) -> NextStep:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.test_commands import action_of
 
 if TYPE_CHECKING:
@@ -31,12 +31,6 @@ UPLOADERS: Final[Mapping[str, UploadKind]] = {
     "irongut/CodeCoverageSummary": "coverage",
 }
 _UPLOAD_ARTIFACT: Final = "actions/upload-artifact"
-_RESULTS: Final = re.compile(
-    r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
-    r"|playwright-report|\b(pytest|results?|report)[\w.-]*\.xml",
-    re.I,
-)
-_COVERAGE: Final = re.compile(r"coverage|\bcov\b|lcov|cobertura|jacoco", re.I)
 
 
 def upload_kind(step: Mapping[str, Any]) -> UploadKind | None:
@@ -46,9 +40,9 @@ def upload_kind(step: Mapping[str, Any]) -> UploadKind | None:
     inputs = inputs if isinstance(inputs, dict) else {}
     if action == _UPLOAD_ARTIFACT:
         text = f"{inputs.get('name', '')}\n{inputs.get('path', '')}"
-        if _RESULTS.search(text):
+        if RESULTS.search(text):
             return "results"
-        return "coverage" if _COVERAGE.search(text) else None
+        return "coverage" if COVERAGE.search(text) else None
     if inputs.get("report_type") == "test_results":
         return "results"
     return UPLOADERS.get(action)
