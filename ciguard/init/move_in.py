@@ -37,6 +37,7 @@ from ciguard.workflow.environment_axis import (
     select_environments,
     tool_of_all_environments,
 )
+from ciguard.workflow.guard_job import without_guard_jobs
 from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shortened
 from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
@@ -174,6 +175,8 @@ def choose_workflow(folder: Path, config: Config) -> tuple[str, str]:
 def restored_file(folder: Path, path: str) -> list[GeneratedFile]:
     """The workflow as it was before its test job was moved, with what was edited since.
 
+    Of a workflow whose matrix stayed, the added jobs go.
+
     Raises:
         InputError: git has no such version of it, or a line of ciguard was edited.
     """
@@ -181,8 +184,10 @@ def restored_file(folder: Path, path: str) -> list[GeneratedFile]:
     text = read_workflow(folder, path)
     moved = read_moved(text, path)
     if moved is None:
-        console.out(f"{path} does not use ciguard's actions")
-        return []
+        guarded = without_guard_jobs(text, path)
+        if guarded == text:
+            console.out(f"{path} does not use ciguard's actions")
+        return [GeneratedFile(path, text, guarded)] if guarded != text else []
     before = next((old for old in _versions(folder, path) if not is_moved(load(old, path))), None)
     if before is None:
         what = "git has no version of it without ciguard"

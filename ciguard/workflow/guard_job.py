@@ -22,7 +22,7 @@ from ciguard.workflow.movable_job import (
     NotMovable,
     load_ended,
 )
-from ciguard.workflow.moved_job import is_moved
+from ciguard.workflow.moved_job import cut_jobs, is_moved
 from ciguard.workflow.positions import Edit, SourceText, entries, is_block
 from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.rewrite import append_jobs, uploads_artifact
@@ -137,7 +137,7 @@ def next_step(workflow: Any) -> NextStep:
     for job in jobs_of(workflow).values():
         for _, step in steps_of(job):
             used.update(_OWN_COMMAND.findall(str(step.get("run", ""))))
-            used.update(_OWN_ACTION.findall(str(step.get("uses", "")).partition("@")[0]))
+            used.update(_OWN_ACTION.findall(_action(step)))
     if "history" in used:
         return "plan"
     return "history" if used else "guard"
@@ -187,6 +187,22 @@ def _always(source: SourceText, job: GuardedJob) -> Edit:
     first = next(entries(node))
     indent = source.line_break + " " * first.column
     return Edit(first.start, first.start, f"if: always(){indent}")
+
+
+def without_guard_jobs(text: str, where: str) -> str:
+    """The workflow without the jobs that `add_jobs` added; others of their names stay."""
+    jobs = jobs_of(load_ended(text, where))
+    added = [
+        name
+        for name in NEW_JOBS.values()
+        if any(_OWN_ACTION.search(_action(step)) for _, step in steps_of(jobs.get(name)))
+    ]
+    source = SourceText(text)
+    return source.edited(cut_jobs(source, added))
+
+
+def _action(step: Mapping[str, Any]) -> str:
+    return str(step.get("uses", "")).partition("@")[0]
 
 
 def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:

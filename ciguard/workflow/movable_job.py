@@ -220,7 +220,8 @@ def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
     """Refuse what the job as a whole cannot have."""
     for taken in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
         if taken in jobs:
-            raise NotMovable(f"another job is called {taken}", where=where, fix="rename it")
+            fix = "rename it; ciguard init --out takes the jobs of --guard out"
+            raise NotMovable(f"another job is called {taken}", where=where, fix=fix)
     concurrency = jobs[name].get("concurrency")
     if concurrency is not None and "matrix.ciguard" not in str(concurrency):
         what = "its shards would cancel each other: they have one concurrency group"

@@ -19,7 +19,7 @@ from ciguard.workflow.rewrite import action_path, edit_present_jobs, move_job
 from ciguard.workflow.yaml_values import jobs_of, load, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import NewJobs
@@ -142,7 +142,7 @@ def restore(text: str, before: str, where: str, render: Callable[[MovableJob], N
         job = read_job(select_environments(job, selection), place, moved.job, step)
     workflow = move_job(job, render(job), moved.actions)
     base = edit_present_jobs(job, workflow, moved.actions)
-    cuts = _cut_jobs(source)
+    cuts = cut_jobs(source)
     restored = _merge(
         base, source.edited(cuts), target, lambda at: f"{where}:{_line(text, cuts, at)}"
     )
@@ -185,11 +185,11 @@ def _with_command(job: MovableJob, moved: MovedJob, source: SourceText, added: s
     return job.source.edited([Edit(start, end, text.replace(f"\n{deeper}", "\n"))])
 
 
-def _cut_jobs(source: SourceText) -> list[Edit]:
-    """Take out the jobs that ciguard added, each with the blank line that came with it."""
+def cut_jobs(source: SourceText, names: Collection[str] = ADDED_JOBS) -> list[Edit]:
+    """Take out jobs that ciguard added, each with the blank line that came with it."""
     jobs, cuts, done = source.find("jobs"), [], 0
     for entry in entries(jobs.value if jobs else None):
-        if entry.name not in ADDED_JOBS:
+        if entry.name not in names:
             continue
         start = source.comments_before(entry.start, entry.column)
         end = source.content_end(entry)

@@ -55,6 +55,20 @@ def test_first_the_guard_then_the_history(repository: Path, call: Init, golden: 
     )
 
 
+def test_out_takes_the_jobs_out_again(repository: Path, call: Init) -> None:
+    for _ in ("guard", "history"):
+        call(repository, "--guard", CI, "--yes")
+    call(repository, "--out", CI, "--yes")
+    always = BEFORE.replace(
+        "- uses: actions/upload", "- if: always()\n        uses: actions/upload"
+    )
+    assert (repository / CI).read_text("utf-8") == always
+    own = always.replace("  build:", "  ciguard-report:").replace("needs: build", "needs: []")
+    (repository / CI).write_text(own, "utf-8")
+    answer = call(repository, "--out", CI, "--yes")
+    assert answer.stdout == f"{CI} does not use ciguard's actions\n"
+
+
 @pytest.mark.parametrize("name", ["guard", "history"])
 def test_linters_find_nothing_in_what_is_added(name: str, tmp_path: Path) -> None:
     text = (SAMPLES / f"{name}.yml").read_text("utf-8")
