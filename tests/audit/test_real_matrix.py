@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from guard.test_result_files import trx
 
 from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters import vstest
@@ -118,3 +119,21 @@ def test_matrix_of_august_has_the_known_counts() -> None:
         labels = {label.lower() for label in found.tests.units[place].categories or ()}
         assert labels & {"gpu", "stress", "sweep", "modelfamilyduplicate", "serialperf"}, place
     assert found.corrections == ()
+
+
+def test_results_of_april_pass_once_the_orphans_are_acknowledged(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    plan = plan_of_april(tmp_path, ciguard)
+    for shard in plan.shards:
+        folder = tmp_path / "results" / shard.key
+        folder.mkdir(parents=True)
+        rows = [(unit.unit, "Passed", "") for unit in shard.units]
+        (folder / "r.trx").write_bytes(trx(rows))
+    words = ("guard", "--plan", "plan.json", "--results", "results/{shard}/*.trx")
+    verdicts = {}
+    for orphans, code in ((0, 13), (22_971, 13), (22_972, 0)):
+        (tmp_path / "ciguard.toml").write_text(f"[guard]\norphans = {orphans}\n", "utf-8")
+        verdicts[orphans] = ciguard(*words, cwd=tmp_path, expect=code).stdout.splitlines()
+    assert verdicts[0][0].startswith("INCOMPLETE: 22,972 tests in no shard")
+    assert "22,972 in no shard (acknowledged)" in " ".join(verdicts[22_972][:2])
