@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _MINUTE_S: Final = 60
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
+# A command's output; the scanner of words ends one without quotes at its parenthesis.
+_SUBSTITUTION: Final = re.compile(r"\$\(.*|^\$$", re.DOTALL)
 _CONTINUATION: Final = re.compile(r"`(\r?\n)")  # of a line, in PowerShell
 _REDIRECTION: Final = re.compile(r"[0-9&]?[<>]")
 _AS_JSON: Final = 'give the shards as JSON: {"shards": [{"name": "a", "filter": "..."}]}'
@@ -277,7 +279,7 @@ def _reject_variables(text: str) -> None:
     Raises:
         _NotConstant: names it.
     """
-    found = EXPRESSION.search(text) or _VARIABLE.search(text)
+    found = EXPRESSION.search(text) or _VARIABLE.search(text) or _SUBSTITUTION.search(text)
     if found is not None:
         raise _NotConstant(found[0])
 

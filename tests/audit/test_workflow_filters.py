@@ -120,6 +120,8 @@ def test_text_is_put_into_text_as_github_does() -> None:
             "dotnet test --filter '${{ steps.a.outputs.filter }}'",
             "line 30: ${{ steps.a.outputs.filter }} is not constant",
         ),
+        ('dotnet test --filter "$(./filter a)"', "line 30: $(./filter a) is not constant"),
+        ("dotnet test --filter $(./filter a)", "line 30: $ is not constant"),
         (
             "dotnet test --filter '${{ matrix.shard.filter || github.ref }}'",
             "line 30: ${{ matrix.shard.filter || github.ref }} is not constant",
