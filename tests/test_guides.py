@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
@@ -159,3 +160,19 @@ def test_the_matrix_of_its_guide_is_guarded_as_the_guide_says(tmp_path: Path) ->
     done = call_in_process(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 in no shard (acknowledged)" in done.stdout.splitlines()[0]
+
+
+def test_the_list_with_markers_decides_what_marks_select(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "audit-a-matrix.md").read_text(encoding="utf-8")
+    (tmp_path / "list_tests.py").write_text("".join(blocks(page, "python")), encoding="utf-8")
+    tests = "import pytest\n@pytest.mark.slow\ndef test_a(): pass\ndef test_b(): pass\n"
+    (tmp_path / "test_shop.py").write_text(tests, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow\n", encoding="utf-8")
+    command = [sys.executable, "list_tests.py"]
+    environment = clean_environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    job = "jobs: {a: {strategy: {matrix: {m: [slow, not slow]}}, steps: [{run: RUN}]}}"
+    run = "\"pytest -m '${{ matrix.m }}'\""
+    (tmp_path / "ci.yml").write_text(job.replace("RUN", run), encoding="utf-8")
+    done = call_in_process("audit", "--matrix", "ci.yml", "--tests", "tests.json", cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == "2 tests: each in one shard; 2 shards"

@@ -137,5 +137,5 @@ def _advice(unknown: SelectedShard) -> str:
     names = [term.text for term in unknown.unsure if not term.is_label]
     if not names:  # of the shard's own filter or of the one that all share
         return "list the tests with their categories"
-    fix = "give the shards as JSON, with filters that name tests"
+    fix = "list the tests as JSON with their categories or markers, or give the shards as JSON"
     return f"ciguard cannot evaluate {', '.join(names):.200}: {fix}"

@@ -132,6 +132,15 @@ def test_term_that_its_neighbour_makes_true_is_told_and_corrected_in_all_shards_
     assert [places(tests) for tests in second.tests] == [[], [2, 3]]
 
 
+def test_only_term_of_a_shard_is_meant_to_select_all() -> None:
+    units = (InventoryUnit("tests/a.py::test_a", categories=()),)
+    for text, expected in (("tests", ()), ("tests tests/a.py", ("tests", "tests/a.py"))):
+        one = ShardFilter("rest", text, pytest_selection.parse(text, ""))
+        matrix = HandMatrix((one,), NO_COMMON, language=pytest_selection)
+        found = audit(matrix, Evaluator(TestSet(units), pytest_selection))
+        assert tuple(term for one in found.corrections for term in one.vacuous) == expected
+
+
 def test_class_whose_tests_are_in_different_shards_is_told() -> None:
     found = audited(shard("a", "Adds|Order"), shard("b", "Removes"))
     assert [(one.name, dict(one.shards)) for one in found.cut_classes] == [
