@@ -98,9 +98,13 @@ def audit_matrix(
             console.err(f"plan {made.plan.id}: {count}, written to {output}")
     if output != "-":
         console.out(FORMATS[format_](found, Outlook(proposal, _next_change(invocation, matrix))))
-    failed = [name for name in fail_on if CONDITIONS[name](found)]
+    failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](found)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
+    elif fail_on and found.undecided:
+        # A gate that nothing can decide must not be green.
+        console.err(f"ciguard audit: {', '.join(fail_on)} not decided: {headline(found)}")
+        failed = fail_on
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
 
 

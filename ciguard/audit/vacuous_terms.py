@@ -94,7 +94,7 @@ def _conjunctions(expression: Expression) -> Iterator[tuple[Or, tuple[Expression
 def _groups(shard: int, filter_: ShardFilter, seen: int, evaluator: Evaluator) -> Iterator[_Group]:
     for alternatives, others in _conjunctions(filter_.expression or And(())):
         terms = tuple(part for part in alternatives.parts if _selects(part))
-        # Alone, a term that is always true divides nothing, and is meant so: `pytest tests`.
+        # Alone, a term that is always true divides nothing, and is meant so: a catch-all.
         if len(terms) < max(2, len(alternatives.parts)):
             continue
         context = evaluator.select(And(others)).sure & seen

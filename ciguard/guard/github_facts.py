@@ -191,7 +191,7 @@ def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str
         facts, record = platform.legs.get(shard.key), newest.get(shard.key)
         if facts is None or facts.job is None:
             continue
-        if record is None and is_idle(shard, facts.job):
+        if record is None and is_idle(shard, facts):
             continue
         if record is None or leg_end(record).problem is not None:
             found[shard.key] = record

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         Shard,
     )
     from ciguard.model.attempts import UnitName, UnitResult
-    from ciguard.model.jobs import Job
 
 # How a process ends that nobody stopped and that did not say it was done.
 ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
@@ -91,7 +90,7 @@ def read_leg(
     """Read a shard's record; None where there is none. `facts`: what GitHub says of its job."""
     planned = frozenset(unit.key for unit in shard.units)
     end = LegEnd("unknown", Reason("no_record")) if record is None else leg_end(record)
-    if record is None and is_idle(shard, facts.job if facts is not None else None):
+    if record is None and is_idle(shard, facts):
         end = LegEnd("unknown" if facts is None else "completed")
     end = with_diagnosis(end, record, facts)
     started_units = last_starts(record.starts) if record is not None else {}
@@ -153,14 +152,16 @@ def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
     }
 
 
-def is_idle(shard: Shard, job: Job | None) -> bool:
+def is_idle(shard: Shard, facts: JobEvidence | None) -> bool:
     """Say whether a shard without a record owes none: it has no test, and its job ended well.
 
     Only of a matrix written by hand: jobs of our own list what exists.
     """
     if shard.units or not shard.job:
         return False
-    return job is None or consistency(job, failed=False) == "agrees"
+    if facts is None:
+        return True  # nobody could be asked
+    return facts.job is not None and consistency(facts.job, failed=False) == "agrees"
 
 
 def explains_failure(leg: LegResult) -> bool:

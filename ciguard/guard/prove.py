@@ -101,7 +101,7 @@ def prove(
             for leg in legs
             for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
         ),
-        *_unplanned_and_doubled(legs, planned, doubled),
+        *_misplaced(legs, planned, doubled, final),
         *different_scripts(plan, legs),
         *listing_findings(listed, legs),
     ]
@@ -286,15 +286,39 @@ def _flaky(
     yield from sorted(found, key=lambda one: (one.shard, one.key))
 
 
-def _unplanned_and_doubled(
-    legs: Sequence[LegResult], planned: AbstractSet[UnitKey], doubled: AbstractSet[UnitKey]
+def _misplaced(
+    legs: Sequence[LegResult],
+    planned: AbstractSet[UnitKey],
+    doubled: AbstractSet[UnitKey],
+    final: Mapping[UnitKey, UnitResult],
 ) -> Iterator[Finding]:
+    """Results where the plan has none, or the other way round."""
+    yield from _results_elsewhere(legs, final)
     for leg in legs:
         unplanned = tuple(sorted(leg.units.keys() - planned))
         if unplanned:
             yield Finding("warning", "unplanned", leg.shard.key, unplanned)
     if doubled:
         yield Finding("warning", "ran_in_several_shards", units=tuple(sorted(doubled)))
+
+
+def _results_elsewhere(
+    legs: Sequence[LegResult], final: Mapping[UnitKey, UnitResult]
+) -> Iterator[Finding]:
+    """Tests of a hand-written matrix that a shard did not run, and another shard did.
+
+    Each job of it has to do what its filter says; without this, one may run nothing at all.
+    """
+    for leg in legs:
+        if not leg.shard.job or leg.record is None:
+            continue
+        ended = [
+            {key for key, unit in units.items() if unit.status != "unfinished"}
+            for units in (leg.units, final)
+        ]
+        elsewhere = tuple(sorted((leg.planned - ended[0]) & ended[1]))
+        if elsewhere:
+            yield Finding("incomplete", "results_elsewhere", leg.shard.key, elsewhere)
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:

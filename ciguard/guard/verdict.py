@@ -64,8 +64,8 @@ Kind = Literal[
     "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "orphans", "orphans_lost", "orphans_accepted",
-    "ran_in_several_shards", "different_scripts", "different_listings", "no_listing",
-    "nothing_listed", "listing_short",
+    "ran_in_several_shards", "results_elsewhere", "different_scripts", "different_listings",
+    "no_listing", "nothing_listed", "listing_short",
     # the policy
     "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
     "policy_changed", "policy_unread", "no_base_run",

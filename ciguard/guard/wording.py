@@ -292,7 +292,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "{count:combination} gone[ since {source}]: {combinations}",
         "check the matrix, if this was not intended",
     ),
-    "duplicate_unit": Words("{units:test} planned in more than one shard", "make the plan again"),
+    "duplicate_unit": Words(
+        "{units:test} planned in more than one shard",
+        "make the plan again; where the matrix was written by hand, see ciguard audit",
+    ),
     "orphans": Words(
         "{count:test} in no shard[, {accepted:,} acknowledged]",
         "extend the filter of a shard, or set guard.orphans = {count} in the configuration of the "
@@ -340,9 +343,13 @@ WORDS: Final[Mapping[Kind, Words]] = {
         _NOT_LEG,
     ),
     "no_listing": Words("its record does not say which tests exist", _RERUN),
+    "results_elsewhere": Words(
+        "{units:test} with a result in other shards only",
+        "check why its job did not run them",
+    ),
     "ran_in_several_shards": Words(
         "{units:test} with results in several shards; the worst result counts",
-        "make the plan again: each test belongs to one shard",
+        "let each test belong to one shard",
     ),
     "different_scripts": Words(
         "shards of one combination[ ({combination})] ran different commands: {shards}",

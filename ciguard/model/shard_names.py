@@ -60,28 +60,27 @@ def ends_with(name: str, end: str) -> bool:
 def shard_lookup(plan: Plan) -> Callable[[str], str | None]:
     """Give the key of the shard that the name of a folder, file or artifact means; None for none.
 
-    The name is the key, with "-" for what a key may not hold; or the job's name as GitHub shows it,
-    with "-" or "_" for characters that an artifact's name may not hold; or the end of the name of
-    one job alone.
+    The name is the key, or the job's name as GitHub shows it; else the key with "-" for what it may
+    not hold, or the job's name with "-" or "_" for what an artifact's name may not hold; or the end
+    of the name of one job alone.
     """
     keys = {shard.key for shard in plan.shards}
     jobs = {shard.key: shard.job for shard in plan.shards if shard.job}
     known: dict[str, str | None] = {}
 
     def find(name: str) -> str | None:
-        for key in (name, safe_name(name)):
-            if key in keys:
-                return key
+        if name in keys:
+            return name
+        named = [key for key, job in jobs.items() if job == name]
+        if named:  # two jobs may have one name
+            return named[0] if len(named) == 1 else None
+        if safe_name(name) in keys:
+            return safe_name(name)
         folded = _REPLACED.sub("-", name)
-        for is_meant in (
-            lambda job: job == name,
-            lambda job: _REPLACED.sub("-", job) == folded,
-            lambda job: ends_with(_REPLACED.sub("-", job), folded),
-        ):
-            found = [key for key, job in jobs.items() if is_meant(job)]
-            if found:
-                return found[0] if len(found) == 1 else None
-        return None
+        shown = {key: _REPLACED.sub("-", job) for key, job in jobs.items()}
+        found = [key for key, job in shown.items() if job == folded]
+        found = found or [key for key, job in shown.items() if ends_with(job, folded)]
+        return found[0] if len(found) == 1 else None
 
     def shard_of(name: str) -> str | None:
         if name not in known:

@@ -67,6 +67,15 @@ def test_findings_fail_only_where_asked(
     assert ("ciguard audit: found" in answer.stderr) == bool(conditions)
 
 
+def test_gate_that_nothing_can_decide_fails(folder: Path, ciguard: Ciguard) -> None:
+    job = 'jobs: {a: {strategy: {matrix: {m: [t]}}, steps: [{run: "pytest --lf ${{ matrix.m }}"}]}}'
+    (folder / "ci.yml").write_text(job, "utf-8")
+    words = ("audit", "--matrix", "ci.yml", "--tests", "tests.json")
+    ciguard(*words, cwd=folder)
+    answer = ciguard(*words, "--fail-on", "orphan", cwd=folder, expect=14)
+    assert "orphan not decided: 5 tests: 5 undecided; 1 shard" in answer.stderr
+
+
 def test_finding_that_is_not_there_does_not_fail(folder: Path, ciguard: Ciguard) -> None:
     (folder / "shards.json").write_text('[{"name": "all", "filter": ""}]', "utf-8")
     answer = ciguard(*WORDS, "--fail-on", "overlap,orphan,empty", cwd=folder)

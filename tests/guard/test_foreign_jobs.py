@@ -104,6 +104,28 @@ def test_green_jobs_pass_also_without_a_file_of_an_empty_shard(judge: Judge) -> 
     assert not any("annotations" in one for one in judge.github.request_log())
 
 
+def test_empty_shard_whose_job_nobody_finds_is_incomplete(judge: Judge) -> None:
+    serve(judge.github)
+    judge.github.jobs.clear()
+    for name in JOBS.values():
+        add_job(judge.github, name, "success")
+    add_job(judge.github, "Tests - renamed", "cancelled")
+    assert judge(expect=13).startswith("INCOMPLETE: ")
+
+
+def test_tests_of_a_shard_that_only_another_ran_are_incomplete(judge: Judge) -> None:
+    serve(judge.github)
+    plan = named(make_plan())
+    first, second, *others = plan.shards
+    both = replace(second, units=(*second.units, first.units[0]))
+    judge.plan(replace(plan, shards=(first, both, *others)))
+    text = judge(expect=13)
+    assert text.startswith("INCOMPLETE: ")
+    assert "1 test with a result in other shards only" in text
+    judge.upload("Tests - C", (*SHARDS["02"], first.units[0].unit))
+    assert judge().startswith("PASSED: ")
+
+
 def test_files_pass_where_nobody_can_be_asked(judge: Judge) -> None:
     for attempt in ("1", "2"):
         text = judge(GITHUB_TOKEN="", GITHUB_RUN_ATTEMPT=attempt)

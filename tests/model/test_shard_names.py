@@ -87,5 +87,12 @@ def test_folder_of_an_artifact_becomes_the_key() -> None:
     assert shard_lookup(plan)("results-Orders (A-M)") == "results-Orders-A-M"
 
 
+def test_name_of_a_job_comes_before_the_safe_name_of_another() -> None:
+    plan = make_plan({"a-b": ("t",), "a-b-2": ("u",)})
+    shards = (replace(plan.shards[0], job="a/b"), replace(plan.shards[1], job="a b"))
+    find = shard_lookup(replace(plan, shards=shards))
+    assert [find(name) for name in ("a-b", "a/b", "a b", "a_b")] == ["a-b", "a-b", "a-b-2", "a-b"]
+
+
 def test_folders_of_a_plan_without_jobs_are_keys() -> None:
     assert [shard_lookup(make_plan())(name) for name in ("01", "x 01")] == ["01", None]
