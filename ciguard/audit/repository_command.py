@@ -17,7 +17,7 @@ from ciguard.audit.rules.base import RULE_IDS
 from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
 from ciguard.github.repository_ref import REPOSITORY, resolve_repository
-from ciguard.github.response_cache import CallBudget, KeptFolder, ResponseCache
+from ciguard.github.response_cache import CacheFolder, CallBudget, ResponseCache
 from ciguard.render.html import as_html
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
@@ -67,7 +67,7 @@ def audit_remote(
     if not token:
         fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
         raise UsageError("there is no token for GitHub", where=place.repository, fix=fix)
-    kept, calls = KeptFolder(cache_folder(environ, place)), CallBudget(MAX_CALLS)
+    kept, calls = CacheFolder(cache_folder(environ, place)), CallBudget(MAX_CALLS)
     prices = {label: one.usd_per_minute for label, one in HOSTED.items()}
     with GitHub(
         place.api_url,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
     from ciguard.github.models import Artifact, WorkflowRun
     from ciguard.github.repository_ref import RepositoryRef
-    from ciguard.github.response_cache import KeptFolder
+    from ciguard.github.response_cache import CacheFolder
     from ciguard.model.jobs import Job
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Reading:
 
 
 def read_repository(
-    github: GitHub, reading: Reading, kept: KeptFolder, calls: CallBudget, progress: Progress
+    github: GitHub, reading: Reading, kept: CacheFolder, calls: CallBudget, progress: Progress
 ) -> RepositoryRuns:
     """Read what the rules need.
 
@@ -98,7 +98,7 @@ def read_repository(
 class _Reader:
     github: GitHub
     reading: Reading
-    kept: KeptFolder
+    kept: CacheFolder
     calls: CallBudget
     progress: Progress
     unread: list[Unread] = field(default_factory=list)

@@ -44,7 +44,7 @@ class CallBudget:
         self.used += 1
 
 
-class KeptFolder:
+class CacheFolder:
     """JSON values by name, each in a file of its own; a file that cannot be read is not there.
 
     Args:
@@ -84,7 +84,7 @@ class ResponseCache(UserDict[str, tuple[Any, ...]]):
     What a finished run has is not in it: who reads that keeps it, and does not ask again.
     """
 
-    def __init__(self, kept: KeptFolder) -> None:
+    def __init__(self, kept: CacheFolder) -> None:
         super().__init__()
         self._kept = kept
 

@@ -293,7 +293,7 @@ def _misplaced(
     final: Mapping[UnitKey, UnitResult],
 ) -> Iterator[Finding]:
     """Results where the plan has none, or the other way round."""
-    yield from _results_elsewhere(legs, final)
+    yield from _missing_in_own_shard(legs, final)
     for leg in legs:
         unplanned = tuple(sorted(leg.units.keys() - planned))
         if unplanned:
@@ -302,7 +302,7 @@ def _misplaced(
         yield Finding("warning", "ran_in_several_shards", units=tuple(sorted(doubled)))
 
 
-def _results_elsewhere(
+def _missing_in_own_shard(
     legs: Sequence[LegResult], final: Mapping[UnitKey, UnitResult]
 ) -> Iterator[Finding]:
     """Tests of a hand-written matrix that a shard did not run, and another shard did.

@@ -15,9 +15,9 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.client import GitHub
 from ciguard.github.response_cache import (
+    CacheFolder,
     CallBudget,
     CallLimitReached,
-    KeptFolder,
     ResponseCache,
 )
 from ciguard.github.retry import RetryPolicy
@@ -38,7 +38,7 @@ def client(server: FakeGitHub, folder: Path | None, calls: CallBudget) -> GitHub
         SecretStr(TOKEN),
         retry_policy=RetryPolicy(attempts=4, first_s=0.0),
         sleep=noting([]),
-        cache=ResponseCache(KeptFolder(folder)),
+        cache=ResponseCache(CacheFolder(folder)),
         calls=calls,
     )
 

@@ -35,7 +35,7 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
             dead = [(run, job) for run, job, how in deaths if how is not None]
             told = [job for _, job, how in deaths if how == "told"]
             if dead:
-                limits = [_told_limit_s(past.annotations[job.id]) for job in told]
+                limits = [_parse_limit_s(past.annotations[job.id]) for job in told]
                 limit_s = next((one for one in limits if one is not None), limit_s)
                 found.append(_finding(name, workflow, dead, (len(told), len(jobs)), limit_s))
     yield from sorted(found, key=lambda one: (-one.facts["died"], one.subject))
@@ -55,7 +55,7 @@ def _death(
     return "inferred" if limit_s - EARLY_S <= job.wall_s <= limit_s + LATE_S else None
 
 
-def _told_limit_s(texts: Sequence[str]) -> float | None:
+def _parse_limit_s(texts: Sequence[str]) -> float | None:
     for text in texts:
         match = _LIMIT.search(text)
         if match is not None and (match[1] or match[2]):
