@@ -39,6 +39,7 @@ def _read(case: dict[str, Any]) -> str:
         answer = httpx.get(address, timeout=20)
     except httpx.HTTPError as error:
         pytest.skip(f"no clone in CIGUARD_PUBLIC_REPOSITORIES, and {address}: {error}")
+    assert answer.status_code != httpx.codes.NOT_FOUND, f"{address}: no such commit or path"
     if answer.status_code != httpx.codes.OK:
         pytest.skip(f"no clone in CIGUARD_PUBLIC_REPOSITORIES, and {address}: {answer.status_code}")
     return answer.text
