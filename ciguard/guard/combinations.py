@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding
+from ciguard.model import count_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,7 +64,13 @@ def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> 
     largest share stands in front.
     """
     base, source = plan.inventory.base_units, plan.inventory.base_source
-    if not base and policy.base_units is not None:
+    if policy.base_plan is not None:
+        # The proposal's own file says what it likes; orphans are known tests, too.
+        known = _known(policy.base_plan)
+        base, source = count_units(known), f"plan of {policy.commit[:10]}"
+        planned = planned | _orphans(plan)
+        yield from _tests_gone(known - planned, policy)
+    elif not base and policy.base_units is not None:
         base, source = policy.base_units
     now = Counter(key[:2] for key in planned) if base else {}
     gone: list[str] = []
@@ -94,6 +101,21 @@ def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> 
     if gone:
         facts = {"count": len(gone), "combinations": tuple(gone), "source": source}
         yield Finding("warning", "combination_gone", facts=facts)
+
+
+def _known(plan: Plan) -> AbstractSet[UnitKey]:
+    return {unit.key for shard in plan.shards for unit in shard.units} | _orphans(plan)
+
+
+def _orphans(plan: Plan) -> AbstractSet[UnitKey]:
+    return {one.key for one in plan.inventory.orphans}
+
+
+def _tests_gone(gone: AbstractSet[UnitKey], policy: Policy) -> Iterator[Finding]:
+    if gone:
+        units = tuple(sorted(gone))
+        facts = {"source": policy.commit[:10], "tests": tuple(key.unit for key in units)}
+        yield Finding("warning", "base_tests_gone", units=units, facts=facts)
 
 
 def _lost_too_many(before: int, now: int, max_drop: float) -> bool:

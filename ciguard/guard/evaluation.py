@@ -168,6 +168,8 @@ def evaluate(
         location=options.history,
         counted=plan.suites if count else None,
         orphans=[one.key for one in plan.inventory.orphans],
+        # A static one may be old: what exists is listed by its jobs.
+        plan_path="" if plan.is_static else local.path_below(invocation.folder, options.plan),
     )
     verdict = prove(
         plan,

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
+from ciguard.codec import plan_file
 from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.quarantine import Quarantine
 from ciguard.errors import CiguardError, InputError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery, KnownFailure, LastShard
     from ciguard.invocation import Invocation
-    from ciguard.model import CaseKey, Suite, UnitCount, UnitKey
+    from ciguard.model import CaseKey, Plan, Suite, UnitCount, UnitKey
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # What of the configuration could make a red run green: all of these sections; and of suites that
@@ -43,6 +44,7 @@ class _PolicyFiles:
     config: Config
     quarantine: Quarantine
     commit: str = ""
+    plan: Plan | None = None
 
 
 def effective_policy(
@@ -53,6 +55,7 @@ def effective_policy(
     location: str | None = None,
     counted: Mapping[str, Suite] | None = None,
     orphans: Sequence[UnitKey] = (),
+    plan_path: str = "",
 ) -> Policy:
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
@@ -64,6 +67,8 @@ def effective_policy(
         counted: suites of the plan; also ask them for the units of the base, lest a plan that says
             nothing of them hides how many are gone.
         orphans: of the plan; if they are too many, the past runs are asked for their shards.
+        plan_path: of the plan below the folder, where it may be a file of the repository: that of
+            the base says which tests a proposal may not lose.
 
     Raises:
         UsageError: the folder's own configuration has mistakes.
@@ -78,7 +83,7 @@ def effective_policy(
     strict: Policy | None = None
     if run is not None and run.is_unmerged:
         try:
-            law = _base(invocation, run, today)
+            law = _base(invocation, run, today, plan_path)
         except CiguardError as error:
             strict = _strictest(error, found)
     where = location if location is not None else law.config.history.store
@@ -110,6 +115,7 @@ def effective_policy(
         min_units=config.guard.min_units,
         orphans=accepted,
         last_shards=last_shards,
+        base_plan=law.plan,
         quarantine=law.quarantine.entries,
         base_failures=known,
         base_units=base_units,
@@ -147,11 +153,13 @@ def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:
     return _quarantine({path.name: local.read(path)} if path.is_file() else {}, today)
 
 
-def _base(invocation: Invocation, run: ActionsRun, today: date) -> _PolicyFiles:
+def _base(
+    invocation: Invocation, run: ActionsRun, today: date, plan_path: str = ""
+) -> _PolicyFiles:
     """As the base commit has it.
 
     Raises:
-        CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
+        CiguardError: the commit is not known or not to be had, or a file of it has mistakes.
     """
     repository = Checkout(invocation.folder, invocation.environ)
     merged = repository.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
@@ -159,9 +167,12 @@ def _base(invocation: Invocation, run: ActionsRun, today: date) -> _PolicyFiles:
     if commit is None:
         fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
-    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
+    names = (*NAMES, plan_path) if plan_path else NAMES
+    texts = files_at(invocation.folder, invocation.environ, run, commit, names)
+    content = texts.pop(plan_path, None)
+    plan = plan_file.decode(content, f"{commit[:10]}:{plan_path}") if content is not None else None
     config = configuration.parse(texts, invocation.environ)
-    return _PolicyFiles(config, _quarantine(texts, today), commit)
+    return _PolicyFiles(config, _quarantine(texts, today), commit, plan)
 
 
 def _changes_history_file(

@@ -63,7 +63,7 @@ Kind = Literal[
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
-    "orphans", "orphans_lost", "orphans_accepted",
+    "orphans", "orphans_lost", "orphans_accepted", "base_tests_gone",
     "ran_in_several_shards", "results_elsewhere", "different_scripts", "different_listings",
     "no_listing", "nothing_listed", "listing_short",
     # the policy
@@ -287,6 +287,7 @@ class Policy:
         quarantine: entries that hold today.
         base_failures: cases that fail on the base too, where those are ignored.
         base_units: units of the base and where that is known from, for a plan that does not say.
+        base_plan: the base's version of a plan that lies in the repository.
         findings: what is wrong with the policy itself, or that the pull request changes it.
         fail_on: findings of the comparison that fail the run.
         source, commit: where it is from; the commit is the base's.
@@ -300,6 +301,7 @@ class Policy:
     quarantine: tuple[Entry, ...] = ()
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
     base_units: tuple[tuple[UnitCount, ...], str] | None = None
+    base_plan: Plan | None = None
     findings: tuple[Finding, ...] = ()
     fail_on: tuple[str, ...] = ()
     source: PolicySource = "checkout"

@@ -309,6 +309,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "{count:test} in no shard: acknowledged by guard.orphans = {accepted}",
         "[lower it to {fewer}, so that one more is seen]",
     ),
+    "base_tests_gone": Words(
+        "this plan lacks {units:test} of the plan of {source}: {tests}",
+        "check that they were removed on purpose",
+    ),
     "emptied_file": Words(
         "{count:test file} without a planned test, but with tests on the base: {files}", _FILE
     ),

@@ -124,12 +124,23 @@ def read_argument(folder: Path, option: str, argument: str) -> tuple[bytes, str]
     return read(folder / argument), f"{option} {argument}"
 
 
+def path_below(folder: Path, path: str | None) -> str:
+    """The path of a plan below a folder; "" for one that lies elsewhere, or none."""
+    if path is None or path == "-":
+        return ""
+    place = _plan_place((folder / path).resolve())
+    root = folder.resolve()
+    return place.relative_to(root).as_posix() if place.is_relative_to(root) else ""
+
+
 def read_plan(path: Path | str) -> Plan:
     """The plan in a file, or the `plan.json` of a folder (a downloaded plan artifact)."""
-    place = Path(path)
-    if str(path) != "-" and is_directory(place):
-        place = place / "plan.json"
+    place = Path(path) if str(path) == "-" else _plan_place(Path(path))
     return plan_codec.decode(read(place), str(place))
+
+
+def _plan_place(path: Path) -> Path:
+    return path / "plan.json" if is_directory(path) else path
 
 
 @dataclass(frozen=True, slots=True)
