@@ -243,7 +243,7 @@ def test_actions_page_matches_the_actions(golden: Golden) -> None:
         "",
         "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
     ]
-    for name in ("plan", "run", "report", "history"):
+    for name in ("plan", "run", "report", "history", "audit"):
         lines += _action(name)
     golden("\n".join(lines) + "\n", REFERENCE / "actions.md")
 
@@ -268,7 +268,7 @@ def test_links_between_pages_resolve() -> None:
 
 
 def test_docs_stay_short() -> None:
-    assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 3060
+    assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 3080
 
 
 # Phrases that have no ordinary English use in what a user reads here.

@@ -142,9 +142,9 @@ def test_the_matrix_of_its_guide_is_guarded_as_the_guide_says(tmp_path: Path) ->
     (tmp_path / "tests.json").write_text("".join(blocks(page, "json")), encoding="utf-8")
     actions = f'[init]\nactions = "octo-org/ciguard@{"0" * 40}"\n'
     (tmp_path / "ciguard.toml").write_text(actions, encoding="utf-8")
-    _, steps, judged = (block.splitlines() for block in blocks(page, "sh"))
-    for command in steps:
-        done = call_in_process(*shlex.split(command, comments=True)[1:], cwd=tmp_path)
+    _, moved, judged = (block.splitlines() for block in blocks(page, "sh"))
+    for command in (*moved, judged[0]):
+        done = call_in_process(*shlex.split(command)[1:], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert "name: ciguard" in workflow.read_text("utf-8")
     plan = plan_file.decode((tmp_path / "ciguard-plan.json").read_bytes(), "plan")
@@ -154,7 +154,7 @@ def test_the_matrix_of_its_guide_is_guarded_as_the_guide_says(tmp_path: Path) ->
         names = [unit.unit for unit in shard.units]
         (folder / "r.trx").write_text(trx(names), encoding="utf-8")
     (tmp_path / "ciguard.toml").write_text("", encoding="utf-8")
-    words = shlex.split(judged[0])[1:]
+    words = shlex.split(judged[1])[1:]
     assert call_in_process(*words, cwd=tmp_path).returncode == 13
     (tmp_path / "ciguard.toml").write_text("".join(blocks(page, "toml")), encoding="utf-8")
     done = call_in_process(*words, cwd=tmp_path)

@@ -97,7 +97,9 @@ def audit_matrix(
             count = count_of(len(made.plan.shards), "shard")
             console.err(f"plan {made.plan.id}: {count}, written to {output}")
     if output != "-":
-        console.out(FORMATS[format_](found, Outlook(proposal, _next_change(invocation, matrix))))
+        console.out(
+            FORMATS[format_](found, Outlook(proposal, _next_change(invocation, matrix, shards)))
+        )
     failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](found)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
@@ -108,13 +110,14 @@ def audit_matrix(
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
 
 
-def _next_change(invocation: Invocation, matrix: str) -> WorkflowChange | None:
+def _next_change(invocation: Invocation, matrix: str, shards: HandMatrix) -> WorkflowChange | None:
     path, job = split_target(matrix)
     if not _is_workflow(path):
         return None
     from ciguard.audit.next_change import next_change  # noqa: PLC0415
 
-    return next_change(invocation.folder, invocation.config(), path, job)
+    labels = shards.has_labels
+    return next_change(invocation.folder, invocation.config(), path, job, needs_labels=labels)
 
 
 def _is_workflow(path: str) -> bool:

@@ -49,11 +49,13 @@ class WorkflowChange:
 
     Attributes:
         target: `FILE:JOB`.
+        listing: command that prints the tests, for the step that guards; "" where none is known.
         diff: "" where it cannot be written; then `problem` and `fix` say why, and what to do.
     """
 
     step: NextStep
     target: str
+    listing: str = ""
     diff: str = ""
     problem: str = ""
     fix: str = ""

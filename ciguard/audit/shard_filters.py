@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ciguard.audit.filters import vstest
-from ciguard.audit.filters.expression import Term
+from ciguard.audit.filters.expression import Term, terms
 from ciguard.codec.results.base import read_limited
 from ciguard.errors import InputError
 
@@ -64,6 +64,13 @@ class HandMatrix:
     common: Expression
     common_text: str = ""
     language: FilterLanguage = vstest
+
+    @property
+    def has_labels(self) -> bool:
+        """A filter asks for a category, marker or trait."""
+        written = [self.common, *(one.expression for one in self.shards if one.expression)]
+        every = (term for expression in written for term in terms(expression))
+        return any(self.language.is_label(term) for term in every if not is_hole(term))
 
 
 def is_hole(term: Term) -> bool:

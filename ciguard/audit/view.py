@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.expression import positions_in
@@ -255,6 +256,8 @@ def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
     content: Content
     path = change.target.partition(":")[0]
     command = f"ciguard init --guard {change.target}"
+    if change.step == "guard":
+        command += f" --list {shlex.quote(change.listing)}"
     if change.step == "plan":
         content = (
             "let ciguard plan the shards: ",
@@ -264,9 +267,7 @@ def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
         content = ("Record the times of the tests: ", Code(command, FILTER_WIDTH))
     else:
         content = (
-            "Judge the results of these jobs: write the plan with ",
-            Code("-o ciguard-plan.json"),
-            ", then ",
+            "Judge the results of these jobs in each run, by the tests that a command lists: ",
             Code(command, FILTER_WIDTH),
         )
     blocks: list[Block] = [Paragraph(content)]

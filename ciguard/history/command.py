@@ -17,6 +17,7 @@ from ciguard.codec.results import durations
 from ciguard.codec.results.base import UnpackBudget, gunzip, peek
 from ciguard.codec.results.formats import FORMATS, format_of, result_members
 from ciguard.codec.results.planned_shards import records_from_files
+from ciguard.codec.results.result_patterns import newest_attempts
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, export
@@ -31,12 +32,14 @@ from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model import EndLine, Record
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
+from ciguard.sources.inputs import Sources, open_inputs
 from ciguard.text import count_of, one_line, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ciguard.codec.results.result_patterns import ResultFile
     from ciguard.history.file import History
     from ciguard.history.stores import HistoryStore
     from ciguard.invocation import Invocation
@@ -95,6 +98,9 @@ def command() -> None:
     help="Plan of the run, or its folder; adds the tests of jobs that died.",
 )
 @click.option("--results", metavar="GLOB", multiple=True, help=RESULTS_HELP)
+@click.option(
+    "--run", metavar="ID|URL", help="Run on GitHub; --results then names files of its artifacts."
+)
 @click.option("--github", is_flag=True, help="Set the output `added` of the step.")
 @click.pass_obj
 def add(
@@ -106,6 +112,7 @@ def add(
     at: str | None,
     plan_path: str | None,
     results: tuple[str, ...],
+    run: str | None,
     github: bool,
     **overrides: Any,
 ) -> int:
@@ -119,16 +126,25 @@ def add(
     _check_event(invocation.environ)
     budget = UnpackBudget()
     found = [_read(invocation.folder / path, facts, plan, budget) for path in paths]
+    if run is not None and not results:
+        fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"
+        raise UsageError("--run without --results", where=f"--run {run}", fix=fix)
     if results:
-        own = _of_this_run(facts, invocation.environ)
-        found.append(_from_planned_shards(invocation.folder, results, own, plan))
+        if plan is None or plan_path is None:
+            where = f"--results {results[0]}"
+            fix = "pass the plan of the run by --plan, or name the files without --results"
+            raise UsageError("--results without --plan", where=where, fix=fix)
+        sources = Sources(plan_path, results=results, run=run)
+        files, run_id = _result_files(invocation, sources)
+        own = replace(facts, run_id=facts.run_id or run_id)
+        found.append(_from_planned_shards(files, results, _of_this_run(own, invocation), plan))
     if not found:
         raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
     addition = reduce(merge, found)
     _check_runs(addition, (*paths, *results))
-    for run in addition.runs if plan is not None else ():
-        if not run.complete:
-            console.err(f"warning: {incomplete_run(run)}")
+    for added in addition.runs if plan is not None else ():
+        if not added.complete:
+            console.err(f"warning: {incomplete_run(added)}")
     store = open_store(
         _configured_location(invocation, location), invocation.folder, invocation.environ
     )
@@ -203,10 +219,26 @@ def export_(invocation: Invocation, location: str | None) -> int:
     return ExitCode.OK
 
 
-def _of_this_run(facts: RunMetadata, environ: Mapping[str, str]) -> RunMetadata:
+def _result_files(
+    invocation: Invocation, sources: Sources
+) -> tuple[tuple[ResultFile, ...], int | None]:
+    """Result files, and the id of the run in whose artifacts they are, where one is named."""
+    if sources.run is None:
+        return local.read_result_files(invocation.folder, sources.results), None
+    with open_inputs(invocation, sources) as inputs:
+        arrived = inputs.read_inputs
+        if arrived.missing or arrived.problems:
+            what = arrived.missing or arrived.problems[0]
+            raise InputError(what, where=f"run {sources.run}", fix="check --results")
+        # Which attempt a job ran in is not told apart in a history of result files.
+        files = (replace(one, attempt=None) for one in newest_attempts(arrived.results))
+        return tuple(files), inputs.subject_run.run_id if inputs.subject_run else None
+
+
+def _of_this_run(facts: RunMetadata, invocation: Invocation) -> RunMetadata:
     """What result files do not say: in GitHub Actions without --run-id, they are of this run."""
-    run = current_run(environ)
-    if facts.run_id is not None or run is None:
+    run = current_run(invocation.environ)
+    if run is None or facts.run_id not in (None, run.run_id):
         return facts
     return replace(
         facts,
@@ -313,14 +345,11 @@ def _of_records(records: Sequence[Record], facts: RunMetadata, plan: Plan | None
 
 
 def _from_planned_shards(
-    folder: Path, patterns: Sequence[str], facts: RunMetadata, plan: Plan | None
+    files: Sequence[ResultFile], patterns: Sequence[str], facts: RunMetadata, plan: Plan
 ) -> History:
     """The result files of a plan's shards; a shard without one is lost."""
     where = f"--results {patterns[0]}"
-    if plan is None:
-        fix = "pass the plan of the run by --plan, or name the files without --results"
-        raise UsageError("--results without --plan", where=where, fix=fix)
-    found = records_from_files(plan, local.read_result_files(folder, patterns))
+    found = records_from_files(plan, files)
     for shard, paths in found.unknown_shards.items():
         what = f"shard {shard!r:.200} is not in the plan"
         shards = ", ".join(one.key for one in plan.shards)

@@ -15,7 +15,7 @@ from ciguard.config import FILE, WorkflowConfig, configured_by, describe_mistake
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
-from ciguard.init.guard_results import PLAN_FILE, guarded_files
+from ciguard.init.guard_results import guarded_files
 from ciguard.init.move_in import (
     choose_workflow,
     moved_files,
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     help="Workflow whose matrix stays: add the job that judges its results, then the history.",
 )
 @click.option(
-    "--plan",
-    metavar="FILE",
-    default=PLAN_FILE,
-    show_default=True,
-    help="Plan for --guard, which `ciguard audit -o` writes.",
+    "--list",
+    "listing",
+    metavar="COMMAND",
+    default="",
+    help="Command that prints the tests, for --guard: one shard runs it in each run.",
 )
 @click.option("--new", is_flag=True, help="Write a workflow of its own, also beside a test job.")
 @click.option(
@@ -82,7 +82,7 @@ def command(
     step: str,
     out: str | None,
     guard: str | None,
-    plan: str,
+    listing: str,
     new: bool,
     yes: bool,
     force: bool,
@@ -113,7 +113,7 @@ def command(
     if out is not None:
         changed_files = restored_file(folder, out)
     elif guard is not None:
-        changed_files = guarded_files(folder, config, guard, plan)
+        changed_files = guarded_files(folder, config, guard, listing)
     elif into is not None or not own_workflow:
         try:
             changed_files = _moved_files(folder, config, into, job, step)

@@ -9,12 +9,13 @@ import json
 import math
 import textwrap
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import yaml
 
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
+from ciguard.workflow.guard_job import TESTS_FILE
 from ciguard.workflow.rewrite import NewJobs, action_path
 
 if TYPE_CHECKING:
@@ -232,17 +233,29 @@ def render_new_jobs(
 
 
 def render_guard_job(
-    part: NextStep, actions: str, job: GuardedJob, plan: str, templates: Environment
+    part: NextStep | Literal["listing"],
+    actions: str,
+    job: GuardedJob,
+    templates: Environment,
+    listing: str = "",
 ) -> str:
-    """Render a job that reads the results of a test job: `part` is "guard" or "history"."""
+    """Render a job that reads the results of a test job, "guard" or "history", or "listing": the
+    steps of the test job that list the tests by a command.
+    """
     environment = _for_actions(templates)
     environment.filters["quoted"] = quoted
+    tests = job.tests
     return environment.get_template("guard.yml.j2").render(
         part=part,
         job=job.name,
-        plan=plan,
+        target=f"{job.where}:{job.name}",
+        listing=listing,
+        tests=TESTS_FILE,
+        path=f"{tests.folder}/{TESTS_FILE}" if tests.folder else TESTS_FILE,
+        folder=tests.folder,
+        shell=tests.shell,
+        env=tests.env,
         is_conditional=job.is_conditional,
-        download=job.upload.download_pattern,
         patterns=job.upload.result_patterns,
         pins=ACTIONS,
         use=lambda name: action_path(actions, name),

@@ -1,19 +1,20 @@
 """A job that proves the results of a matrix written by hand: edits of the workflow's lines. Pure.
 
-The test job stays as it is, except that its results are uploaded after a failure too. Two steps:
-the job that judges the results against a plan, and, once there is one, the job that records them.
+The test job keeps its lines: its first shard also lists the tests that exist, and results are
+uploaded after a failure too. Two steps: the job that judges the results, and, once there is one,
+the job that records them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
 
 from ciguard.errors import InputError
-from ciguard.workflow.expressions import fill_constant
+from ciguard.workflow.expressions import fill_constant, text_of
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import (
     BY_HAND,
@@ -26,6 +27,7 @@ from ciguard.workflow.moved_job import cut_jobs, is_moved
 from ciguard.workflow.positions import Edit, SourceText, entries, is_block
 from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.rewrite import append_jobs, uploads_artifact
+from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 NextStep = Literal["guard", "history", "plan", "none"]
 # The job that a step adds.
 NEW_JOBS: Final[Mapping[NextStep, str]] = {"guard": REPORT_JOB, "history": HISTORY_JOB}
+# The file with the tests that exist, in the working folder of the step that runs them.
+TESTS_FILE: Final = "ciguard-tests.txt"
+_LISTING: Final = "ciguard-tests"  # the artifact that has it
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:ciguard|\$)/(report|history)(?:@|$)")
 _VARIES: Final = re.compile(r"\$\{\{[^}]*\b(?:matrix\b|strategy\.job-index)[^}]*\}\}")
@@ -67,20 +72,35 @@ class ResultUpload:
         return bool(_VARIES.search(self.artifact))
 
     @property
-    def download_pattern(self) -> str:
-        """Glob of the names of all shards' artifacts."""
-        return re.sub(r"\*+", "*", re.sub(r"\$\{\{.*?\}\}", "*", self.artifact, flags=re.DOTALL))
-
-    @property
     def result_patterns(self) -> tuple[str, ...]:
-        """Patterns of `--results` below the folder with an artifact in each folder."""
+        """Patterns of `--results` for artifacts: the first folder is one, and names its shard."""
         files = []
         for path in self.paths:
             name = path.rstrip("/").rpartition("/")[2]
             name = re.sub(r"\$\{\{.*?\}\}", "*", name, flags=re.DOTALL)
             is_file = name.lower().endswith((".trx", ".xml"))
             files += [name] if is_file else ["*.trx", "*.xml"]
-        return tuple(f"{{shard}}/**/{name}" for name in dict.fromkeys(files))
+        artifact = re.sub(r"\$\{\{.*?\}\}", "*", self.artifact, flags=re.DOTALL)
+        artifact = re.sub(r"\*+", "*", artifact)
+        return tuple(f"{artifact}/**/{name}" for name in dict.fromkeys(files))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandStep:
+    """The step that runs the tests, before which they are listed, and what it runs in.
+
+    Attributes:
+        number: in its job, from 1.
+        framework: "" where that is not known.
+        folder, shell: of its commands, "" for GitHub's.
+        env: its own variables.
+    """
+
+    number: int
+    framework: str = ""
+    folder: str = ""
+    shell: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +110,13 @@ class GuardedJob:
     Attributes:
         where: path of its workflow, for errors.
         is_conditional: it may be skipped although nothing failed.
-        artifacts: names of the artifacts with results, of each combination; "" where the matrix
-            alone does not decide one.
     """
 
     where: str
     name: str
+    tests: CommandStep
     upload: ResultUpload
     is_conditional: bool
-    artifacts: tuple[str, ...]
 
 
 def split_target(target: str) -> tuple[str, str]:
@@ -143,11 +161,12 @@ def next_step(workflow: Any) -> NextStep:
     return "history" if used else "guard"
 
 
-def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str]) -> str:
+def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str], listing: str = "") -> str:
     """The workflow with more jobs after its last one; the test job always uploads its results.
 
     Args:
         added: texts of the jobs at column 0, by id.
+        listing: text of the steps that list the tests at column 0, before the step that runs them.
 
     Raises:
         NotMovable: lines cannot be added, or a job has this id.
@@ -161,10 +180,14 @@ def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str]) -> str:
         if name in wanted["jobs"]:
             raise NotMovable(f"another job is called {name}", where=where, fix="rename it")
     edits = [append_jobs(source, jobs, entry, [*added.values()])]
-    step = wanted["jobs"][job.name]["steps"][job.upload.step - 1]
+    steps = wanted["jobs"][job.name]["steps"]
+    step = steps[job.upload.step - 1]
     if "if" not in step:
         edits.append(_always(source, job))
         step["if"] = "always()"
+    if listing:
+        edits.append(_listing_edit(source, job, listing))
+        steps[job.tests.number - 1 : job.tests.number - 1] = yaml.safe_load(listing)
     try:
         edited = source.edited(edits)
         found = load_ended(edited, where)
@@ -189,8 +212,29 @@ def _always(source: SourceText, job: GuardedJob) -> Edit:
     return Edit(first.start, first.start, f"if: always(){indent}")
 
 
+def _step_nodes(source: SourceText, job: str) -> list[yaml.Node]:
+    steps = source.find("jobs", job, "steps")
+    return list(steps.value.value) if steps and is_block(steps.value, yaml.SequenceNode) else []
+
+
+def _start_of_step(source: SourceText, node: yaml.Node) -> tuple[int, str]:
+    """Where lines can be put before a step of a list in block style, and its indentation."""
+    dash = source.text.rindex("-", 0, node.start_mark.index)
+    line = source.line_start(dash)
+    return source.comments_before(dash, dash - line), source.text[line:dash]
+
+
+def _listing_edit(source: SourceText, job: GuardedJob, listing: str) -> Edit:
+    nodes = _step_nodes(source, job.name)
+    if not nodes:
+        raise NotMovable("its steps are in flow style", where=job.where, fix=BY_HAND)
+    start, indent = _start_of_step(source, nodes[job.tests.number - 1])
+    lines = (f"{indent}{line}{source.line_break}" for line in listing.splitlines())
+    return Edit(start, start, "".join(lines))
+
+
 def without_guard_jobs(text: str, where: str) -> str:
-    """The workflow without the jobs that `add_jobs` added; others of their names stay."""
+    """The workflow without the jobs and steps that `add_jobs` added; others of their names stay."""
     jobs = jobs_of(load_ended(text, where))
     added = [
         name
@@ -198,7 +242,20 @@ def without_guard_jobs(text: str, where: str) -> str:
         if any(_OWN_ACTION.search(_action(step)) for _, step in steps_of(jobs.get(name)))
     ]
     source = SourceText(text)
-    return source.edited(cut_jobs(source, added))
+    cuts = cut_jobs(source, added)
+    for name, job in jobs.items():
+        nodes = _step_nodes(source, name) if added else []
+        for number, step in steps_of(job):
+            # The step that lists stands before the upload, the one that runs the tests after it.
+            if _uploads_listing(step) and 1 < number < len(nodes):
+                start, end = (_start_of_step(source, nodes[at])[0] for at in (number - 2, number))
+                cuts.append(Edit(start, end, ""))
+    return source.edited(cuts)
+
+
+def _uploads_listing(step: Mapping[str, Any]) -> bool:
+    inputs = step.get("with")
+    return uploads_artifact(step) and isinstance(inputs, dict) and inputs.get("name") == _LISTING
 
 
 def _action(step: Mapping[str, Any]) -> str:
@@ -209,7 +266,8 @@ def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:
     """A test job with the step that uploads its results.
 
     Raises:
-        NotMovable: there is no such step, its artifacts have one name, it runs on success only.
+        NotMovable: there is no such step, its artifacts have one name or one that only the run
+            knows, it runs on success only, or no step before it runs a command.
         InputError: the matrix is computed.
     """
     value = workflow["jobs"][job]
@@ -228,5 +286,34 @@ def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:
         raise NotMovable(what, where=place, fix="add `always() &&` to the condition")
     matrix = (value.get("strategy") or {}).get("matrix")
     found = combinations(matrix, f"{where}: jobs.{job}.strategy.matrix") if matrix else ()
-    names = (fill_constant(upload.artifact, one.values, at) for at, one in enumerate(found))
-    return GuardedJob(where, job, upload, "if" in value, tuple(names))
+    names = [fill_constant(upload.artifact, one.values, at) for at, one in enumerate(found)]
+    if not all(names) or len({name.lower() for name in names}) < len(names):
+        what = f"the matrix alone does not make a name of each shard: {upload.artifact:.80}"
+        fix = "name the artifact after values of the matrix, or ${{ strategy.job-index }}"
+        raise NotMovable(what, where=place, fix=fix)
+    return GuardedJob(where, job, _find_tests(workflow, job, upload, where), upload, "if" in value)
+
+
+def _find_tests(workflow: Any, job: str, upload: ResultUpload, where: str) -> CommandStep:
+    """The first step that runs tests; else the last command before the upload of results."""
+    found = [
+        (one.number, one.commands[0].framework)
+        for one in find_test_steps(workflow)
+        if one.job == job and one.number < upload.step
+    ]
+    value = workflow["jobs"][job]
+    commands = [at for at, step in steps_of(value) if "run" in step and at < upload.step]
+    if not commands:
+        what = "no step before the upload of its results runs a command"
+        raise NotMovable(what, where=f"{where}: jobs.{job}", fix=BY_HAND)
+    number, framework = found[0] if found else (commands[-1], "")
+    step = value["steps"][number - 1]
+    defaults: dict[str, Any] = {}
+    for owner in (workflow, value):
+        given = owner.get("defaults")
+        run = given.get("run") if isinstance(given, dict) else None
+        defaults |= run if isinstance(run, dict) else {}
+    folder = str(step.get("working-directory") or defaults.get("working-directory") or "")
+    env = step.get("env")
+    texts = {str(key): text_of(one) for key, one in env.items()} if isinstance(env, dict) else {}
+    return CommandStep(number, framework, folder.rstrip("/"), str(step.get("shell") or ""), texts)

@@ -59,6 +59,13 @@ TEST_COMMANDS: Final[Mapping[tuple[str, ...], str]] = {
     ("mix", "test"): "mix",
     ("bazel", "test"): "bazel",
 }
+# By framework, a command that lists the tests, for a project that needs no more.
+LIST_COMMANDS: Final[Mapping[str, str]] = {
+    PYTEST: "python -m pytest --collect-only -q",
+    "dotnet test": "dotnet test --list-tests",
+    "go test": "go test -list . ./...",
+    "jest": "npx jest --listTests",
+}
 # Programs that run a task of the project by its name.
 TASK_RUNNERS: Final = frozenset(
     {"make", "gmake", "just", "task", "invoke", "inv", "poe", "npm", "yarn", "pnpm", "hatch", "pdm"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,6 +45,7 @@ jobs:
           name: results-${{ matrix.part.id }} # act has no strategy.job-index
           path: out/junit.xml
 """
+LIST = "python -m pytest --collect-only -q -p no:cacheprovider"
 CONFIGURATION = f'[init]\nactions = "{OURS}@{COMMIT} # v0.2.0"\n'
 ACKNOWLEDGED = f"{CONFIGURATION}[guard]\norphans = 1\n"
 FILES = {
@@ -70,38 +69,24 @@ def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gi
 
 def execute(github: GitHub, event: str, payload: dict[str, object], run_id: int) -> Run:
     ours = {f"{OURS}@{COMMIT}": github.folder / "actions"}
+    github.set_jobs(run_id, dict.fromkeys(("Tests - Cart", "Tests - Orders / A-M"), 1))
     return github.execute(CI, event, payload, run_id=run_id, actions=ours)
 
 
 @pytest.fixture(scope="module")
-def guarded(github: GitHub) -> str:
-    """The plan of what exists, and the two jobs: what the audit printed."""
+def guarded(github: GitHub) -> None:
+    """The workflow with the steps that list the tests, and the two jobs."""
     github.commit("a shop", FILES)
-    listing = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
-        cwd=github.checkout,
-        env=github.environ(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (github.checkout / "tests.txt").write_text(listing.stdout, "utf-8")
-    audited = github.ciguard(
-        "audit", "--matrix", CI, "--tests", "tests.txt", "-o", "ciguard-plan.json"
-    )
-    assert audited.returncode == 0, audited.stderr
     for _ in ("guard", "history"):
-        answer = github.ciguard("init", "--guard", CI, "--yes")
+        answer = github.ciguard("init", "--guard", CI, "--list", LIST, "--yes")
         assert answer.stdout == f"{CI}: changed\n", answer.stderr
     github.commit("guard", {})
     github.git("push", "--quiet", "origin", "main")
-    return audited.stdout
 
 
 @pytest.fixture(scope="module")
-def pushed(github: GitHub, guarded: str) -> Run:
+def pushed(github: GitHub, guarded: None) -> Run:
     """A push whose orphan nobody acknowledged."""
-    assert guarded.startswith("5 tests: 1 in no shard; 2 shards\n")
     return execute(github, "push", push_event(), 201)
 
 
@@ -117,12 +102,22 @@ def acknowledged(github: GitHub, pushed: Run) -> Run:
 def proposed(github: GitHub, acknowledged: Run) -> Run:
     """A pull request whose second shard crashes."""
     assert acknowledged.green, acknowledged.talk
+    return propose(github, {"tests/test_order.py": CRASH}, 203)
+
+
+@pytest.fixture(scope="module")
+def extended(github: GitHub, proposed: Run) -> Run:
+    """A pull request with a new test that no shard selects."""
+    return propose(github, {"tests/test_gift.py": "def test_wraps(): pass\n"}, 204)
+
+
+def propose(github: GitHub, change: dict[str, str], run_id: int) -> Run:
     base = github.git("rev-parse", "main")
-    github.git("switch", "--quiet", "--create", "crash", "main")
-    head = github.commit("change", {"tests/test_order.py": CRASH})
+    github.git("switch", "--quiet", "--create", f"change-{run_id}", "main")
+    head = github.commit("change", change)
     github.git("switch", "--quiet", "--detach", "main")
-    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
-    return execute(github, "pull_request", pull_request_event(head, base), 203)
+    github.git("merge", "--quiet", "--no-ff", "--message", "merge", f"change-{run_id}")
+    return execute(github, "pull_request", pull_request_event(head, base), run_id)
 
 
 def test_orphan_makes_the_run_incomplete(pushed: Run) -> None:
@@ -150,3 +145,12 @@ def test_shard_without_results_is_named(github: GitHub, proposed: Run) -> None:
     body = html.unescape(comment["body"]).replace("<wbr>", "")
     assert "shard results-orders of 2 has no record" in body
     assert "2 tests" in body
+
+
+def test_new_test_that_no_shard_selects_is_named(github: GitHub, extended: Run) -> None:
+    assert not extended.green
+    assert {job.result for job in extended.legs(r"Tests - ")} == {"success"}
+    (comment,) = github.comments()
+    body = html.unescape(comment["body"]).replace("<wbr>", "")
+    assert "INCOMPLETE: 2 tests in no shard, 1 acknowledged" in body
+    assert "test_wraps" in body

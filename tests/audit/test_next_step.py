@@ -96,6 +96,10 @@ def test_each_step_of_a_workflow_is_followed_by_the_next(folder: Path, ciguard: 
     assert {one["target"] for one in steps.values()} == {f"{CI}:test"}
     assert "+  ciguard-report:" in steps["before"]["diff"]
     assert "OWNER/ciguard/report@COMMIT" in steps["before"]["diff"]
+    assert steps["before"]["listing"] == "COMMAND", "the tool lists no categories"
+    assert "+      - if: strategy.job-index == 0" in steps["before"]["diff"]
+    plain = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace("&Category!=Slow", "")
+    assert next_step(plain)["listing"] == "dotnet test --list-tests"
     assert "+  ciguard-history:" in steps["guard"]["diff"]
     assert steps["history"]["diff"] == ""
     silent = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace(".trx", ".log")

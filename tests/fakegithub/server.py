@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 if __name__ == "__main__":  # as a program it finds its own folder on the path, not its package
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fakegithub.actions import ACTIONS, add_job
+from fakegithub.actions import ACTIONS, add_artifact, add_job
 from fakegithub.issues_and_checks import ISSUE_AND_CHECK_ROUTES
 from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
 
@@ -149,6 +149,7 @@ def main() -> None:
         "--state-file", type=Path, required=True, help="gets the comments, as JSON, on each change"
     )
     parser.add_argument("--jobs-file", type=Path, help="jobs of runs, read at each request")
+    parser.add_argument("--artifacts", type=Path, help="folder with RUN/NAME/..., read likewise")
     parser.add_argument("--repository", default="octo-org/shop")
     parser.add_argument("--pull-request", type=int, default=1)
     parser.add_argument("--token", default="fake-token", help="that github-actions[bot] comes with")
@@ -158,7 +159,17 @@ def main() -> None:
         comments = [comment for _, comment in sorted(github.comments.items())]
         write_aside(given.state_file, json.dumps(comments, indent=1))
 
-    def read_jobs(_: Request) -> None:
+    def read_artifacts() -> None:
+        known = set(zip(github.run_of_artifact.values(), github.artifacts, strict=True))
+        for folder in sorted(given.artifacts.glob("[0-9]*/*")):
+            if (run := int(folder.parent.name), folder.name) not in known:
+                files = (path for path in folder.rglob("*") if path.is_file())
+                content = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+                add_artifact(github, folder.name, content, run)
+
+    def read_state(request: Request) -> None:
+        if given.artifacts is not None and request.path.endswith("/artifacts"):
+            read_artifacts()
         if given.jobs_file is not None and given.jobs_file.exists():
             github.jobs.clear()
             for job in json.loads(given.jobs_file.read_text("utf-8")):
@@ -172,7 +183,7 @@ def main() -> None:
     with contextlib.suppress(KeyboardInterrupt), serving(on_change=dump) as github:
         github.tokens[given.token] = Login()
         github.pulls.add((given.repository, given.pull_request))
-        github.gate = read_jobs
+        github.gate = read_state
         dump(github)
         write_aside(given.port_file, github.address.rpartition(":")[2])
         while True:

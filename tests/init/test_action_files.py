@@ -21,7 +21,7 @@ from ciguard import __version__
 from ciguard.init.workflow_files import ACTIONS
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("plan", "run", "report", "history")
+NAMES = ("plan", "run", "report", "history", "audit")
 LOCK = ROOT / ".github" / "install" / "requirements.txt"
 INSTALL = ROOT / ".github" / "install" / "install.sh"
 
@@ -115,7 +115,7 @@ def test_python_of_the_runner_is_found(
     assert output.read_text("utf-8") == f"python={found}\n"
 
 
-@pytest.mark.parametrize("name", ["plan", "report", "history"])
+@pytest.mark.parametrize("name", ["plan", "report", "history", "audit"])
 def test_python_is_set_up_only_where_none_is_found(name: str) -> None:
     (setup,) = [step for step in steps(name) if "setup-python" in step.get("uses", "")]
     assert setup["if"] == "steps.find.outputs.python == ''"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import pytest
 from init.test_workflow_files import run_linter
 
 if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
+    from conftest import Golden
     from init.conftest import Init
 
 SAMPLES = Path(__file__).parent.parent / "samples/guard_results"
@@ -26,26 +25,24 @@ framework = "command"
 list = ["true"]
 command = ["true"]
 """
-SHARDS = {"results-Cart": ["Shop.Tests.Cart.Adds"], "results-Orders-A-M": ["Shop.Tests.Order.Pays"]}
+LIST = ("--list", "./list-tests.sh --json")
 
 
 @pytest.fixture
-def repository(tmp_path: Path, ciguard: Ciguard) -> Path:
+def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
     (folder / CI).parent.mkdir(parents=True)
     (folder / CI).write_text(BEFORE, "utf-8")
     (folder / "ciguard.toml").write_text(CONFIGURATION, "utf-8")
-    (folder / "shards.json").write_text(json.dumps(SHARDS), "utf-8")
-    ciguard("plan", "--inventory", "shards.json", "-o", "ciguard-plan.json", cwd=folder)
     return folder
 
 
 def test_first_the_guard_then_the_history(repository: Path, call: Init, golden: Golden) -> None:
-    shown = call(repository, "--guard", CI)
+    shown = call(repository, "--guard", CI, *LIST)
     assert "+  ciguard-report:" in shown.stdout
     assert (repository / CI).read_text("utf-8") == BEFORE
-    call(repository, "--guard", CI, "--yes")
+    call(repository, "--guard", CI, *LIST, "--yes")
     golden((repository / CI).read_text("utf-8"), SAMPLES / "guard.yml")
     call(repository, "--guard", f"{CI}:test", "--yes")
     golden((repository / CI).read_text("utf-8"), SAMPLES / "history.yml")
@@ -57,7 +54,7 @@ def test_first_the_guard_then_the_history(repository: Path, call: Init, golden: 
 
 def test_out_takes_the_jobs_out_again(repository: Path, call: Init) -> None:
     for _ in ("guard", "history"):
-        call(repository, "--guard", CI, "--yes")
+        call(repository, "--guard", CI, *LIST, "--yes")
     call(repository, "--out", CI, "--yes")
     always = BEFORE.replace(
         "- uses: actions/upload", "- if: always()\n        uses: actions/upload"
@@ -80,27 +77,23 @@ def test_linters_find_nothing_in_what_is_added(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("path", "content", "problem"),
+    ("content", "problem"),
     [
-        (
-            "ciguard-plan.json",
-            None,
-            "ciguard-plan.json: there is no plan\n  fix: write it: ciguard",
-        ),
-        (CI, BEFORE.replace("A-M", "N-Z"), "ciguard-plan.json: its shards are not the artifacts"),
-        (CI, BEFORE.replace("**/*.trx", "*.log"), "no step uploads test results"),
-        (CI, BEFORE + BEFORE.partition("jobs:")[2].replace("test:", "more:"), "name one: --guard"),
-        (CI, "jobs: {}\n", "no workflow: it has no jobs"),
+        (BEFORE.replace("**/*.trx", "*.log"), "no step uploads test results"),
+        (BEFORE + BEFORE.partition("jobs:")[2].replace("test:", "more:"), "name one: --guard"),
+        ("jobs: {}\n", "no workflow: it has no jobs"),
     ],
 )
 def test_workflow_that_cannot_be_guarded_stays(
-    repository: Path, call: Init, path: str, content: str | None, problem: str
+    repository: Path, call: Init, content: str, problem: str
 ) -> None:
-    if content is None:
-        (repository / path).unlink()
-    else:
-        (repository / path).write_text(content, "utf-8")
-    before = (repository / CI).read_text("utf-8")
-    answer = call(repository, "--guard", CI, "--yes", expect=3)
+    (repository / CI).write_text(content, "utf-8")
+    answer = call(repository, "--guard", CI, *LIST, "--yes", expect=3)
     assert problem in answer.stderr
-    assert (repository / CI).read_text("utf-8") == before
+    assert (repository / CI).read_text("utf-8") == content
+
+
+def test_command_that_lists_the_tests_is_asked_for(repository: Path, call: Init) -> None:
+    answer = call(repository, "--guard", CI, "--yes", expect=2)
+    assert "such as --list 'dotnet test --list-tests'" in answer.stderr
+    assert (repository / CI).read_text("utf-8") == BEFORE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,7 @@ __all__ = ["call", "environ", "server"]
 
 WORDS = ("--plan", "plan.json", "--results", "results-{shard}/**/*.xml")
 # Attempt 1 is from 10:00 to 10:05, as `add_job` has it.
+NAMED = ("--no-repo", "--run", f"https://github.com/{REPOSITORY}/actions/runs/7")
 SECOND, THIRD = "2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z"
 
 
@@ -97,6 +99,26 @@ def test_after_rerun_all_jobs_older_artifacts_do_not_count(call: Call, server: F
     call("guard", *WORDS, "--run", "7/1")
 
 
+def test_job_that_runs_while_it_judges_knows_which_shards_ran_again(
+    call: Call, server: FakeGitHub, tmp_path: Path
+) -> None:
+    """Of attempt 2 a job that needs this one is not listed yet: only attempt 1 has it."""
+    plan = make_plan()
+    named = tuple(replace(shard, job=f"Unit {int(shard.key)}") for shard in plan.shards)
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(replace(plan, shards=named)))
+    add_job(server, "deploy")
+    for shard in SHARDS:
+        upload(server, shard)
+        add_job(server, f"Unit {int(shard)}")
+        times = {"started_at": SECOND, "completed_at": THIRD}
+        how = "cancelled" if shard == "02" else "success"
+        add_job(server, f"Unit {int(shard)}", how, attempt=2, **times)  # type: ignore[arg-type]
+        if how == "success":
+            upload(server, shard, at=SECOND)
+    found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
+    assert {one["shard"] for one in found["missing"]} == {"02"}
+
+
 def test_of_one_attempt_the_newest_artifact_of_a_name_counts(
     call: Call, uploaded: FakeGitHub
 ) -> None:
@@ -144,3 +166,25 @@ def test_missing_token_and_missing_plan(
     assert "set GITHUB_TOKEN or GH_TOKEN" in ciguard(*named, cwd=tmp_path, expect=2).stderr
     assert "pass it by --plan FILE" in call("guard", *WORDS[2:], expect=3).stderr
     assert "both --run and --records" in call("guard", *WORDS, "--records", "x", expect=2).stderr
+
+
+def test_result_files_of_a_run_are_added_to_the_history(
+    call: Call, uploaded: FakeGitHub, ciguard: Ciguard, tmp_path: Path
+) -> None:
+    """Of shard 02 the artifact of the newest attempt is read; nobody has to download them."""
+    upload(uploaded, "02", SHARDS["02"][:1], at=SECOND)
+    add_job(uploaded, "tests (02)", "failure", attempt=2, started_at=SECOND, completed_at=SECOND)
+    stored = ("--history", "past.ciguard")
+    call("history", "add", *WORDS, *stored, *NAMED)
+    lines = ciguard("history", "export", *stored, cwd=tmp_path).stdout.splitlines()
+    outcomes = {one["unit"]: one["outcome"] for one in map(json.loads, lines)}
+    assert outcomes["c.t::four"] == "failed"
+    assert len(outcomes) == sum(map(len, SHARDS.values()))
+    assert {json.loads(line)["run_id"] for line in lines} == {7}
+
+
+def test_history_says_which_artifacts_it_misses(call: Call, server: FakeGitHub) -> None:
+    answer = call("history", "add", *WORDS, *NAMED, expect=3)
+    assert "no artifact of run 7 has such a name; it has none" in answer.stderr
+    upload(server, "01")
+    call("history", "add", "--plan", "plan.json", *NAMED, expect=2)

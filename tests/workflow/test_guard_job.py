@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,12 +10,14 @@ import yaml
 from workflow.generated_workflows import generate
 
 from ciguard.workflow.guard_job import (
+    CommandStep,
     GuardedJob,
     ResultUpload,
     add_jobs,
     find_result_upload,
     next_step,
     read_guarded_job,
+    without_guard_jobs,
 )
 from ciguard.workflow.movable_job import NotMovable
 from ciguard.workflow.yaml_values import load
@@ -23,7 +26,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UPLOAD = "actions/upload-artifact@v7"
-GUARD = "ciguard-report:\n  runs-on: ubuntu-latest\n  steps:\n    - run: 'true'\n"
+GUARD = """\
+ciguard-report:
+  runs-on: ubuntu-latest
+  steps:
+    - uses: octo-org/ciguard/report@0123
+"""
+LISTING = f"""\
+- if: strategy.job-index == 0
+  run: "./list > ciguard-tests.txt"
+- uses: {UPLOAD}
+  with:
+    name: ciguard-tests
+"""
 
 
 def job(*uploads: Mapping[str, object], condition: str | None = None) -> dict[str, Any]:
@@ -38,12 +53,21 @@ def job(*uploads: Mapping[str, object], condition: str | None = None) -> dict[st
 @pytest.mark.parametrize(
     ("name", "path", "patterns"),
     [
-        ("r-${{ matrix.part }}", "out/junit.xml", ("{shard}/**/junit.xml",)),
-        ("r-${{ matrix.part }}", "**/*.trx", ("{shard}/**/*.trx",)),
-        ("r", "TestResults/", ("{shard}/**/*.trx", "{shard}/**/*.xml")),
-        ("r", "out/junit-${{ matrix.part }}.xml", ("{shard}/**/junit-*.xml",)),
-        ("r", "coverage.xml\nout/junit.xml\n!out/old.xml", ("{shard}/**/junit.xml",)),
-        ("test-results-${{ matrix.part }}", "out", ("{shard}/**/*.trx", "{shard}/**/*.xml")),
+        ("r-${{ matrix.part }}", "out/junit.xml", ("r-*/**/junit.xml",)),
+        ("r-${{ matrix.part }}", "**/*.trx", ("r-*/**/*.trx",)),
+        ("r", "TestResults/", ("r/**/*.trx", "r/**/*.xml")),
+        ("r", "out/junit-${{ matrix.part }}.xml", ("r/**/junit-*.xml",)),
+        ("r", "coverage.xml\nout/junit.xml\n!out/old.xml", ("r/**/junit.xml",)),
+        (
+            "test-results-${{ matrix.part }}",
+            "out",
+            ("test-results-*/**/*.trx", "test-results-*/**/*.xml"),
+        ),
+        (
+            "r ${{ matrix.os }}-${{ matrix.part }}${{ strategy.job-index }}",
+            "junit.xml",
+            ("r *-*/**/junit.xml",),
+        ),
     ],
 )
 def test_step_that_uploads_results_is_found_by_path_or_name(
@@ -68,16 +92,31 @@ def test_other_artifacts_are_no_results(inputs: Mapping[str, object]) -> None:
     assert find_result_upload(job(inputs)) is None
 
 
-def test_names_of_all_artifacts_have_one_pattern() -> None:
-    name = "r ${{ matrix.os }}-${{ matrix.part }}${{ strategy.job-index }}"
-    assert ResultUpload(1, name, ()).download_pattern == "r *-*"
-
-
-def test_artifact_of_each_combination_is_known() -> None:
-    name = "r-${{ matrix.part }}-${{ strategy.job-index }}"
-    workflow = {"jobs": {"test": job({"name": name, "path": "junit.xml"})}}
-    found = read_guarded_job(workflow, "test", "ci.yml")
-    assert found.artifacts == ("r-a-0", "r-b-1")
+@pytest.mark.parametrize(
+    ("steps", "defaults", "expected"),
+    [
+        ([{"run": "pip install ."}, {"run": "pytest"}], {}, CommandStep(2, "pytest")),
+        ([{"run": "pip install ."}, {"run": "./all"}], {}, CommandStep(2)),
+        (
+            [{"run": "dotnet test", "working-directory": "src/", "env": {"A": 1, "B": True}}],
+            {},
+            CommandStep(1, "dotnet test", "src", env={"A": "1", "B": "true"}),
+        ),
+        (
+            [{"run": "go test", "shell": "bash"}],
+            {"run": {"working-directory": "shop", "shell": "sh"}},
+            CommandStep(1, "go test", "shop", "bash"),
+        ),
+    ],
+)
+def test_step_that_runs_the_tests_is_found(
+    steps: list[dict[str, Any]], defaults: dict[str, Any], expected: CommandStep
+) -> None:
+    uploads = {"name": "r-${{ matrix.part }}", "path": "junit.xml"}
+    value = job(uploads)
+    value["steps"][:1] = steps
+    workflow = {"defaults": defaults, "jobs": {"test": value}}
+    assert read_guarded_job(workflow, "test", "ci.yml").tests == expected
 
 
 @pytest.mark.parametrize(
@@ -91,6 +130,17 @@ def test_artifact_of_each_combination_is_known() -> None:
         (
             job({"name": "r-${{ matrix.part }}", "path": "junit.xml"}, condition="failure()"),
             "ci.yml: jobs.test.steps[2]: results are not uploaded in every case: if: failure()",
+        ),
+        (
+            job({"name": "r-${{ matrix.part }}-${{ github.sha }}", "path": "junit.xml"}),
+            "ci.yml: jobs.test.steps[2]: the matrix alone does not make a name of each shard",
+        ),
+        (
+            {
+                **job(),
+                "steps": job({"name": "${{ matrix.part }}", "path": "junit.xml"})["steps"][1:],
+            },
+            "ci.yml: jobs.test: no step before the upload of its results runs a command",
         ),
     ],
 )
@@ -140,16 +190,23 @@ def test_nothing_else_changes_in_any_workflow(seed: int) -> None:
         at for at, one in enumerate(workflow["jobs"]["test"]["steps"], 1) if isinstance(one, dict)
     )
     upload = ResultUpload(number, "r-${{ matrix.x }}", ("junit.xml",))
-    after = add_jobs(before, GuardedJob("ci.yml", "test", upload, False, ()), {"x": GUARD})
+    guarded = GuardedJob("ci.yml", "test", CommandStep(number), upload, False)
+    after = add_jobs(before, guarded, {"ciguard-report": GUARD}, LISTING)
     workflow["jobs"]["test"]["steps"][number - 1].setdefault("if", "always()")
+    only_uploads = copy.deepcopy(workflow)
+    workflow["jobs"]["test"]["steps"][number - 1 : number - 1] = yaml.safe_load(LISTING)
     workflow["jobs"] |= yaml.safe_load(GUARD)
     assert load(after, "ci.yml") == workflow
     changed = {*before.splitlines()} - {*after.splitlines()}
     assert len(changed) <= 1  # the dash of the step stands before `if` now
+    restored = without_guard_jobs(after, "ci.yml")
+    assert load(restored, "ci.yml") == only_uploads
+    assert len({*before.splitlines()} - {*restored.splitlines()}) <= 1
+    assert len(restored.splitlines()) <= len(before.splitlines()) + 1
 
 
 def test_job_of_that_name_is_refused() -> None:
     text = f"jobs:\n  test:\n    steps:\n      - uses: {UPLOAD}\n"
-    guarded = GuardedJob("ci.yml", "test", ResultUpload(1, "r", ()), False, ())
+    guarded = GuardedJob("ci.yml", "test", CommandStep(1), ResultUpload(1, "r", ()), False)
     with pytest.raises(NotMovable, match="another job is called test"):
         add_jobs(text, guarded, {"test": GUARD})
