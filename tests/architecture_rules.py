@@ -125,6 +125,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit.proposal": (*SHARED, "audit", "plan.cost", "workflow.guard_job"),
     # What `init` would write.
     "audit.next_change": ("audit", "config", "errors", "init", "workflow"),
+    "audit.output_formats": ("document", "render"),
     "audit.matrix_command": (*SHARED, "audit", "init.guard_results", "workflow", "plan"),
     "audit.repository_reader": (
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),

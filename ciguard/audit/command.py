@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ciguard.audit.matrix_command import CONDITIONS, FORMATS, audit_matrix
+from ciguard.audit.matrix_command import CONDITIONS, audit_matrix
+from ciguard.audit.output_formats import FORMATS
 from ciguard.errors import UsageError
 
 if TYPE_CHECKING:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.findings import audit
 from ciguard.audit.json import as_json
+from ciguard.audit.output_formats import FORMATS
 from ciguard.audit.proposal import Outlook, propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json
 from ciguard.audit.test_set import TestSet
@@ -20,8 +21,6 @@ from ciguard.codec import inventory_file, tool_listings
 from ciguard.codec.results.base import gunzip, read_limited
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.history.stores import load, open_store
-from ciguard.render.markdown import as_markdown
-from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.text import count_of
 from ciguard.workflow.guard_job import split_target
@@ -36,19 +35,6 @@ if TYPE_CHECKING:
     from ciguard.model import UnitKey
 
 
-def _html(found: Audit, outlook: Outlook) -> str:
-    # Imported here: text and JSON need not pay for Jinja.
-    from ciguard.render.html import as_html  # noqa: PLC0415
-
-    return as_html(document(found, outlook))
-
-
-FORMATS: Final[Mapping[str, Callable[[Audit, Outlook], str]]] = {
-    "text": lambda *found: as_text(document(*found)),
-    "markdown": lambda *found: as_markdown(document(*found), full_text_location="the JSON"),
-    "html": _html,
-    "json": lambda *found: json.dumps(as_json(*found), indent=1),
-}
 CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
     "overlap": lambda found: bool(found.in_several),
     "orphan": lambda found: bool(found.orphans),
@@ -97,9 +83,9 @@ def audit_matrix(
             count = count_of(len(made.plan.shards), "shard")
             console.err(f"plan {made.plan.id}: {count}, written to {output}")
     if output != "-":
-        console.out(
-            FORMATS[format_](found, Outlook(proposal, _next_change(invocation, matrix, shards)))
-        )
+        outlook = Outlook(proposal, _next_change(invocation, matrix, shards))
+        blocks, values = partial(document, found, outlook), partial(as_json, found, outlook)
+        console.out(FORMATS[format_](blocks, values))
     failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](found)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")

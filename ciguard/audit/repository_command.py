@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from ciguard import console
+from ciguard.audit.output_formats import FORMATS
 from ciguard.audit.repository_findings import audit_repository
 from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Reading, read_repository
 from ciguard.audit.repository_view import as_json, document, headline
@@ -18,25 +18,14 @@ from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
 from ciguard.github.repository_ref import REPOSITORY, resolve_repository
 from ciguard.github.response_cache import CacheFolder, CallBudget, ResponseCache
-from ciguard.render.html import as_html
-from ciguard.render.markdown import as_markdown
-from ciguard.render.plaintext import as_text
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S, token_of
 from ciguard.suites_and_pools import HOSTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ciguard.audit.repository_findings import RepositoryAudit
     from ciguard.github.repository_ref import RepositoryRef
     from ciguard.invocation import Invocation
-
-FORMATS: Final[Mapping[str, Callable[[RepositoryAudit], str]]] = {
-    "text": lambda found: as_text(document(found)),
-    "markdown": lambda found: as_markdown(document(found), full_text_location="the JSON"),
-    "html": lambda found: as_html(document(found)),
-    "json": lambda found: json.dumps(as_json(found), indent=1),
-}
 
 
 def audit_remote(
@@ -82,7 +71,7 @@ def audit_remote(
     path = f"{FOLDER}/{PurePosixPath(workflow).name}" if workflow else ""
     found = audit_repository(past, path)
     console.err(f"GitHub: {past.calls:,} of {calls.limit:,} calls")
-    console.out(FORMATS[format_](found))
+    console.out(FORMATS[format_](lambda: document(found), lambda: as_json(found)))
     failed = [rule for rule in RULE_IDS if rule in fail_on and found.findings[rule]]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")

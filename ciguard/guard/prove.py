@@ -298,8 +298,10 @@ def _misplaced(
         unplanned = tuple(sorted(leg.units.keys() - planned))
         if unplanned:
             yield Finding("warning", "unplanned", leg.shard.key, unplanned)
-    if doubled:
-        yield Finding("warning", "ran_in_several_shards", units=tuple(sorted(doubled)))
+    # Those that were planned so are told of with the plan.
+    counts = Counter(key for leg in legs for key in leg.planned & doubled)
+    if found := tuple(sorted(key for key in doubled if counts[key] <= 1)):
+        yield Finding("warning", "ran_in_several_shards", units=found)
 
 
 def _missing_in_own_shard(

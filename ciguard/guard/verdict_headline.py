@@ -89,7 +89,9 @@ def _failed(verdict: Verdict) -> Iterator[str]:
 
 
 def _passed(verdict: Verdict) -> str:
-    shards = count_of(len(verdict.legs), "shard")
+    # Shards without a planned test, a file, and anybody who could be asked about their jobs.
+    unknown = sum(not leg.recorded and leg.ending == "unknown" for leg in verdict.legs)
+    shards = count_of(len(verdict.legs) - unknown, "shard")
     skipped = verdict.counts.get("skipped", 0)
     every = "the one test" if verdict.planned == 1 else f"all {verdict.planned:,} tests"
     if skipped and skipped == sum(verdict.counts.values()):
@@ -97,7 +99,8 @@ def _passed(verdict: Verdict) -> str:
         return f"{EXCEPTION_PREFIX}nothing ran: {every} of {shards} {was} skipped"
     has = "has" if verdict.planned == 1 else "have"
     suffix = f", {skipped:,} of them skipped" if skipped else ""
-    return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}"
+    rest = f", nothing is known of {count_of(unknown, 'shard')} without tests" if unknown else ""
+    return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
 
 
 def _accepted_orphans(verdict: Verdict) -> str:

@@ -65,7 +65,7 @@ class UndetectedSkip:
     reads_single_results: bool
 
 
-GreenKind = Literal["ignores_results", "misses_loss", "skipped_after_failure"]
+GreenKind = Literal["ignores_results", "prints_results", "misses_loss", "skipped_after_failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class GreenOnLoss:
     """A job that speaks for others, and does not fail although one of them is lost.
 
     Attributes:
-        kind: it reads no result; or not each; or a failure skips it, so that it is green only as a
-            required check.
+        kind: it reads no result; or prints them and cannot fail; or misses one; or a failure skips
+            it. Of the second and the last only a required check speaks for others.
         unseen_results: results of needed jobs that leave it green.
         unseen_jobs: ids of jobs whose failure skips the jobs that it reads, and is not seen itself.
     """
@@ -105,6 +105,7 @@ class _Job:
         text: its condition and environment, and all of its steps but their names and echoes.
         steps_text: of that, the steps.
         has_only_verdicts: its steps print, exit, or are the action that reads results.
+        names_needs: a result of a needed job stands in it, if only to be printed.
         actions: repository and last part of the actions that it uses: ("octo-org/ciguard", "run").
     """
 
@@ -113,6 +114,7 @@ class _Job:
     text: str
     steps_text: str
     has_only_verdicts: bool
+    names_needs: bool
     actions: frozenset[tuple[str, str]]
 
     def runs_after_failure(self) -> bool:
@@ -207,8 +209,12 @@ def _careless_kind(job: _Job) -> GreenKind | None:
     if _ON_FAILURE.search(condition) and not re.search(r"always\(\)|success\(\)", condition):
         is_verdict = job.has_only_verdicts and bool(_FAILS.search(job.steps_text))
     elif job.runs_after_failure():
-        reads = re.search(r"\bneeds\b", job.text)
-        return "ignores_results" if job.has_only_verdicts and not reads else None
+        if not job.has_only_verdicts:
+            return None
+        if not job.names_needs:
+            return "ignores_results"
+        can_fail = ALLS_GREEN in job.actions or _FAILS.search(job.steps_text)
+        return None if can_fail else "prints_results"
     else:
         is_verdict = job.has_only_verdicts or job.fails_by_results()
     return "skipped_after_failure" if is_verdict else None
@@ -303,6 +309,7 @@ def _job(value: Any) -> _Job:
         text=_text([condition, _get(value, "env"), steps_text]),
         steps_text=steps_text,
         has_only_verdicts=bool(steps) and all(map(_is_verdict, steps)),
+        names_needs="needs" in _text([condition, _get(value, "env"), texts]),
         actions=frozenset((repository, last) for repository, _, last in paths),
     )
 

@@ -25,11 +25,11 @@ def check_workflow(
     jobs = jobs_of(workflow.content)
     for found in find_green_on_loss(workflow.content):
         title = job_title(found.job, jobs[found.job])
-        is_skipped = found.kind == "skipped_after_failure"
-        # A skipped job passes as a required check; where it is none, nothing hangs on it.
-        if is_skipped and required_checks is not None and title not in required_checks:
+        # Skipped or printing, it passes as a required check; where it is none, nothing hangs on it.
+        needs_required = found.kind in ("skipped_after_failure", "prints_results")
+        if needs_required and required_checks is not None and title not in required_checks:
             continue
-        in_doubt = is_skipped and required_checks is None
+        in_doubt = needs_required and required_checks is None
         yield RuleFinding(
             "aggregation-green-on-loss",
             title,

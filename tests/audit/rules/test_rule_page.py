@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from audit.workflow_findings import find
+from fakegithub.past_runs import WORKFLOW
 
 from ciguard.audit.rules.base import RULE_IDS, RuleId
+from ciguard.audit.rules.run_rules import RUN_RULES
 from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
+
+if TYPE_CHECKING:
+    from fakegithub.past_runs import Findings, PastRuns
 
 PAGE = Path(__file__).parents[3] / "docs/reference/audit-rules.md"
 _TITLE = re.compile(r"(?m)^## `([a-z-]+)`$")
@@ -22,10 +30,7 @@ def _sections() -> dict[str, str]:
 
 
 def test_page_has_each_rule() -> None:
-    sections = _sections()
-    row = re.compile(r"(?m)^\| `([a-z-]+)` \| .+ \| .+ \| .+ \|$")
-    assert [*sections, *row.findall(PAGE.read_text(encoding="utf-8"))] == list(RULE_IDS)
-    assert set(sections) == set(WORKFLOW_RULES)
+    assert [*_sections()] == list(RULE_IDS)
 
 
 @pytest.mark.parametrize("rule", WORKFLOW_RULES)
@@ -33,6 +38,26 @@ def test_example_has_a_certain_finding_and_counter_example_none(rule: RuleId) ->
     example, counter_example = _BLOCK.findall(_sections()[rule])
     found = [_findings(rule, text) for text in (example, counter_example)]
     assert found == [["certain"], []]
+
+
+@pytest.mark.parametrize("rule", RUN_RULES)
+@pytest.mark.parametrize(("example", "expected"), [(0, ["certain"]), (1, [])])
+def test_runs_of_the_example_have_a_certain_finding_and_of_the_other_none(
+    past: PastRuns, findings: Findings, rule: RuleId, example: int, expected: list[str]
+) -> None:
+    past.workflow(
+        WORKFLOW.replace("    steps:", "    strategy: {matrix: {shard: [1, 2, 3]}}\n    steps:")
+    )
+    for entry in yaml.safe_load(_BLOCK.findall(_sections()[rule])[example]):
+        past.step = timedelta(days=entry["days_apart"]) if "days_apart" in entry else past.step
+        for _ in range(entry["runs"]):
+            ends = {job.get("ended", "success") for job in entry["jobs"]}
+            run = past.run("success" if ends <= {"success", "skipped"} else min(ends))
+            for job in entry["jobs"]:
+                says = [job["says"]] if "says" in job else []
+                ended, minutes = job.get("ended", "success"), job.get("minutes", 5)
+                past.job(run, job["name"], ended, minutes=minutes, annotations=says)
+    assert [finding["certainty"] for finding in findings(rule)] == expected
 
 
 def _findings(rule: RuleId, text: str) -> list[str]:
