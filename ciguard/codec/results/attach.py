@@ -26,7 +26,7 @@ from ciguard.codec.results.base import (
     gunzip,
 )
 from ciguard.codec.results.formats import format_of, result_members
-from ciguard.codec.results.matching import match_units
+from ciguard.codec.results.matching import is_file_of, match_units
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, EndLine, Record, Result, ShardLine
 
@@ -133,7 +133,7 @@ def units_of_cases(
         if target is None:
             yield next(stripped), False
         else:
-            yield target, target != case.file
+            yield target, not is_file_of(target, case.classname, case.name, case.file)
 
 
 def _without_parameters(case: Result) -> Result:

@@ -25,9 +25,23 @@ _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _NormalizedKey = tuple[str, str, str]  # suite, variant, normalised text
 
 
+def _plain(path: str) -> str:
+    """A path as most programs write it; some begin it with "./"."""
+    return path.replace("\\", "/").removeprefix("./")
+
+
+def is_file_of(unit: str, classname: str | None, name: str | None, file: str | None) -> bool:
+    """Say whether a unit is the file in which a case is: its own, or what stands as its class.
+
+    Vitest writes the file as the class. CTest writes a test's own name there, which is no file.
+    """
+    files = {file, classname if classname != name else None} - {None}
+    return _plain(unit) in {_plain(one) for one in files if one}
+
+
 def _to_dotted(path: str) -> str:
     """A file's path as a module: without extension, dots for separators."""
-    plain = path.replace("\\", "/").removeprefix("./")
+    plain = _plain(path)
     return _EXTENSION.sub("", plain).replace("/", ".").strip(".")
 
 
@@ -43,6 +57,7 @@ class _Index:
     """An inventory, looked up by id and by normalised texts; positions ascending."""
 
     by_id: Mapping[_NormalizedKey, int]
+    by_path: Mapping[_NormalizedKey, int]
     by_key: Mapping[_NormalizedKey, list[int]]
     by_file: Mapping[_NormalizedKey, list[int]]
 
@@ -58,10 +73,13 @@ class _Index:
             found = self.by_key.get((suite, variant, text), ())
             if len(found) == 1:
                 return (found[0],)
-        # A framework whose units are whole files reports cases inside them.
-        if spelling.file:
-            position = self.by_id.get((suite, variant, spelling.file))
-        return () if position is None else (position,)
+        # A framework whose units are whole files reports cases inside them; the file may stand in
+        # the place of the class.
+        for path in filter(None, (spelling.file, spelling.classname)):
+            position = self.by_path.get((suite, variant, _plain(path)))
+            if position is not None:
+                return (position,)
+        return ()
 
 
 def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
@@ -69,6 +87,8 @@ def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
     if spelling.name is None:
         return (_normalize(unit),)
     classname = (spelling.classname or "").replace("::", ".").replace("/", ".")
+    if spelling.classname == spelling.name:  # of CTest, which knows no classes
+        return (_normalize(spelling.name), f"{classname}.{spelling.name}")
     texts = [f"{classname}.{spelling.name}" if classname else spelling.name]
     if spelling.file:
         texts.append(f"{_to_dotted(spelling.file)}.{texts[0]}")
@@ -77,16 +97,18 @@ def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
 
 def _index(units: Sequence[InventoryUnit]) -> _Index:
     by_id: dict[_NormalizedKey, int] = {}
+    by_path: dict[_NormalizedKey, int] = {}
     by_key: dict[_NormalizedKey, list[int]] = defaultdict(list)
     by_file: dict[_NormalizedKey, list[int]] = defaultdict(list)
     for position, unit in enumerate(units):
         suite_key = (unit.suite, unit.variant)
         by_id.setdefault((*suite_key, unit.unit), position)
+        by_path.setdefault((*suite_key, _plain(unit.unit)), position)
         text = _normalize(unit.unit)
         by_key[(*suite_key, text)].append(position)
         file = unit.file or unit.unit.partition("::")[0]
         by_file[(*suite_key, _to_dotted(file))].append(position)
-    return _Index(by_id, by_key, by_file)
+    return _Index(by_id, by_path, by_key, by_file)
 
 
 def match_units(

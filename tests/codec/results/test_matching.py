@@ -14,6 +14,8 @@ UNITS = [
     InventoryUnit("web/cart.spec.ts", suite="web"),
     InventoryUnit("Shop.CartTests.Adds", suite="net", variant="v1", file="src/CartTests.cs"),
     InventoryUnit("Shop.CartTests.Adds", suite="net", variant="v2", file="src/CartTests.cs"),
+    InventoryUnit("Sums.Adds", suite="c"),
+    InventoryUnit("shop.CartTest", suite="j"),
 ]
 
 
@@ -41,6 +43,10 @@ def found(unit: str, spelling: ExternalName | None = None, suite_key: str = "/")
         ("src/CartTests.cs", ExternalName(file="src/CartTests.cs"), "net/v1", (4,)),
         ("pkg/test_a.py::test_gone", ExternalName(file="pkg/test_a.py"), "/", ()),  # no total of it
         ("x", ExternalName(file="web/cart.spec.ts"), "web/", (3,)),
+        ("x", ExternalName("web.cart", "adds one", "./web/cart.spec.ts"), "web/", (3,)),  # RSpec
+        ("x", ExternalName("web/cart.spec.ts", "adds > one"), "web/", (3,)),  # Vitest
+        ("x", ExternalName("Sums.Adds", "Sums.Adds"), "c/", (6,)),  # CTest
+        ("x", ExternalName("shop.CartTest", "adds"), "j/", (7,)),  # a class is the unit
     ],
 )
 def test_entry_matches_the_expected_unit(
