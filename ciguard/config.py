@@ -7,15 +7,14 @@ come on top of what is read here.
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ciguard.config_values import Bytes, ExitCodes, Seconds, Texts
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.model import FailCondition, GuardRail
-from ciguard.model.duration import parse_seconds
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 
@@ -27,33 +26,6 @@ if TYPE_CHECKING:
 
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
-_BYTES_BY_UNIT: Final = {
-    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
-}  # fmt: skip
-
-
-def seconds(value: object) -> object:
-    """ "10m", "1h30m", "90s" or a number of seconds, as a float; anything else unchanged."""
-    if isinstance(value, str):
-        if re.fullmatch(r"\d+(\.\d+)?", value):
-            return float(value)
-        return parse_seconds(value)
-    return value
-
-
-def size_bytes(value: object) -> object:
-    """ "16GB", "500MiB" or a number of bytes, as an int; anything else unchanged."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", value)
-        if match and match[2] in _BYTES_BY_UNIT:
-            return int(float(match[1]) * _BYTES_BY_UNIT[match[2]])
-        raise ValueError('expected a size like "16GB" or "500MiB"')
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=False)]
-Bytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0)]
-Texts = tuple[str, ...]
 
 
 class _Section(BaseModel):
@@ -99,6 +71,13 @@ class SuiteConfig(_Section):
     results: Texts = Field(
         (),
         description="JUnit XML or TRX files that the command writes, relative to `cwd`",
+    )
+    failed_exit_codes: ExitCodes = Field(
+        (),
+        description=(
+            "exit codes of the command that mean failed tests, beside 1: `[8]`, or a range such as "
+            '`["1-255"]`; any other is a crash'
+        ),
     )
     timeout: Seconds | None = Field(None, description="time limit of one test")
     timeout_ratio: float | None = Field(

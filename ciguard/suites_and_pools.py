@@ -118,6 +118,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             exclude=entry.exclude,
             results=entry.results,
             timeout_s=entry.timeout,
+            failed_exit_codes=entry.failed_exit_codes,
         )
     return found
 

@@ -28,7 +28,16 @@ SHARED = (
 PURE_OF_RUN = ("run.policy",)
 # What a command may import besides.
 ADAPTED = (
-    *("config", "suites_and_pools", "console", "github", "history", "invocation", "sources"),
+    *(
+        "config",
+        "config_values",
+        "suites_and_pools",
+        "console",
+        "github",
+        "history",
+        "invocation",
+        "sources",
+    ),
     *("init.generated_files", "init.repository", "render", "template_loader", "git"),
     *("compare.ancestry", "guard.policy", "guard.log_patterns"),
     "workflow",
@@ -72,7 +81,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "invocation": ("config",),
     "console": ("errors", "text"),
     "workflow": ("errors",),
-    "config": ("errors", "model", "run.frameworks"),
+    "config": ("config_values", "errors", "model", "run.frameworks"),
+    "config_values": ("model",),
     "suites_and_pools": (
         *("config", "errors", "model", "codec", "run.frameworks", "workflow.matrix"),
     ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.config import load, parse
+from ciguard.config import FILE, load, parse
 from ciguard.errors import CiguardError
 
 if TYPE_CHECKING:
@@ -47,3 +47,19 @@ def test_guard_policy_is_read_and_its_mistakes_are_reported() -> None:
     output = str(caught.value)
     assert "pyproject.toml: tool.ciguard: guard.max_drop: expected at most 1, found 5" in output
     assert "guard.ignore_base_failures: " in output
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("[8]", ("8",)), ('["1-255"]', ("1-255",)), ('[8, "10-20"]', ("8", "10-20")), ("[]", ())],
+)
+def test_exit_codes_are_numbers_or_ranges(written: str, read: tuple[str, ...]) -> None:
+    text = f'[suite.a]\nframework = "command"\nfailed_exit_codes = {written}\n'
+    assert parse({FILE: text.encode()}, {}).suite["a"].failed_exit_codes == read
+
+
+@pytest.mark.parametrize("written", ["[0]", "[256]", '["5-1"]', '["a"]', "[true]", "[1.5]", "8"])
+def test_exit_codes_that_cannot_be_meant_are_refused(written: str) -> None:
+    text = f'[suite.a]\nframework = "command"\nfailed_exit_codes = {written}\n'
+    with pytest.raises(CiguardError, match="failed_exit_codes"):
+        parse({FILE: text.encode()}, {})

@@ -198,10 +198,10 @@ def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
 
 def parse_seconds(text: str) -> float:
     """600 for "10m". Raises UsageError for what is no time."""
-    from ciguard import config  # noqa: PLC0415  # pydantic: not for --help
+    from ciguard.config_values import seconds  # noqa: PLC0415  # pydantic: not for --help
 
     try:
-        found = config.seconds(text)
+        found = seconds(text)
     except ValueError as error:
         raise UsageError(f"{error}, found {text!r}", where="--budget") from None
     if not isinstance(found, float) or found <= 0:

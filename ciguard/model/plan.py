@@ -34,6 +34,7 @@ class Suite:
     `setup_s`: what a process costs before its first unit starts.
     `teardown_s`: what it costs behind its last one.
     `timeout_s`: limit of a unit that the plan does not know; of the others each has its own.
+    `failed_exit_codes`: of its command where tests failed, as "8" or "1-255"; 1 always is one.
     """
 
     framework: str
@@ -50,6 +51,12 @@ class Suite:
     results: tuple[str, ...] = ()  # globs of files with results, below `cwd`
     is_script: bool = False  # `command` takes no arguments: options enter by the environment
     timeout_s: float | None = None
+    failed_exit_codes: tuple[str, ...] = ()
+
+    def means_failed_tests(self, exit_code: int) -> bool:
+        """Whether the command ends so, beside 1, where tests failed."""
+        bounds = (text.partition("-") for text in self.failed_exit_codes)
+        return any(int(first) <= exit_code <= int(last or first) for first, _, last in bounds)
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -17,6 +17,8 @@ from ciguard.run.output.view import (
     describe_unexplained_exit,
 )
 from ciguard.run.process.ending import (
+    FAILED,
+    NOT_RUN,
     classify_exit,
     command_result,
     culprit_results,
@@ -171,14 +173,18 @@ class ProcessExitHandler:
         return replace(culprit, message=message)
 
     def _framework_exit_code(self, live: ProcessHandle, ended: ExitInfo) -> int:
-        """That of the process, or of the framework's session in a script that failed with it.
+        """That of the process, or of the framework's session in a script that failed with it; 1
+        for one that means failed tests.
 
         `make` ends with 2 where a command of its ends with 1.
         """
         suite = self.job.suites[self.state.running[live.batch.process].start.suite]
-        if suite.is_script and ended.exit_code and fatal_signal(ended.exit_code) is None:
-            return live.report.session_status or ended.exit_code
-        return ended.exit_code
+        code = ended.exit_code
+        if not code or code in NOT_RUN or fatal_signal(code) is not None:
+            return code
+        if suite.is_script and live.report.session_status:
+            return live.report.session_status
+        return FAILED if suite.means_failed_tests(code) else code
 
     def _classify(
         self, live: ProcessHandle, ended: ExitInfo, output: str, *, had_results: bool

@@ -151,6 +151,50 @@ for unit in ("a", "b", "c"):
     replays(leg.record_folder, plan)
 
 
+COUNTS = """
+import json, os, sys
+failed = 0
+for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
+    failed += unit.startswith("bad")
+    with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+        outcome = "failed" if unit.startswith("bad") else "passed"
+        record.write(json.dumps({"type": "start", "unit": unit}) + chr(10))
+        record.write(json.dumps({"type": "result", "unit": unit, "outcome": outcome}) + chr(10))
+sys.exit(failed)
+"""
+
+
+@pytest.mark.parametrize(
+    ("codes", "ending"), [(("1-255",), "completed"), (("3",), "completed"), (("8",), "crash")]
+)
+def test_exit_codes_that_mean_failed_tests_are_told(
+    tmp_path: Path, codes: tuple[str, ...], ending: str
+) -> None:
+    """The program ends with the number of its failures: without the key the last one `died`."""
+    suite = Suite("command", (sys.executable, "-c", COUNTS), failed_exit_codes=codes)
+    names = ("bad1", "bad2", "bad3", "good")
+    plan = plan_of([PlannedUnit(name, suite="s") for name in names], suites={"s": suite})
+    leg = start_shard(tmp_path, plan).wait(10)
+    record = leg.record()
+    assert {end.ending for end in record.process_ends} == {ending}
+    assert leg.outcomes() == {name: "passed" if name == "good" else "failed" for name in names}
+    assert [one.kind for one in record.events if one.kind == "unexplained_exit"] == (
+        [] if ending == "completed" else ["unexplained_exit"]
+    )
+    replays(leg.record_folder, plan)
+
+
+@pytest.mark.parametrize(("code", "ending"), [(127, "setup_failed"), (139, "crash")])
+def test_range_of_exit_codes_hides_no_signal_and_no_missing_program(
+    tmp_path: Path, code: int, ending: str
+) -> None:
+    command = (sys.executable, "-c", f"import sys; sys.exit({code})")
+    suite = Suite("command", command, failed_exit_codes=("1-255",))
+    plan = plan_of([PlannedUnit("a", suite="s")], suites={"s": suite})
+    leg = start_shard(tmp_path, plan).wait()
+    assert {end.ending for end in leg.record().process_ends} == {ending}
+
+
 def test_failed_unit_is_retried_with_all_its_cases(project: Path) -> None:
     policy = LegPolicy(guard_rail="off", max_tries=2)
     plan = plan_of(units()[:3], suites={"tables": SUITE}, policy=policy)

@@ -37,6 +37,7 @@ STATUS: Final = range(0xC0000000, 0xF0000000)
 TERMINATED: Final = 0x40010004  # DBG_TERMINATE_PROCESS: the leg's own kill there, and log-off's
 NO_MEMORY: Final = (0xC0000017, 0xC000012D)
 CODES: Final = 256  # a program that ends with -11, as Python's `subprocess` names a signal, has 245
+FAILED: Final = 1  # what a program ends with where tests failed
 NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
 
