@@ -7,14 +7,22 @@ times as fast; a line that msgspec refuses, for whatever reason, is read by `dec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from functools import cache, lru_cache
 from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast
 
 from ciguard.codec.mutable_twin import mutable_twin
-from ciguard.codec.record.lines import LINE_SCHEMAS, MAX_INTEGER, MAX_LINE_BYTES, OF_UNITS, decode
+from ciguard.codec.record.lines import (
+    FAILED,
+    LINE_SCHEMAS,
+    MAX_INTEGER,
+    MAX_LINE_BYTES,
+    OF_UNITS,
+    decode,
+    ending_by_words,
+)
 from ciguard.model import (
     DefaultsLine,
     EventLine,
@@ -61,12 +69,19 @@ def reader(defaults: DefaultsLine, *, is_large: bool) -> Read:
         if len(text) <= MAX_LINE_BYTES:
             try:
                 line: Line = decode_struct(text).to_line()
+                if isinstance(line, Result) and line.outcome in FAILED:
+                    return _with_ending(line)
                 return line
             except (ValueError, RecursionError):
                 pass  # a line of another kind, or one that only the slower reader understands
         return decode(text.rstrip(b"\r\n"), defaults)
 
     return read
+
+
+def _with_ending(result: Result) -> Result:
+    ending = ending_by_words(result.ending, result.message)
+    return result if ending == result.ending else replace(result, ending=ending)
 
 
 @lru_cache(DECODERS)

@@ -18,6 +18,7 @@ from ciguard.model import (
     OUTCOMES,
     SCHEMA,
     DefaultsLine,
+    Ending,
     EndLine,
     EventLine,
     Line,
@@ -31,11 +32,13 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
+from ciguard.model.failure_texts import ending_of_failure
 
 ESCAPED: Final = 12  # bytes of one character in JSON at most: two halves of a pair
 ROOM_BYTES: Final = 64 << 10  # of a line, for all but ids: 4 KiB of message, escaped, and more
 MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
 MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
+FAILED: Final = ("failed", "errored")
 _JSON_NAME: Final[dict[str, str]] = {"try_number": "try"}
 
 
@@ -211,6 +214,10 @@ class LineSchema:
             _complete(values, defaults)
             if self.kind is Result and not values.get("case"):
                 values["case"] = values["unit"]
+        if self.kind is Result and values["outcome"] in FAILED:
+            values["ending"] = ending_by_words(
+                values.get("ending", "completed"), values.get("message")
+            )
         return self.kind(**values)
 
 
@@ -238,6 +245,11 @@ def _checked(field: Field, item: Any) -> Any:
     if field.not_negative and item < 0:
         raise LineError(f"{field.json_name}: expected a number >= 0, found {item!r}")
     return item
+
+
+def ending_by_words(ending: Ending, message: str | None) -> Ending:
+    """The ending of a failed case: by its words, as in a result file, where it says no other."""
+    return ending_of_failure("", message) if message and ending == "completed" else ending
 
 
 def _complete(values: dict[str, Any], defaults: DefaultsLine) -> None:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.results.base import truncate_message, xml_root
-from ciguard.codec.results.failure_kinds import ending_of_failure
 from ciguard.codec.results.xmlstream import MutableResult, XmlReader, seconds
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Result
+from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

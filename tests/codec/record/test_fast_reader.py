@@ -217,3 +217,27 @@ def test_large_and_small_files_give_the_same_record() -> None:
         "a.jsonl:2:",
         "a.jsonl:4:",
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "ending"),
+    [
+        (
+            "test_a.py:3: RuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying",
+            "out_of_memory",
+        ),
+        ("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB", "out_of_memory"),
+        ("odd (name).py:12: OSError: [Errno 12] Cannot allocate memory", "out_of_memory"),
+        ("Timeout of 2000ms exceeded. For async tests", "timeout"),
+        ("test_a.py:3: AssertionError: assert 'Out of memory' in text", "completed"),
+        ("requests.exceptions.ReadTimeout: HTTPSConnectionPool", "completed"),
+    ],
+)
+@pytest.mark.parametrize("outcome", ["failed", "errored", "passed"])
+def test_words_of_a_failure_say_how_it_ended(message: str, ending: str, outcome: str) -> None:
+    """As those of a JUnit file of the same test do, whichever reader comes upon them."""
+    line = {"type": "result", "unit": "a", "outcome": outcome, "message": message}
+    expected = "completed" if outcome == "passed" else ending
+    assert f"ending='{expected}'" in alike(json.dumps(line).encode())[1]
+    stopped = {**line, "ending": "deadline"}
+    assert "ending='deadline'" in alike(json.dumps(stopped).encode())[1]

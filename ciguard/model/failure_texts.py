@@ -1,7 +1,7 @@
-"""How a case of another program ended, by the type and message of its failure. Pure.
+"""How a case ended, by the type and message of its failure: one table for legs and result files.
 
 Only where the whole type, or the start of the message, says it: a test may well fail because a
-request of its own timed out, and that is a failure like any other.
+request of its own timed out, and that is a failure like any other. Pure, and Python 3.8.
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ _MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
         ),
     ),
 )
-# What stands before the words that count: a type, or how a runner quotes another's message.
+# What stands before the words that count: a type, the place of a failure in the code, or how a
+# runner quotes another's message.
 _PREFIX: Final = re.compile(
+    r"[^\n:]{1,300}:\d+:\s+|"
     r"(?:Test method \S+ threw exception:|failed on (?:setup|teardown) with|thrown:"
     r"|One or more errors occurred\.|-+)\s*[\"(]?\s*"
     r"|(?P<type>[\w.+$]*(?:Exception|Error|Failed|Failure|Timeout|OutOfMemory))\s?:\s+[\"]?"
