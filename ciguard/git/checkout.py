@@ -104,11 +104,13 @@ class Checkout:
             shutil.rmtree(path, ignore_errors=True)
             self._git("worktree", "prune")
 
-    def files_at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
+    def files_at(
+        self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES
+    ) -> dict[str, bytes]:
         """Those of the files that a commit has in this folder; it is fetched where it is not here.
 
         Raises:
-            RemoteError: the commit cannot be had, or a file of it is no file.
+            RemoteError: the commit cannot be had, or a file of it is no file, or too large.
         """
         if not _COMMIT.fullmatch(commit):
             raise RemoteError(f"no commit: {commit!r:.80}", where="git", fix=_FIX)
@@ -122,7 +124,7 @@ class Checkout:
             facts, _, path = entry.partition("\t")
             if path:
                 mode, _, blob = facts.split(" ")
-                found[path.removeprefix(prefix)] = self._blob(commit, path, mode, blob)
+                found[path.removeprefix(prefix)] = self._blob(commit, path, mode, blob, max_bytes)
         return found
 
     def tracked(self, commit: str, name: str) -> str:
@@ -130,13 +132,13 @@ class Checkout:
         listed = self._git("ls-tree", "-z", commit, "--", name)
         return "" if listed.returncode else _text(listed.stdout).partition("\t")[0]
 
-    def _blob(self, commit: str, path: str, mode: str, blob: str) -> bytes:
+    def _blob(self, commit: str, path: str, mode: str, blob: str, max_bytes: int) -> bytes:
         where = f"{commit[:10]}:{path}"
         if mode not in _FILE_MODES:
             raise RemoteError("is no plain file there", where=where)
         size = int(_text(self._checked_output("cat-file", "-s", blob)))
-        if size > MAX_BYTES:
-            raise RemoteError(f"has {size} bytes, more than {MAX_BYTES}", where=where)
+        if size > max_bytes:
+            raise RemoteError(f"has {size} bytes, more than {max_bytes}", where=where)
         return self._checked_output("cat-file", "blob", blob)
 
     def _fetch(self, commit: str) -> None:

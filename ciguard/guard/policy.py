@@ -36,6 +36,7 @@ NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # What of the configuration could make a red run green: all of these sections; and of suites that
 # both have all but these keys, which say how long a test may take, and where.
 _POLICY_SECTIONS: Final = ("policy", "guard", "history")
+MAX_PLAN_BYTES: Final = 1 << 28  # about 210 bytes a test
 _HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
 
 
@@ -44,7 +45,6 @@ class _PolicyFiles:
     config: Config
     quarantine: Quarantine
     commit: str = ""
-    plan: Plan | None = None
 
 
 def effective_policy(
@@ -83,7 +83,7 @@ def effective_policy(
     strict: Policy | None = None
     if run is not None and run.is_unmerged:
         try:
-            law = _base(invocation, run, today, plan_path)
+            law = _base(invocation, run, today)
         except CiguardError as error:
             strict = _strictest(error, found)
     where = location if location is not None else law.config.history.store
@@ -105,6 +105,8 @@ def effective_policy(
             event = "merge_group" if run.pull_request is None else "pull_request"
             facts = {"event": event, "keys": changes}
             found.append(Finding("warning", "policy_changed", facts=facts))
+    base_plan, problems = _base_plan(invocation, law.commit, plan_path)
+    found += problems
     known: Mapping[CaseKey, KnownFailure] = {}
     if ignore_base_failures or law.config.guard.ignore_base_failures:
         known, findings = _base_failures(run, past(where))
@@ -115,7 +117,7 @@ def effective_policy(
         min_units=config.guard.min_units,
         orphans=accepted,
         last_shards=last_shards,
-        base_plan=law.plan,
+        base_plan=base_plan,
         quarantine=law.quarantine.entries,
         base_failures=known,
         base_units=base_units,
@@ -153,13 +155,11 @@ def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:
     return _quarantine({path.name: local.read(path)} if path.is_file() else {}, today)
 
 
-def _base(
-    invocation: Invocation, run: ActionsRun, today: date, plan_path: str = ""
-) -> _PolicyFiles:
+def _base(invocation: Invocation, run: ActionsRun, today: date) -> _PolicyFiles:
     """As the base commit has it.
 
     Raises:
-        CiguardError: the commit is not known or not to be had, or a file of it has mistakes.
+        CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
     """
     repository = Checkout(invocation.folder, invocation.environ)
     merged = repository.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
@@ -167,12 +167,25 @@ def _base(
     if commit is None:
         fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
-    names = (*NAMES, plan_path) if plan_path else NAMES
-    texts = files_at(invocation.folder, invocation.environ, run, commit, names)
-    content = texts.pop(plan_path, None)
-    plan = plan_file.decode(content, f"{commit[:10]}:{plan_path}") if content is not None else None
+    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
     config = configuration.parse(texts, invocation.environ)
-    return _PolicyFiles(config, _quarantine(texts, today), commit, plan)
+    return _PolicyFiles(config, _quarantine(texts, today), commit)
+
+
+def _base_plan(invocation: Invocation, commit: str, path: str) -> tuple[Plan | None, list[Finding]]:
+    """The plan as the base commit has it, and why it could not be read.
+
+    By git alone: who has the proposal's plan in a folder has checked it out.
+    """
+    if not commit or not path:
+        return None, []
+    repository = Checkout(invocation.folder, invocation.environ)
+    try:
+        content = repository.files_at(commit, (path,), MAX_PLAN_BYTES).get(path)
+        where = f"{commit[:10]}:{path}"
+        return (plan_file.decode(content, where) if content is not None else None), []
+    except CiguardError as error:
+        return None, [Finding("warning", "base_plan_unread", facts={"error": error.what})]
 
 
 def _changes_history_file(

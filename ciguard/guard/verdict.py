@@ -64,6 +64,7 @@ Kind = Literal[
     "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "orphans", "orphans_lost", "orphans_accepted", "base_tests_gone",
+    "base_plan_unread",
     "ran_in_several_shards", "results_elsewhere", "different_scripts", "different_listings",
     "no_listing", "nothing_listed", "listing_short",
     # the policy

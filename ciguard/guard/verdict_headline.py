@@ -17,6 +17,7 @@ EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[Kind, ...]] = ("orphans", "orphans_lost")
 # Who reads the headline alone is told these too.
 HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = (
+    "base_plan_unread",
     "base_tests_gone",
     "combination_gone",
     "policy_changed",

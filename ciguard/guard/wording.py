@@ -313,6 +313,9 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "this plan lacks {units:test} of the plan of {source}: {tests}",
         "check that they were removed on purpose",
     ),
+    "base_plan_unread": Words(
+        "the plan of the base could not be read ({error}): whether tests are gone is not known"
+    ),
     "emptied_file": Words(
         "{count:test file} without a planned test, but with tests on the base: {files}", _FILE
     ),
