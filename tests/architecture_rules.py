@@ -61,6 +61,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.repository": ("errors", "git.commands"),
     "init.generated_files": (
         *(
+            "actions_address",
             "config",
             "errors",
             "sources.local",
@@ -81,6 +82,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "invocation": ("config",),
     "console": ("errors", "text"),
     "workflow": ("errors",),
+    "workflow.job_templates": ("template_loader", "workflow"),
+    "actions_address": ("config", "errors", "github.repository_ref"),
     "config": ("config_values", "errors", "model", "run.frameworks"),
     "config_values": ("model",),
     "suites_and_pools": (
@@ -115,14 +118,18 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (
-        *(*SHARED, "template_loader", "plan.outputs", "workflow.guard_job", "workflow.rewrite"),
+        *(*SHARED, "template_loader", "plan.outputs", "workflow.job_templates", "workflow.rewrite"),
+        "actions_address",
     ),
     "init.tool_environments": ("errors", "workflow"),
     "init.move_in": (
+        "actions_address",
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),
         *("sources.local", "template_loader", "workflow"),
     ),
+    # It refuses filters that the job which it adds could not read.
     "init.guard_results": (
+        *("actions_address", "audit"),
         *("codec", "config", "console", "errors", "init", "model", "sources.local"),
         *("template_loader", "workflow"),
     ),
@@ -134,9 +141,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "suites_and_pools", "history"),
     "audit.proposal": (*SHARED, "audit", "plan.cost", "workflow.guard_job"),
     # What `init` would write.
-    "audit.next_change": ("audit", "config", "errors", "init", "workflow"),
+    "audit.next_change": (
+        *("actions_address", "audit", "config", "errors", "sources.local", "workflow"),
+    ),
     "audit.output_formats": ("document", "render"),
-    "audit.matrix_command": (*SHARED, "audit", "init.guard_results", "workflow", "plan"),
+    "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
     "audit.repository_reader": (
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
     ),

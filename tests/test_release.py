@@ -17,8 +17,8 @@ from ciguard.compare import json as comparison
 from ciguard.doctor import checks
 from ciguard.experiment import json as experiment
 from ciguard.guard import json as verdict
-from ciguard.init.workflow_files import ACTIONS
 from ciguard.model import SCHEMA
+from ciguard.workflow.job_templates import ACTIONS
 
 ROOT = Path(__file__).parent.parent
 WORKFLOW = (ROOT / ".github/workflows/release.yml").read_text("utf-8")

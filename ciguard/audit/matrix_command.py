@@ -83,7 +83,7 @@ def audit_matrix(
             count = count_of(len(made.plan.shards), "shard")
             console.err(f"plan {made.plan.id}: {count}, written to {output}")
     if output != "-":
-        outlook = Outlook(proposal, _next_change(invocation, matrix, shards))
+        outlook = Outlook(proposal, _next_change(invocation, matrix, shards, filter_key))
         blocks, values = partial(document, found, outlook), partial(as_json, found, outlook)
         console.out(FORMATS[format_](blocks, values))
     failed: Sequence[str] = [name for name in fail_on if CONDITIONS[name](found)]
@@ -96,14 +96,17 @@ def audit_matrix(
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK
 
 
-def _next_change(invocation: Invocation, matrix: str, shards: HandMatrix) -> WorkflowChange | None:
+def _next_change(
+    invocation: Invocation, matrix: str, shards: HandMatrix, filter_key: str
+) -> WorkflowChange | None:
     path, job = split_target(matrix)
     if not _is_workflow(path):
         return None
     from ciguard.audit.next_change import next_change  # noqa: PLC0415
 
+    folder, config = invocation.folder, invocation.config()
     labels = shards.has_labels
-    return next_change(invocation.folder, invocation.config(), path, job, needs_labels=labels)
+    return next_change(folder, config, path, job, filter_key=filter_key, needs_labels=labels)
 
 
 def _is_workflow(path: str) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
+from ciguard.actions_address import known_address
 from ciguard.audit.proposal import WorkflowChange
 from ciguard.errors import InputError
-from ciguard.init.guard_results import test_job, with_next_job
-from ciguard.init.move_in import known_address, read_workflow
-from ciguard.workflow.guard_job import NEW_JOBS, next_step, read_guarded_job
+from ciguard.sources import local
+from ciguard.workflow.guard_job import NEW_JOBS, next_step, read_guarded_job, test_job
+from ciguard.workflow.job_templates import with_next_job
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.test_commands import LIST_COMMANDS
 from ciguard.workflow.yaml_values import load
@@ -24,17 +25,17 @@ LIST_PLACEHOLDER: Final = "COMMAND"
 
 
 def next_change(
-    folder: Path, config: Config, path: str, job: str, *, needs_labels: bool
+    folder: Path, config: Config, path: str, job: str, *, filter_key: str, needs_labels: bool
 ) -> WorkflowChange:
     """What `ciguard init` would change next in a workflow.
 
     Args:
         needs_labels: filters ask for categories, which the tools do not list.
     """
-    text = read_workflow(folder, path)
+    text = local.read(folder / path).decode("utf-8")
     workflow = load(text, path)
-    step = next_step(workflow)
     job = job or test_job(workflow, SourceText(text), path)
+    step = next_step(workflow, job)
     target = f"{path}:{job}"
     if step not in NEW_JOBS:
         return WorkflowChange(step, target)
@@ -44,7 +45,8 @@ def next_change(
         if not needs_labels:
             listing = LIST_COMMANDS.get(guarded.tests.framework, listing)
         address = known_address(config) or PLACEHOLDER
-        edited = with_next_job(text, step, guarded, address, listing)
+        filters = {"listing": listing, "filter_key": filter_key}
+        edited = with_next_job(text, step, guarded, address, **filters)
     except InputError as error:
         problem = f"{error.where}: {error.what}"
         return WorkflowChange(step, target, listing, problem=problem, fix=error.fix)

@@ -51,6 +51,12 @@ if TYPE_CHECKING:
     default="",
     help="Command that prints the tests, for --guard: one shard runs it in each run.",
 )
+@click.option(
+    "--filter-key",
+    metavar="KEY",
+    default="",
+    help="Matrix key of a shard's filter, for --guard (see `ciguard audit`).",
+)
 @click.option("--new", is_flag=True, help="Write a workflow of its own, also beside a test job.")
 @click.option(
     "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
@@ -83,6 +89,7 @@ def command(
     out: str | None,
     guard: str | None,
     listing: str,
+    filter_key: str,
     new: bool,
     yes: bool,
     force: bool,
@@ -113,7 +120,7 @@ def command(
     if out is not None:
         changed_files = restored_file(folder, out)
     elif guard is not None:
-        changed_files = guarded_files(folder, config, guard, listing)
+        changed_files = guarded_files(folder, config, guard, listing, filter_key)
     elif into is not None or not own_workflow:
         try:
             changed_files = _moved_files(folder, config, into, job, step)

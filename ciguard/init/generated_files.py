@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
+from ciguard.actions_address import DISTRIBUTION, running_direct_url
 from ciguard.config import FILE, SuiteConfig, WorkflowConfig, configured_by
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from ciguard.config import Config
 
-DISTRIBUTION: Final = "ciguard-shards"
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
 HISTORY_FILE_WARNING: Final = (
@@ -228,14 +227,6 @@ def text_of(path: Path) -> str | None:
 def running_requirement() -> str:
     """The direct reference of the running ciguard; "" where a runner could not follow it."""
     return direct_requirement(running_direct_url())
-
-
-def running_direct_url() -> str | None:
-    """The text of direct_url.json (PEP 610) of the running ciguard; None where there is none."""
-    try:
-        return metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def direct_requirement(direct_url: str | None) -> str:

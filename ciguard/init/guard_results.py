@@ -6,92 +6,122 @@ job that records.
 
 from __future__ import annotations
 
+import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from ciguard import console
-from ciguard.errors import UsageError
+from ciguard.actions_address import actions_address
+from ciguard.audit import workflow_filters
+from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.filters.expression import terms
+from ciguard.audit.test_set import TestSet
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.errors import InputError, UsageError
 from ciguard.init.generated_files import GeneratedFile
-from ciguard.init.move_in import actions_address, read_workflow
+from ciguard.init.move_in import read_workflow
 from ciguard.init.repository import repository_files
-from ciguard.init.workflow_files import render_guard_job
-from ciguard.template_loader import environment
 from ciguard.workflow.guard_job import (
-    NEW_JOBS,
-    add_jobs,
     next_step,
     read_guarded_job,
     split_target,
+    test_job,
 )
-from ciguard.workflow.movable_job import NotMovable, choose_step
+from ciguard.workflow.job_templates import with_next_job
+from ciguard.workflow.movable_job import NotMovable
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.test_commands import LIST_COMMANDS, find_test_steps
-from ciguard.workflow.yaml_values import jobs_of, load
+from ciguard.workflow.test_commands import LIST_COMMANDS, split_commands
+from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ciguard.audit.shard_filters import HandMatrix
     from ciguard.config import Config
-    from ciguard.workflow.guard_job import GuardedJob, NextStep
+    from ciguard.workflow.guard_job import GuardedJob
+
+
+# A pipe or a list of commands would put the output of the last one alone into the file.
+_NOT_ONE_COMMAND: Final = re.compile(r"[;&|\n]|(?<![0-9])>|(^|\s)#")
+_BY_PLAN: Final = (
+    "list the tests of each shard yourself: ciguard plan --inventory, then guard --results"
+)
 
 
 def guarded_files(
-    folder: Path, config: Config, target: str, listing: str = ""
+    folder: Path, config: Config, target: str, listing: str = "", filter_key: str = ""
 ) -> list[GeneratedFile]:
     """The workflow with the next job: none where it has both.
 
     Args:
         target: workflow file, and its test job after a colon where several run tests.
         listing: command that prints the tests that exist; needed for the first job.
+        filter_key: where in the matrix a shard's filter stands; "" where its command shows it.
 
     Raises:
-        InputError: no such workflow, or its matrix is computed.
+        InputError: no such workflow, or its filters cannot be read.
         NotMovable: the job uploads no results, or the file cannot be edited.
-        UsageError: the address of the actions is not known, or no command lists the tests.
+        UsageError: the address of the actions is not known, or no one command lists the tests.
     """
     repository_files(folder)
     path, job = split_target(target)
     text = read_workflow(folder, path)
     workflow = load(text, path)
-    step = next_step(workflow)
+    job = job or test_job(workflow, SourceText(text), path)
+    step = next_step(workflow, job)
     if step not in ("guard", "history"):
         then = f"; the next step is ciguard init --into {path}" if step == "plan" else ""
         console.out(f"{path} guards its results already{then}")
         return []
-    guarded = read_guarded_job(workflow, job or test_job(workflow, SourceText(text), path), path)
-    if step == "guard" and not listing:
-        example = LIST_COMMANDS.get(guarded.tests.framework, "./list-tests.sh")
-        fix = f"pass the command that prints them, such as --list {shlex.quote(example)}"
-        raise UsageError("nothing says which tests exist", where="--guard", fix=fix)
-    edited = with_next_job(text, step, guarded, actions_address(config), listing)
+    guarded = read_guarded_job(workflow, job, path)
+    filters = _filters(text, path, job, filter_key)
+    if step == "guard":
+        _check_listing(listing, guarded, has_labels=filters.has_labels)
+    edited = with_next_job(
+        text, step, guarded, actions_address(config), listing=listing, filter_key=filter_key
+    )
+    if _as_written(_filters(edited, path, job, filter_key)) != _as_written(filters):
+        what = "with a step that lists the tests, its filters would be read as others"
+        raise NotMovable(what, where=f"{path}: jobs.{job}", fix="name the tests' step by its tool")
     return [GeneratedFile(path, text, edited)]
 
 
-def with_next_job(text: str, step: NextStep, job: GuardedJob, actions: str, listing: str) -> str:
-    """The workflow with the job that a step adds.
+def _filters(text: str, path: str, job: str, filter_key: str) -> HandMatrix:
+    """What the job's shards select, as the added job will read it.
 
     Raises:
-        NotMovable: the file cannot be edited.
+        InputError: it cannot: each run would be incomplete.
     """
-    templates = environment()
-    rendered = render_guard_job(step, actions, job, templates)
-    steps = render_guard_job("listing", actions, job, templates, listing) if step == "guard" else ""
-    return add_jobs(text, job, {NEW_JOBS[step]: rendered}, steps)
+    found = workflow_filters.read_workflow(text, path, job, filter_key)
+    language = found.language
+    probe = Evaluator(TestSet((InventoryUnit("any/test"),)), language)
+    for shard in found.shards:
+        where = f"{path}:{shard.line}"
+        if shard.expression is None:
+            what = f"the filter of shard {shard.name:.120} is not known"
+            raise InputError(what, where=where, fix=shard.unknown)
+        for term in terms(shard.expression):
+            if not language.is_label(term) and not probe.term(term).is_known:
+                what = f"ciguard cannot evaluate {shard.written(term):.120}"
+                raise InputError(what, where=where, fix=_BY_PLAN)
+    return found
 
 
-def test_job(workflow: Any, source: SourceText, path: str) -> str:
-    """The only job with a matrix that runs tests.
+def _as_written(found: HandMatrix) -> list[tuple[str, str]]:
+    return [(shard.name, shard.text) for shard in found.shards]
 
-    Raises:
-        NotMovable: there are several, or none.
-    """
-    jobs = jobs_of(workflow)
-    with_matrix = [
-        name
-        for name in dict.fromkeys(step.job for step in find_test_steps(workflow))
-        if (jobs[name].get("strategy") or {}).get("matrix")
-    ]
-    if len(with_matrix) > 1:
-        what = f"several jobs with a matrix run tests: {', '.join(with_matrix)}"
-        raise NotMovable(what, where=path, fix=f"name one: --guard {path}:{with_matrix[0]}")
-    return with_matrix[0] if with_matrix else choose_step(workflow, source, path)[0]
+
+def _check_listing(listing: str, job: GuardedJob, *, has_labels: bool) -> None:
+    """Raise UsageError unless it is one command, whose output can be put into a file."""
+    commands = list(split_commands(listing))
+    if len(commands) == 1 and not _NOT_ONE_COMMAND.search(listing):
+        return
+    if commands:
+        what = f"more than one command: {listing:.120}"
+        raise UsageError(what, where="--list", fix="put it into a script: --list ./list-tests.sh")
+    example = LIST_COMMANDS.get(job.tests.framework, "")
+    if not example or has_labels:
+        example = "./list-tests.sh"
+    more = ", with the categories that its filters ask for" if has_labels else ""
+    fix = f"pass the command that prints them{more}, such as --list {shlex.quote(example)}"
+    raise UsageError("nothing says which tests exist", where="--guard", fix=fix)

@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
+from ciguard.actions_address import actions_address, known_address
 from ciguard.config import FILE, configured_by
 from ciguard.errors import InputError, UsageError
-from ciguard.github.repository_ref import SERVER_URL, parse_remote
 from ciguard.init.coverage_gates import CONFIGURATION, find_coverage_gates
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
     generate,
-    running_direct_url,
     text_of,
     unused_keys,
 )
@@ -53,47 +50,11 @@ if TYPE_CHECKING:
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import MovedWorkflow, NewJobs
 
-# What `uses:` of a step can hold, before the name of an action is put in.
-_ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
 _OTHER_FRAMEWORK_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
     "docs/how-to/other-frameworks.md"
 )
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
-
-
-def actions_address(config: Config) -> str:
-    """Where the actions are: as configured, else where the running ciguard was installed from.
-
-    Raises:
-        UsageError: neither is known, or no step can use it.
-    """
-    found = known_address(config)
-    fix = f'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of {FILE}'
-    if not found:
-        what = "the repository of ciguard's actions is not known"
-        raise UsageError(what, where="init.actions", fix=fix)
-    if not _ADDRESS.fullmatch(found):
-        what = f"no address of actions: {found!r:.60}"
-        raise UsageError(what, where="init.actions", fix=fix)
-    return found
-
-
-def known_address(config: Config) -> str:
-    return config.init.actions or address_of_installation(running_direct_url())
-
-
-def address_of_installation(direct_url: str | None) -> str:
-    """`OWNER/NAME@COMMIT` of an installation from a repository on github.com; "" of any other.
-
-    Args:
-        direct_url: text of direct_url.json (PEP 610); None where the installation has none.
-    """
-    origin = json.loads(direct_url or "{}")
-    remote = parse_remote(origin.get("url", ""))
-    if "vcs_info" not in origin or origin.get("subdirectory") or not remote:
-        return ""
-    return f"{remote[1]}@{origin['vcs_info']['commit_id']}" if remote[0] == SERVER_URL else ""
 
 
 def moved_files(

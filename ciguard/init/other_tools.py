@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
 from ciguard.init.toolchains import PROJECT_FILE, declares_tests, uses_poetry, uses_uv
-from ciguard.init.workflow_files import ACTIONS, quoted
+from ciguard.workflow.job_templates import ACTIONS, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
 from ciguard.init.python_version import pinned
-from ciguard.init.workflow_files import ACTIONS, quoted
+from ciguard.workflow.job_templates import ACTIONS, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

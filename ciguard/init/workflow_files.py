@@ -5,17 +5,16 @@ Pure: values in, text out. What a step may hold is GitHub's, not ours: set-up st
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
 from ciguard.errors import UsageError
 from ciguard.init.checksum import with_checksum
-from ciguard.workflow.guard_job import TESTS_FILE
+from ciguard.workflow.job_templates import ACTIONS, for_actions, quoted
 from ciguard.workflow.rewrite import NewJobs, action_path
 
 if TYPE_CHECKING:
@@ -23,21 +22,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from ciguard.workflow.guard_job import GuardedJob, NextStep
 
-# The actions that a generated workflow uses, pinned by commit: a tag can move, a commit cannot.
-# Read from the tags of the actions' repositories, 2026-11.
-ACTIONS: Final = {
-    "checkout": "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1",
-    "download_artifact": (
-        "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
-    ),
-    "setup_go": "actions/setup-go@b7ad1dad31e06c5925ef5d2fc7ad053ef454303e # v7.0.0",
-    "setup_node": "actions/setup-node@820762786026740c76f36085b0efc47a31fe5020 # v7.0.0",
-    "setup_python": "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0",
-    "setup_uv": "astral-sh/setup-uv@20cfd1bf945f4377ade1205e4dbc17946fc9a30d # v10.0.1",
-    "upload_artifact": "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0",
-}
 # On a GitHub Enterprise Server, which has artifacts of generation 3 only: actions in the repository
 # around that server's own, of which only it knows the commits.
 LOCAL: Final = {
@@ -117,7 +102,7 @@ def render_workflow(
         forks: the one that tells of the runs of forks, beside the other.
     """
     check_steps(workflow.setup)
-    environment = _for_actions(templates)
+    environment = for_actions(templates)
     environment.filters["quoted"] = quoted
     pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
     name = "forks" if forks else "static" if static else "workflow"
@@ -135,25 +120,11 @@ def local_actions(workflow: Workflow, templates: Environment) -> dict[str, str]:
     """The actions that the workflow needs in its own repository, by their path there."""
     if workflow.artifacts != OLD_ARTIFACT_VERSION:
         return {}
-    environment = _for_actions(templates)
+    environment = for_actions(templates)
     return {
         path: with_checksum(environment.get_template(name).render())
         for path, name in LOCAL_FILES.items()
     }
-
-
-def _for_actions(templates: Environment) -> Environment:
-    # ${{ }} belongs to GitHub in this file, so Jinja gets other delimiters.
-    return templates.overlay(
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=False,  # the template's macros open with the line break they need
-        lstrip_blocks=False,
-    )
 
 
 def time_text(time_s: float) -> str:
@@ -217,7 +188,7 @@ def render_new_jobs(
         is_conditional: the test job may be skipped although nothing failed.
         take: axis that is no axis of the plan; "" for none.
     """
-    environment = _for_actions(templates)
+    environment = for_actions(templates)
     environment.filters["quoted"] = quoted
     template = environment.get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
@@ -230,41 +201,6 @@ def render_new_jobs(
             for part in ("plan", "report", "history")
         )
     )
-
-
-def render_guard_job(
-    part: NextStep | Literal["listing"],
-    actions: str,
-    job: GuardedJob,
-    templates: Environment,
-    listing: str = "",
-) -> str:
-    """Render a job that reads the results of a test job, "guard" or "history", or "listing": the
-    steps of the test job that list the tests by a command.
-    """
-    environment = _for_actions(templates)
-    environment.filters["quoted"] = quoted
-    tests = job.tests
-    return environment.get_template("guard.yml.j2").render(
-        part=part,
-        job=job.name,
-        target=f"{job.where}:{job.name}",
-        listing=listing,
-        tests=TESTS_FILE,
-        path=f"{tests.folder}/{TESTS_FILE}" if tests.folder else TESTS_FILE,
-        folder=tests.folder,
-        shell=tests.shell,
-        env=tests.env,
-        is_conditional=job.is_conditional,
-        patterns=job.upload.result_patterns,
-        pins=ACTIONS,
-        use=lambda name: action_path(actions, name),
-    )
-
-
-def quoted(value: str | Sequence[str]) -> str:
-    """Quote for YAML and TOML: every JSON string without surrogate escapes is one of theirs."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def check_steps(setup: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
@@ -17,10 +18,10 @@ from ciguard.errors import InputError
 from ciguard.workflow.expressions import fill_constant, text_of
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import (
-    BY_HAND,
     HISTORY_JOB,
     REPORT_JOB,
     NotMovable,
+    choose_step,
     load_ended,
 )
 from ciguard.workflow.moved_job import cut_jobs, is_moved
@@ -39,6 +40,7 @@ NEW_JOBS: Final[Mapping[NextStep, str]] = {"guard": REPORT_JOB, "history": HISTO
 # The file with the tests that exist, in the working folder of the step that runs them.
 TESTS_FILE: Final = "ciguard-tests.txt"
 _LISTING: Final = "ciguard-tests"  # the artifact that has it
+AS_BLOCK: Final = "write jobs and steps as blocks, a key on each line"
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:ciguard|\$)/(report|history)(?:@|$)")
 _VARIES: Final = re.compile(r"\$\{\{[^}]*\b(?:matrix\b|strategy\.job-index)[^}]*\}\}")
@@ -72,17 +74,20 @@ class ResultUpload:
         return bool(_VARIES.search(self.artifact))
 
     @property
+    def artifact_pattern(self) -> str:
+        """Glob of the names of all shards' artifacts."""
+        return _glob(self.artifact)
+
+    @property
     def result_patterns(self) -> tuple[str, ...]:
         """Patterns of `--results` for artifacts: the first folder is one, and names its shard."""
         files = []
         for path in self.paths:
             name = path.rstrip("/").rpartition("/")[2]
-            name = re.sub(r"\$\{\{.*?\}\}", "*", name, flags=re.DOTALL)
+            name = _glob(name)
             is_file = name.lower().endswith((".trx", ".xml"))
             files += [name] if is_file else ["*.trx", "*.xml"]
-        artifact = re.sub(r"\$\{\{.*?\}\}", "*", self.artifact, flags=re.DOTALL)
-        artifact = re.sub(r"\*+", "*", artifact)
-        return tuple(f"{artifact}/**/{name}" for name in dict.fromkeys(files))
+        return tuple(f"{self.artifact_pattern}/**/{name}" for name in dict.fromkeys(files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,11 @@ class GuardedJob:
     is_conditional: bool
 
 
+def _glob(text: str) -> str:
+    """A text with a star in the place of each expression."""
+    return re.sub(r"\*+", "*", re.sub(r"\$\{\{.*?\}\}", "*", text, flags=re.DOTALL))
+
+
 def split_target(target: str) -> tuple[str, str]:
     """File and job of `FILE[:JOB]`; "" for no job."""
     found = _TARGET.fullmatch(target)
@@ -147,18 +157,47 @@ def _is_of_results(text: str) -> bool:
     return bool(RESULTS.search(text) and not COVERAGE.search(text))
 
 
-def next_step(workflow: Any) -> NextStep:
-    """What a workflow can take over next: guard, then history, then the plan."""
+def test_job(workflow: Any, source: SourceText, path: str) -> str:
+    """The only job with a matrix that runs tests, or else uploads test results.
+
+    Raises:
+        NotMovable: there are several, or none.
+    """
+    jobs = jobs_of(workflow)
+    every = [name for name in jobs if (jobs[name].get("strategy") or {}).get("matrix")]
+    testing = {step.job for step in find_test_steps(workflow)}
+    with_matrix = [name for name in every if name in testing] or [
+        name for name in every if find_result_upload(jobs[name])
+    ]
+    if len(with_matrix) > 1:
+        what = f"several jobs with a matrix run tests: {', '.join(with_matrix)}"
+        raise NotMovable(what, where=path, fix=f"name one: --guard {path}:{with_matrix[0]}")
+    return with_matrix[0] if with_matrix else choose_step(workflow, source, path)[0]
+
+
+def next_step(workflow: Any, job: str = "") -> NextStep:
+    """What a workflow can take over next: guard, then history, then the plan.
+
+    Args:
+        job: only what needs this job counts; "" for everything.
+    """
     if is_moved(workflow):
         return "none"
     used: set[str] = set()
-    for job in jobs_of(workflow).values():
-        for _, step in steps_of(job):
+    for name, value in jobs_of(workflow).items():
+        if job not in ("", name, *_needs(value)):
+            continue
+        for _, step in steps_of(value):
             used.update(_OWN_COMMAND.findall(str(step.get("run", ""))))
             used.update(_OWN_ACTION.findall(_action(step)))
     if "history" in used:
         return "plan"
     return "history" if used else "guard"
+
+
+def _needs(job: Any) -> list[str]:
+    needs = job.get("needs") if isinstance(job, dict) else None
+    return [needs] if isinstance(needs, str) else list(needs or [])
 
 
 def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str], listing: str = "") -> str:
@@ -175,10 +214,12 @@ def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str], listing: str 
     source, wanted = SourceText(text), load_ended(text, where)
     jobs, entry = source.find("jobs"), source.find("jobs", job.name)
     if jobs is None or entry is None or not is_block(jobs.value, yaml.MappingNode):
-        raise NotMovable("its jobs are in flow style", where=where, fix=BY_HAND)
+        raise NotMovable("its jobs are in flow style", where=where, fix=AS_BLOCK)
     for name in added:
         if name in wanted["jobs"]:
-            raise NotMovable(f"another job is called {name}", where=where, fix="rename it")
+            what = f"there is a job {name} already"
+            fix = "one matrix of a workflow is judged: divide the workflow, or rename that job"
+            raise NotMovable(what, where=where, fix=fix)
     edits = [append_jobs(source, jobs, entry, [*added.values()])]
     steps = wanted["jobs"][job.name]["steps"]
     step = steps[job.upload.step - 1]
@@ -192,12 +233,12 @@ def add_jobs(text: str, job: GuardedJob, added: Mapping[str, str], listing: str 
         edited = source.edited(edits)
         found = load_ended(edited, where)
     except InputError as error:
-        raise NotMovable(error.what, where=where, fix=error.fix or BY_HAND) from error
+        raise NotMovable(error.what, where=where, fix=error.fix or AS_BLOCK) from error
     for value in added.values():
         wanted["jobs"] |= load_ended(value, where)
     if found != wanted:
         what = "edits of its lines would change more than the added jobs"
-        raise NotMovable(what, where=where, fix=BY_HAND)
+        raise NotMovable(what, where=where, fix=AS_BLOCK)
     return edited
 
 
@@ -206,7 +247,7 @@ def _always(source: SourceText, job: GuardedJob) -> Edit:
     node = steps.value.value[job.upload.step - 1] if steps else None
     if node is None or not is_block(node, yaml.MappingNode):
         what = "the step that uploads results is in flow style"
-        raise NotMovable(what, where=job.where, fix=BY_HAND)
+        raise NotMovable(what, where=job.where, fix=AS_BLOCK)
     first = next(entries(node))
     indent = source.line_break + " " * first.column
     return Edit(first.start, first.start, f"if: always(){indent}")
@@ -227,7 +268,7 @@ def _start_of_step(source: SourceText, node: yaml.Node) -> tuple[int, str]:
 def _listing_edit(source: SourceText, job: GuardedJob, listing: str) -> Edit:
     nodes = _step_nodes(source, job.name)
     if not nodes:
-        raise NotMovable("its steps are in flow style", where=job.where, fix=BY_HAND)
+        raise NotMovable("its steps are in flow style", where=job.where, fix=AS_BLOCK)
     start, indent = _start_of_step(source, nodes[job.tests.number - 1])
     lines = (f"{indent}{line}{source.line_break}" for line in listing.splitlines())
     return Edit(start, start, "".join(lines))
@@ -246,16 +287,19 @@ def without_guard_jobs(text: str, where: str) -> str:
     for name, job in jobs.items():
         nodes = _step_nodes(source, name) if added else []
         for number, step in steps_of(job):
-            # The step that lists stands before the upload, the one that runs the tests after it.
-            if _uploads_listing(step) and 1 < number < len(nodes):
-                start, end = (_start_of_step(source, nodes[at])[0] for at in (number - 2, number))
+            # The step that runs the tests stands after them.
+            if _lists_tests(step) and number < len(nodes):
+                start, end = (_start_of_step(source, nodes[at])[0] for at in (number - 1, number))
                 cuts.append(Edit(start, end, ""))
     return source.edited(cuts)
 
 
-def _uploads_listing(step: Mapping[str, Any]) -> bool:
+def _lists_tests(step: Mapping[str, Any]) -> bool:
+    """Say whether a step lists the tests, or uploads the list."""
     inputs = step.get("with")
-    return uploads_artifact(step) and isinstance(inputs, dict) and inputs.get("name") == _LISTING
+    if uploads_artifact(step) and isinstance(inputs, dict):
+        return inputs.get("name") == _LISTING
+    return str(step.get("run", "")).endswith(f" > {TESTS_FILE}")
 
 
 def _action(step: Mapping[str, Any]) -> str:
@@ -291,6 +335,11 @@ def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:
         what = f"the matrix alone does not make a name of each shard: {upload.artifact:.80}"
         fix = "name the artifact after values of the matrix, or ${{ strategy.job-index }}"
         raise NotMovable(what, where=place, fix=fix)
+    for other, step in jobs_of(workflow).items():
+        theirs = find_result_upload(step) if other != job else None
+        if theirs is not None and fnmatchcase(_glob(theirs.artifact), upload.artifact_pattern):
+            what = f"its artifacts cannot be told from those of job {other}: {theirs.artifact:.80}"
+            raise NotMovable(what, where=place, fix="begin the names of one with another word")
     return GuardedJob(where, job, _find_tests(workflow, job, upload, where), upload, "if" in value)
 
 
@@ -305,7 +354,7 @@ def _find_tests(workflow: Any, job: str, upload: ResultUpload, where: str) -> Co
     commands = [at for at, step in steps_of(value) if "run" in step and at < upload.step]
     if not commands:
         what = "no step before the upload of its results runs a command"
-        raise NotMovable(what, where=f"{where}: jobs.{job}", fix=BY_HAND)
+        raise NotMovable(what, where=f"{where}: jobs.{job}", fix=AS_BLOCK)
     number, framework = found[0] if found else (commands[-1], "")
     step = value["steps"][number - 1]
     defaults: dict[str, Any] = {}
@@ -314,6 +363,10 @@ def _find_tests(workflow: Any, job: str, upload: ResultUpload, where: str) -> Co
         run = given.get("run") if isinstance(given, dict) else None
         defaults |= run if isinstance(run, dict) else {}
     folder = str(step.get("working-directory") or defaults.get("working-directory") or "")
+    if "matrix." in folder:
+        what = f"the tests of each combination are in another folder: {folder:.80}"
+        fix = "one shard lists the tests of all: run them from one folder"
+        raise NotMovable(what, where=f"{where}: jobs.{job}.steps[{number}]", fix=fix)
     env = step.get("env")
     texts = {str(key): text_of(one) for key, one in env.items()} if isinstance(env, dict) else {}
     return CommandStep(number, framework, folder.rstrip("/"), str(step.get("shell") or ""), texts)

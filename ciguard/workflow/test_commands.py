@@ -66,6 +66,11 @@ LIST_COMMANDS: Final[Mapping[str, str]] = {
     "go test": "go test -list . ./...",
     "jest": "npx jest --listTests",
 }
+# With one of these a test command lists tests or prints a text.
+_RUNS_NOTHING: Final = frozenset(
+    {"--version", "--help", "--fixtures", "--collect-only", "--co", "--list-tests", "--listTests"}
+    | {"-list", "--list"}
+)
 # Programs that run a task of the project by its name.
 TASK_RUNNERS: Final = frozenset(
     {"make", "gmake", "just", "task", "invoke", "inv", "poe", "npm", "yarn", "pnpm", "hatch", "pdm"}
@@ -260,10 +265,10 @@ def _shell_framework(rest: Sequence[str]) -> str | None:
 
 
 def _leads(words: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Say whether the words that are no options begin with a pattern."""
+    """Say whether the words that are no options begin with a pattern, and something runs."""
+    if _RUNS_NOTHING.intersection(words):
+        return False
     plain = [word for word in words if not word.startswith(("-", "+"))]
-    if not pattern:
-        return not {"--version", "--help", "--fixtures", "--collect-only"}.intersection(words)
     return list(plain[: len(pattern)]) == list(pattern)
 
 

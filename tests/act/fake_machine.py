@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ciguard.codec import plan_file
-from ciguard.init.workflow_files import ACTIONS
 from ciguard.plan.outputs import as_output, matrix
+from ciguard.workflow.job_templates import ACTIONS
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:

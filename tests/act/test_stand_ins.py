@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.init.workflow_files import ACTIONS
+from ciguard.workflow.job_templates import ACTIONS
 
 if TYPE_CHECKING:
     from act.fake_machine import GitHub

@@ -18,7 +18,7 @@ from init.test_isolation import shadowed_checkout
 from packaging.requirements import Requirement
 
 from ciguard import __version__
-from ciguard.init.workflow_files import ACTIONS
+from ciguard.workflow.job_templates import ACTIONS
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("plan", "run", "report", "history", "audit")

@@ -19,7 +19,7 @@ from init.move_in_samples import (
 )
 from init.test_move_in import TOX, TOX_JOB, job_with
 
-from ciguard.init.move_in import address_of_installation
+from ciguard.actions_address import address_of_installation
 
 if TYPE_CHECKING:
     from pathlib import Path

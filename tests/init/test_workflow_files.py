@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from ciguard.errors import UsageError
-from ciguard.init.workflow_files import ACTIONS, Workflow, count_checkpoint_steps, render_workflow
+from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
 from ciguard.plan.outputs import fill_matrix
 from ciguard.template_loader import environment
+from ciguard.workflow.job_templates import ACTIONS
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent

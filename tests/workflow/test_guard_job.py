@@ -208,5 +208,5 @@ def test_nothing_else_changes_in_any_workflow(seed: int) -> None:
 def test_job_of_that_name_is_refused() -> None:
     text = f"jobs:\n  test:\n    steps:\n      - uses: {UPLOAD}\n"
     guarded = GuardedJob("ci.yml", "test", CommandStep(1), ResultUpload(1, "r", ()), False)
-    with pytest.raises(NotMovable, match="another job is called test"):
+    with pytest.raises(NotMovable, match="there is a job test already"):
         add_jobs(text, guarded, {"test": GUARD})
