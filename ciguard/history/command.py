@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -30,6 +31,8 @@ from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_tim
 from ciguard.history.stores import FileStore, load, open_store, update
 from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model import EndLine, Record
+from ciguard.model.jobs import last_attempt
+from ciguard.model.shard_names import shard_lookup
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.inputs import Sources, open_inputs
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from ciguard.history.stores import HistoryStore
     from ciguard.invocation import Invocation
     from ciguard.model import Plan
+    from ciguard.model.jobs import Job
 
 LINES_PER_WRITE: Final = 10_000
 ACCEPTED_INPUTS: Final = (
@@ -135,7 +139,7 @@ def add(
             fix = "pass the plan of the run by --plan, or name the files without --results"
             raise UsageError("--results without --plan", where=where, fix=fix)
         sources = Sources(plan_path, results=results, run=run)
-        files, run_id = _result_files(invocation, sources)
+        files, run_id = _result_files(invocation, sources, plan)
         own = replace(facts, run_id=facts.run_id or run_id)
         found.append(_from_planned_shards(files, results, _of_this_run(own, invocation), plan))
     if not found:
@@ -220,7 +224,7 @@ def export_(invocation: Invocation, location: str | None) -> int:
 
 
 def _result_files(
-    invocation: Invocation, sources: Sources
+    invocation: Invocation, sources: Sources, plan: Plan
 ) -> tuple[tuple[ResultFile, ...], int | None]:
     """Result files, and the id of the run in whose artifacts they are, where one is named."""
     if sources.run is None:
@@ -230,9 +234,32 @@ def _result_files(
         if arrived.missing or arrived.problems:
             what = arrived.missing or arrived.problems[0]
             raise InputError(what, where=f"run {sources.run}", fix="check --results")
-        # Which attempt a job ran in is not told apart in a history of result files.
-        files = (replace(one, attempt=None) for one in newest_attempts(arrived.results))
-        return tuple(files), inputs.subject_run.run_id if inputs.subject_run else None
+        run = inputs.subject_run
+        assert run is not None
+        assert run.source is not None
+        files = _of_last_attempts(arrived.results, plan, run.source.jobs())
+        return files, run.run_id
+
+
+def _of_last_attempts(
+    files: Sequence[ResultFile], plan: Plan, jobs: Sequence[Job]
+) -> tuple[ResultFile, ...]:
+    """The newest files of each shard, but none of a job that ran again since and left no others."""
+    by_name: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        by_name[job.name].append(job)
+    ran_last = {
+        shard.key: last_attempt(by_name[shard.job])[0].run_attempt
+        for shard in plan.shards
+        if shard.job and by_name[shard.job]
+    }
+    shard_of = shard_lookup(plan)
+    # Which attempt a job ran in is not told apart in a history of result files.
+    return tuple(
+        replace(one, attempt=None)
+        for one in newest_attempts(files)
+        if one.attempt is None or one.attempt >= ran_last.get(shard_of(one.shard) or "", 0)
+    )
 
 
 def _of_this_run(facts: RunMetadata, invocation: Invocation) -> RunMetadata:

@@ -183,6 +183,25 @@ def test_result_files_of_a_run_are_added_to_the_history(
     assert {json.loads(line)["run_id"] for line in lines} == {7}
 
 
+def test_shard_that_died_when_it_ran_again_is_lost_to_the_history(
+    call: Call, server: FakeGitHub, ciguard: Ciguard, tmp_path: Path
+) -> None:
+    """After "Re-run failed jobs": what it uploaded in attempt 1 is of the failure before."""
+    plan = make_plan()
+    named = tuple(replace(shard, job=f"Unit {int(shard.key)}") for shard in plan.shards)
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(replace(plan, shards=named)))
+    for shard in SHARDS:
+        upload(server, shard)
+        add_job(server, f"Unit {int(shard)}", "failure" if shard == "02" else "success")
+    times = {"started_at": SECOND, "completed_at": SECOND}
+    add_job(server, "Unit 2", "cancelled", attempt=2, **times)  # type: ignore[arg-type]
+    stored = ("--history", "past.ciguard")
+    answer = call("history", "add", *WORDS, *stored, *NAMED)
+    assert "1 of 3 shards and 2 tests lost: 02" in answer.stderr
+    shown = ciguard("history", "show", *stored, cwd=tmp_path).stdout
+    assert "2/3" in shown
+
+
 def test_history_says_which_artifacts_it_misses(call: Call, server: FakeGitHub) -> None:
     answer = call("history", "add", *WORDS, *NAMED, expect=3)
     assert "no artifact of run 7 has such a name; it has none" in answer.stderr
