@@ -79,6 +79,13 @@ class SuiteConfig(_Section):
             '`["1-255"]`; any other is a crash'
         ),
     )
+    closes_units: bool = Field(
+        False,  # a default
+        description=(
+            "the command writes an event `closed` when a test is over: one without it died, "
+            "whatever results it has"
+        ),
+    )
     timeout: Seconds | None = Field(None, description="time limit of one test")
     timeout_ratio: float | None = Field(
         None,

@@ -119,6 +119,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             results=entry.results,
             timeout_s=entry.timeout,
             failed_exit_codes=entry.failed_exit_codes,
+            closes_units=entry.closes_units,
         )
     return found
 

@@ -25,7 +25,7 @@ from ciguard.guard.diagnosis import (
 from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.verdict import Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
-from ciguard.model.attempts import classify_result, last_starts, resolve_units
+from ciguard.model.attempts import classify_result, last_starts, resolve_units, with_unclosed
 from ciguard.text import last_line
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ def read_leg(
     record: Record | None,
     rejected_record: Reason | None = None,
     facts: JobEvidence | None = None,
+    closing: AbstractSet[str] = frozenset(),
 ) -> LegResult:
-    """Read a shard's record; None where there is none. `facts`: what GitHub says of its job."""
+    """Read a shard's record; None where there is none. `facts`: what GitHub says of its job;
+    `closing`: suites whose programs say when a unit is over.
+    """
     planned = frozenset(unit.key for unit in shard.units)
     end = LegEnd("unknown", Reason("no_record")) if record is None else leg_end(record)
     if record is None and is_idle(shard, facts):
@@ -95,6 +98,8 @@ def read_leg(
     end = with_diagnosis(end, record, facts)
     started_units = last_starts(record.starts) if record is not None else {}
     units = resolve_units(record.results, started_units) if record is not None else {}
+    if record is not None and closing:
+        units = with_unclosed(units, record.events, closing)
     return LegResult(
         shard,
         record,

@@ -158,12 +158,14 @@ def _job(leg: LegResult) -> str:
 
 
 def _legs(plan: Plan, selection: Selection, facts: RunFacts) -> list[LegResult]:
+    closing = frozenset(name for name, suite in plan.suites.items() if suite.closes_units)
     return [
         read_leg(
             shard,
             selection.newest.get(shard.key),
             selection.rejected.get(shard.key),
             facts.legs.get(shard.key),
+            closing,
         )
         for shard in plan.shards
     ]

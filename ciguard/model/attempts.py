@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, Final, Literal, Tuple
 from ciguard.model.types import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
 
 if TYPE_CHECKING:
-    from typing import Iterable, Mapping, Sequence
+    from typing import AbstractSet, Iterable, Mapping, Sequence
 
-    from ciguard.model.record import Result, StartLine
+    from ciguard.model.record import EventLine, Result, StartLine
 
 UnitName = Tuple[str, str, str]  # equal to its UnitKey, which takes five times as long to make
 Status = Literal["good", "bad", "unfinished"]
@@ -142,6 +142,30 @@ def resolve_units(
         of_unit = grouped.setdefault(UnitKey(result.suite, result.variant, result.unit), [])
         of_unit.append(result)
     return {key: resolve_attempts(found, last_start.get(key)) for key, found in grouped.items()}
+
+
+def with_unclosed(
+    units: Mapping[UnitKey, UnitResult], events: Iterable[EventLine], closing: AbstractSet[str]
+) -> dict[UnitKey, UnitResult]:
+    """The units, of which those are unfinished whose last process did not say that they were over.
+
+    A leg that is killed cannot name them. One that died has a result that says so.
+
+    Args:
+        closing: suites whose programs say when a unit is over.
+    """
+    closed = {
+        (event.process or 0, event.suite, event.variant, event.unit)
+        for event in events
+        if event.kind == "closed"
+    }
+    found = dict(units)
+    for key, unit in units.items():
+        process = max(case.process or 0 for case in unit.cases)
+        has_died = any(case.outcome == "died" for case in unit.cases)
+        if key.suite in closing and not has_died and (process, *key) not in closed:
+            found[key] = UnitResult("unfinished", unit.cases, unit.failures)
+    return found
 
 
 def final_results(results: Iterable[Result]) -> FinalResults:

@@ -35,6 +35,8 @@ class Suite:
     `teardown_s`: what it costs behind its last one.
     `timeout_s`: limit of a unit that the plan does not know; of the others each has its own.
     `failed_exit_codes`: of its command where tests failed, as "8" or "1-255"; 1 always is one.
+    `closes_units`: its program says when each unit is over; one of which it does not is not over,
+        whatever results it has.
     """
 
     framework: str
@@ -52,6 +54,7 @@ class Suite:
     is_script: bool = False  # `command` takes no arguments: options enter by the environment
     timeout_s: float | None = None
     failed_exit_codes: tuple[str, ...] = ()
+    closes_units: bool = False
 
     def means_failed_tests(self, exit_code: int) -> bool:
         """Whether the command ends so, beside 1, where tests failed."""

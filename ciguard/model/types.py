@@ -86,6 +86,7 @@ EventKind = Union[
         "not_imported",
         "not_reached",
         # What the tested process reports.
+        "closed",
         "collection_end",
         "collection_error",
         "collection_start",

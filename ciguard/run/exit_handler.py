@@ -238,7 +238,11 @@ class ProcessExitHandler:
         """Say of each unit that this process leaves without a result why that is so."""
         number = live.batch.process
         running = self.state.running[number]
-        unfinished = (unit for unit in running.unfinished_units() if unit not in running.has_result)
+        unfinished = (
+            unit
+            for unit in running.unfinished_units()
+            if running.closes or unit not in running.has_result
+        )
         left = [self.state.units[unit].key for unit in unfinished]
         if ending == "setup_failed":
             why = describe_setup_failure(exit_code, output)

@@ -272,6 +272,7 @@ def _select_units(
         continues_attempt=scope.continues_attempt,
         unless_ended=scope.unless_ended,
         tries=plan.policy.max_tries,
+        closing=frozenset(name for name, suite in plan.suites.items() if suite.closes_units),
     )
     left = without_units(shard, earlier.finished)
     over = earlier.finished | earlier.rerun_units

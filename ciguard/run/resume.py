@@ -117,11 +117,14 @@ class PriorLegs:
 NO_PRIOR_LEGS: Final = PriorLegs()
 
 
-def merge_legs(legs: Sequence[PriorLeg], tries: int = 1) -> PriorLegs:
+def merge_legs(
+    legs: Sequence[PriorLeg], tries: int = 1, closing: AbstractSet[str] = frozenset()
+) -> PriorLegs:
     """All legs as one; a leg that went on from another has that one's lines too, once here.
 
     Args:
         tries: executions that the plan gives a unit that fails.
+        closing: suites whose programs say when a unit is over.
     """
     seen: Set[Hashable] = set()
     files: List[List[StoredLine]] = []
@@ -152,7 +155,7 @@ def merge_legs(legs: Sequence[PriorLeg], tries: int = 1) -> PriorLegs:
         highest = max([highest, *(number + shift for number in numbers)])
     lines_in_order = tuple(one for new_lines in files for one in new_lines)
     began_s = min(map(_began_s, legs), default=0.0)
-    finished = finished_units(files)
+    finished = finished_units(files, closing)
     results = [line for line in lines_in_order if isinstance(line, Result)]
     failed = failed_with_tries_left(results, finished, tries)
     rerun_units = with_predecessors(results, finished, failed)
@@ -263,10 +266,13 @@ def _identity(line: StoredLine) -> Hashable:
     return encode(line if isinstance(line, MetricLine) else replace(line, process=0))
 
 
-def finished_units(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
+def finished_units(
+    files: Sequence[Sequence[Line]], closing: AbstractSet[str] = frozenset()
+) -> FrozenSet[UnitKey]:
     """The units that are over.
 
     Args:
+        closing: suites whose programs say when a unit is over.
         files: lines in the order in which they were written to each file, with suite, variant and
             process in them.
     """
@@ -284,20 +290,27 @@ def finished_units(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
                 key, process = UnitKey(line.suite, line.variant, line.unit or ""), line.process or 0
                 last[key] = max(process, last.get(key, 0))
                 in_files.add((process, key))
+            if isinstance(line, EventLine) and line.kind == "closed" and line.suite in closing:
+                key, process = UnitKey(line.suite, line.variant, line.unit or ""), line.process or 0
+                progress.setdefault(process, UnitProgress(closes=True)).close(key)
             if not isinstance(line, (StartLine, Result)):
                 continue
             key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
             last[key] = max(process, last.get(key, 0))
-            one = progress.setdefault(process, UnitProgress())
+            one = progress.setdefault(process, UnitProgress(closes=line.suite in closing))
             if isinstance(line, Result):
                 results.setdefault(key, []).append(line)
                 one.report(key)
-                if line.case in ("", line.unit):
+                if line.case in ("", line.unit) and (not one.closes or line.outcome == "died"):
                     one.close(key)
             elif not line.received:  # the leg's own word, apart from the program's lines
                 one.begin(key, line.at_s or 0.0)
         over.update((process, key) for process, one in progress.items() for key in one.finished)
-    closed = (key for key in results if (last[key], key) in over or last[key] in completed)
+    closed = (
+        key
+        for key in results
+        if (last[key], key) in over or (last[key] in completed and key.suite not in closing)
+    )
     conclusive = (
         key for key in closed if resolve_attempts(results[key], last[key]).status != "unfinished"
     )
@@ -311,6 +324,7 @@ def read_prior_legs(
     continues_attempt: bool,
     unless_ended: bool = False,
     tries: int = 1,
+    closing: AbstractSet[str] = frozenset(),
 ) -> tuple[PriorLegs, ShardLine]:
     """What earlier legs of this shard left below some folders, and the shard line of the next.
 
@@ -320,7 +334,7 @@ def read_prior_legs(
         head: the shard line of the leg that is to run.
         continues_attempt: there has to be such a part.
         unless_ended: nothing is taken from earlier attempts of which the last ended by itself.
-        tries: executions that the plan gives a unit that fails.
+        tries, closing: as of `merge_legs`.
 
     Raises:
         InputError: a record is of another plan, run or commit, or cannot be read; or
@@ -333,7 +347,7 @@ def read_prior_legs(
         fix = "pass the --record folder of the earlier step"
         raise InputError(what, where=", ".join(folders), fix=fix)
     taken = same if continues_attempt or (unless_ended and last_one_ended(legs)) else legs
-    found = merge_legs(taken, tries)
+    found = merge_legs(taken, tries, closing)
     ours = [leg.header for leg in same if leg.header.run_id == head.run_id]
     known = [header for header in ours if header.started_at]
     return found, (known[-1] if known else head)

@@ -18,7 +18,7 @@ from ciguard.model import (
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.actions import Assign, Finish, Recycle, Start, Stop, Warn
 from ciguard.run.policy.rules import decision_line, next_action
-from ciguard.run.policy.state import State
+from ciguard.run.policy.state import OBSERVED_EVENTS, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ class _Files:
             if isinstance(line, DefaultsLine):
                 self._defaults[name] = line
             elif isinstance(line, (StartLine, Result)) or (
-                isinstance(line, EventLine) and line.kind == "second_session"
+                isinstance(line, EventLine) and line.kind in OBSERVED_EVENTS
             ):
                 self._state.observe(line)
         self._taken[name] = max(count, self._taken[name])

@@ -20,7 +20,8 @@ Unit = TypeVar("Unit")
 class UnitProgress(Generic[Unit]):
     """Which units are begun and which are over, by the start and result lines of one program."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, closes: bool = False) -> None:
+        self.closes = closes  # its program says when a unit is over, and nothing else does
         self.open_units: dict[Unit, float] = {}  # unit -> at_s of its start
         self.has_result: set[Unit] = set()  # has a result, and may get more cases
         self.overlap = False  # units run side by side: one began while another was open
@@ -33,7 +34,11 @@ class UnitProgress(Generic[Unit]):
         self.finished.add(unit)
 
     def close_reported(self) -> None:
-        """A unit with several cases ends where the next one begins, or where its process does."""
+        """A unit with several cases ends where the next one begins, or where its process does;
+        none of a program that says it itself.
+        """
+        if self.closes:
+            return
         for unit in tuple(self.has_result):
             self.close(unit)
 
@@ -59,7 +64,7 @@ class UnitProgress(Generic[Unit]):
         if not self.overlap and unit not in self.has_result:
             self.close_reported()
         self.has_result.add(unit)
-        if self.overlap:
+        if self.overlap and not self.closes:
             self.open_units.pop(unit, None)
 
 
@@ -68,6 +73,7 @@ class ProcessState(UnitProgress[int]):
     """A live process: what it was given, what it is at, what it has finished."""
 
     start: Start
+    closes: bool = False
     open_units: dict[int, float] = field(default_factory=dict)
     has_result: set[int] = field(default_factory=set)
     overlap: bool = False

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ciguard.model import LegPolicy, Shard, Suite
 
 MIB: Final = 1 << 20
+# Of the events that a tested process reports, those that the rules look at.
+OBSERVED_EVENTS: Final = ("closed", "second_session")
 # What a killed process held comes back within half a second; what does not is held by others.
 MEMORY_BACK_S: Final = 2.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
@@ -74,6 +76,7 @@ class State:
             name: UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes
             for name, suite in suites.items()
         }
+        self._closing = frozenset(name for name, suite in suites.items() if suite.closes_units)
         self.writes_result_files = frozenset(
             name for name, suite in suites.items() if suite.results
         )
@@ -194,6 +197,8 @@ class State:
                 self.failures[unit] = self.failures.get(unit, 0) + 1
         elif isinstance(line, EventLine) and line.kind == "grace_used":
             self.grace_used = True
+        elif isinstance(line, EventLine) and line.kind == "closed":
+            self._observe_closed(line)
         elif isinstance(line, EventLine) and self.awaits_listing:
             self._observe_listing(line)
 
@@ -254,13 +259,24 @@ class State:
         elif line.outcome in BAD_OUTCOMES:
             running.failed.add(unit)
             running.last_failure_s = max(running.last_failure_s, line.at_s or 0.0)
-        if line.case in ("", line.unit):
-            running.close(unit)
-            if len(running.finished) == len(running.start.units):
-                running.done_s = line.at_s
+        if line.case in ("", line.unit) and (not running.closes or line.outcome == "died"):
+            self._close(running, unit, line.at_s)
         if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
             running.resident_s = line.at_s or 0.0
+
+    def _observe_closed(self, line: EventLine) -> None:
+        running = self.running.get(line.process or 0)
+        unit = self.position(UnitKey(line.suite, line.variant, line.unit or ""))
+        if running is not None and unit is not None and running.closes:
+            running.wrote_lines = True
+            running.last_activity_s = max(running.last_activity_s, line.at_s or 0.0)
+            self._close(running, unit, line.at_s or running.last_activity_s)
+
+    def _close(self, running: ProcessState, unit: int, at_s: float | None) -> None:
+        running.close(unit)
+        if len(running.finished) == len(running.start.units):
+            running.done_s = at_s
 
     def _is_late(self, running: ProcessState, unit: int, line: Result) -> bool:
         """Whether a unit swallowed its interruption, or was just done when it came: it is over."""
@@ -368,7 +384,10 @@ class State:
             if self.reruns and self.reruns[0].starts(action):
                 del self.reruns[0]
             self.running[action.process] = ProcessState(
-                action, longest_s=self._longest_s(action), last_activity_s=action.at_s
+                action,
+                action.suite in self._closing,
+                longest_s=self._longest_s(action),
+                last_activity_s=action.at_s,
             )
             for running in self.running.values():
                 running.had_concurrent_process = len(self.running) > 1

@@ -84,7 +84,10 @@ def classify_exit(
     # A unit with several cases stays open until the next one begins, or until a clean end. A start
     # that the leg only assumed is no sign that a program which ended well had begun the unit.
     open_units = running.open_units if running.wrote_lines or exit_code != 0 else {}
-    silent = collecting or any(unit not in running.has_result for unit in open_units)
+    # Of a program that says itself when a unit is over, one that it did not close is where it died.
+    silent = collecting or any(
+        running.closes or unit not in running.has_result for unit in open_units
+    )
     if exit_code in NOT_RUN and not running.wrote_lines and not collecting:
         return "setup_failed"
     if silent or fatal_signal(exit_code) is not None:
