@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -142,20 +143,40 @@ def _matrix(invocation: Invocation, matrix: str, filter_key: str) -> HandMatrix:
 
 
 def _tests(invocation: Invocation, listing: str) -> TestSet:
-    """The tests of a tool's own listing, else of an inventory file."""
+    """The tests of a tool's own listing, else of an inventory file.
+
+    Paths below the working folder are relative to it, as in result files.
+
+    Raises:
+        InputError: no test, a test twice, or a listing that is damaged.
+    """
     place = listing if listing == "-" else str(invocation.folder / listing)
     packed = io.BytesIO(local.read(place))
-    content = read_limited(gunzip(packed), listing, inventory_file.MAX_BYTES)
-    units = tool_listings.read_listing(content.decode("utf-8", "replace"))
+    content = _as_utf8(read_limited(gunzip(packed), listing, inventory_file.MAX_BYTES), listing)
+    try:
+        units = tool_listings.read_listing(content.decode("utf-8-sig", "replace"))
+    except InputError as error:
+        raise InputError(error.what, where=listing, fix=error.fix) from error
     repeated: tuple[UnitKey, ...] = ()
     if units is None:
         read = inventory_file.read(io.BytesIO(content), listing)
         units, repeated = read.units, read.repeated
     if not units:
         raise InputError("no test in it", where=listing, fix="list the tests, one a line")
+    units = tool_listings.relative_to(units, invocation.folder.resolve().as_posix())
     counts = Counter(unit.unit for unit in units)
     twice = [name for name in counts if counts[name] > 1] + [key.unit for key in repeated]
     if twice:
         what = f"{count_of(len(twice), 'test')} listed more than once: {twice[0]!r:.120}"
         raise InputError(what, where=listing, fix="list each test once")
     return TestSet(units)
+
+
+def _as_utf8(content: bytes, listing: str) -> bytes:
+    """Bytes as they are, or UTF-16 by its byte order mark: `>` of Windows PowerShell writes it."""
+    if not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-16: {error}", where=listing, fix="write UTF-8") from None

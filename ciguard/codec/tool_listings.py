@@ -6,15 +6,21 @@ A listing is recognised by what its tool alone writes. To add one: its function 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _DOTNET_HEAD: Final = "The following Tests are available:"
-_PYTEST_COUNT: Final = re.compile(r"^(?:=+ )?\d+(?:/\d+)? tests? collected", re.MULTILINE)
+_PYTEST_COUNT: Final = re.compile(
+    r"^(?:=+ )?(?:no tests|(\d+)(?:/\d+)? tests?) collected\b", re.MULTILINE
+)
+_PYTEST_FILE_COUNT: Final = re.compile(r"^\S.*\.py: \d+(?=\r?$)", re.MULTILINE)
+_PYTEST_HEADING: Final = re.compile(r"=+ (?:ERRORS|warnings summary) =")
 _GO_PACKAGE: Final = re.compile(r"^(?:ok|\?|FAIL) +\t(\S+)", re.MULTILINE)
 _GO_TEST: Final = re.compile(r"(?:Test|Example|Fuzz)\w*\Z")
 _GTEST_SUITE: Final = re.compile(r"^[\w/]+\.(?:  # .*)?$", re.MULTILINE)
@@ -22,33 +28,86 @@ _GTEST_DISABLED: Final = re.compile(r"(?:^|[./])DISABLED_")
 
 
 def read_listing(text: str) -> tuple[InventoryUnit, ...] | None:
-    """The tests of a listing in the tool's own order; None of a text that no tool printed."""
+    """The tests of a listing in the tool's own order; None of a text that no tool printed.
+
+    Raises:
+        InputError: counts instead of tests, or another number of tests than were collected.
+    """
     for recognise, read in LISTINGS.values():
         if recognise(text):
             return tuple(read(text))
     return None
 
 
+def relative_to(units: Iterable[InventoryUnit], folder: str) -> tuple[InventoryUnit, ...]:
+    """Units with paths from a folder for absolute ones below it; the others as they are.
+
+    Args:
+        folder: absolute, with "/" as separator.
+    """
+    prefix = folder.rstrip("/") + "/"
+    return tuple(_relative_to(unit, prefix) for unit in units)
+
+
+def _relative_to(unit: InventoryUnit, prefix: str) -> InventoryUnit:
+    is_windows = unit.unit[1:3] == ":\\"
+    path = unit.unit.replace("\\", "/") if is_windows else unit.unit
+    if not path.startswith(prefix):
+        return unit
+    inside = path.removeprefix(prefix)
+    return replace(unit, unit=inside, file=inside if unit.file == unit.unit else unit.file)
+
+
 def _dotnet(text: str) -> Iterator[InventoryUnit]:
-    """`dotnet test --list-tests`: indented names below a heading, for each project."""
+    """`dotnet test --list-tests`: indented names below a heading, for each project and framework.
+
+    A project with several target frameworks lists each test once for each of them; a filter selects
+    the test in all.
+    """
+    names: dict[str, None] = {}
     listed = False
     for line in text.splitlines():
         if line.startswith(_DOTNET_HEAD):
             listed = True
         elif listed and line.startswith("    ") and line.strip():
-            yield InventoryUnit(line.strip())
+            names[line.strip()] = None
         elif line.strip():
             listed = False
+    yield from map(InventoryUnit, names)
+
+
+def _pytest_counts(text: str) -> Iterator[InventoryUnit]:
+    """`pytest --collect-only -qq`: a file and the number of its tests a line."""
+    found = _PYTEST_FILE_COUNT.search(text)
+    what = f"numbers of tests, not their names: {found[0] if found else ''!r:.120}"
+    fix = "list with one -q: pytest -o addopts= --collect-only -q"
+    raise InputError(what, fix=fix)
 
 
 def _pytest(text: str) -> Iterator[InventoryUnit]:
-    """`pytest --collect-only -q`: a node id a line, until a blank one."""
-    for line in text.splitlines():
-        if not line.strip():
-            return
-        path, separator, _ = line.partition("::")
-        if separator:
-            yield InventoryUnit(line, file=path)
+    """`pytest --collect-only -q`, of one run or several: ids, a blank line, notes, the count.
+
+    Raises:
+        InputError: the counts of the runs do not add up to the tests.
+    """
+    units: list[InventoryUnit] = []
+    counts: list[int] = []
+    in_ids, has_ids = True, False
+    # str.splitlines would also split at characters that may be part of an id.
+    for line in (line.removesuffix("\r") for line in text.split("\n")):
+        if count := _PYTEST_COUNT.match(line):
+            counts.append(int(count[1] or 0))
+            in_ids, has_ids = True, False  # of the next run
+        elif _PYTEST_HEADING.match(line) or (has_ids and not line.strip()):
+            in_ids = False
+        elif in_ids and "::" in line:
+            units.append(InventoryUnit(line, file=line.partition("::")[0]))
+            has_ids = True
+    if sum(counts) != len(units):
+        what = f"listed tests: {len(units):,}, collected tests: {sum(counts):,}"
+        fix = "write all that each `pytest --collect-only -q` prints into the file"
+        raise InputError(what, fix=fix)
+    return iter(units)
 
 
 def _go(text: str) -> Iterator[InventoryUnit]:
@@ -95,6 +154,8 @@ LISTINGS: Final[
     Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[InventoryUnit]]]]
 ] = {
     "dotnet test --list-tests": (lambda text: _DOTNET_HEAD in text, _dotnet),
+    # First: of a run with -q and one with -qq in one file, the second would go unnoticed.
+    "pytest --collect-only -qq": (_PYTEST_FILE_COUNT.search, _pytest_counts),
     "pytest --collect-only -q": (_PYTEST_COUNT.search, _pytest),
     "go test -list": (_GO_PACKAGE.search, _go),
     "--gtest_list_tests": (_GTEST_SUITE.search, _gtest),

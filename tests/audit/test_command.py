@@ -114,6 +114,64 @@ def test_damaged_gzip_is_refused(
     assert problem in ciguard(*WORDS, cwd=folder, expect=3).stderr
 
 
+PYTEST = "a.py::t\n\n1 test collected in 0.02s\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (PYTEST.replace("1 test", "2 tests"), "tests.json: listed tests: 1, collected tests: 2\n"),
+        ("a.py: 1\n", "tests.json: numbers of tests, not their names: 'a.py: 1'\n"),
+        (PYTEST + PYTEST, "tests.json: 1 test listed more than once: 'a.py::t'\n"),
+    ],
+)
+def test_listing_that_leaves_tests_out_is_refused(
+    folder: Path, ciguard: Ciguard, content: str, problem: str
+) -> None:
+    (folder / "tests.json").write_text(content, "utf-8")
+    answer = ciguard(*WORDS, cwd=folder, expect=3)
+    assert problem in answer.stderr
+    assert "\n  fix: " in answer.stderr
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", [PYTEST, '["a.py::t"]', "a.py::t\r\n"])
+def test_tests_are_decoded_by_their_byte_order_mark(
+    folder: Path, ciguard: Ciguard, encoding: str, text: str
+) -> None:
+    mark = "\ufeff" if encoding.endswith("e") else ""
+    (folder / "tests.json").write_bytes((mark + text).encode(encoding))
+    (folder / "shards.json").write_text('[{"name": "all", "filter": ""}]', "utf-8")
+    answer = ciguard(*WORDS, "--output", "-", cwd=folder)
+    assert '"a.py::t"' in answer.stdout
+
+
+def test_utf_16_that_is_cut_is_refused(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "tests.json").write_bytes("ab".encode("utf-16")[:-1])
+    answer = ciguard(*WORDS, cwd=folder, expect=3)
+    assert "tests.json: not UTF-16: " in answer.stderr
+
+
+def test_shards_of_absolute_paths_are_those_of_relative_ones(
+    folder: Path, ciguard: Ciguard
+) -> None:
+    job = (
+        "jobs: {a: {strategy: {matrix: {m: [1, 2]}}, "
+        'steps: [{run: "npx jest --shard=${{ matrix.m }}/2"}]}}'
+    )
+    (folder / "ci.yml").write_text(job, "utf-8")
+    words = ("audit", "--matrix", "ci.yml", "--tests", "tests.txt", "--output", "-")
+    names = [f"test/{letter}.test.js" for letter in "abcde"]
+    plans = []
+    for root in ("", f"{folder.resolve()}/"):
+        (folder / "tests.txt").write_text("".join(f"{root}{name}\n" for name in names), "utf-8")
+        plans.append(json.loads(ciguard(*words, cwd=folder).stdout)["shards"])
+    assert plans[0] == plans[1]
+    (folder / "tests.txt").write_text("/elsewhere/test/a.test.js\n", "utf-8")
+    answer = ciguard(*words[:-2], "--fail-on", "orphan", cwd=folder, expect=14)
+    assert "not decided: 1 test: 1 undecided" in answer.stderr
+
+
 JOB = """
   {name}:
     strategy:

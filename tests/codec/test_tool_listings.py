@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.codec.tool_listings import LISTINGS, read_listing
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.tool_listings import LISTINGS, read_listing, relative_to
+from ciguard.errors import InputError
 
 DOTNET = """\
   Determining projects to restore...
@@ -28,6 +30,22 @@ tests/sub/test_b.py::TestC::test_d
 tests/test_a.py::test_one: a warning
 3 tests collected in 0.02s
 """
+PYTEST_ERROR = """\
+
+==================================== ERRORS ====================================
+______________________ ERROR collecting tests/test_err.py ______________________
+tests/test_err.py::1: in <module>
+=========================== short test summary info ============================
+ERROR tests/test_err.py
+!!!!!!!!!!!!!!!!!!!! Interrupted: 1 error during collection !!!!!!!!!!!!!!!!!!!!
+no tests collected, 1 error in 1.21s
+"""
+PYTEST_SELECTED = """\
+tests/test_e.py::test_e
+
+1/4 tests collected (3 deselected) in 0.77s
+"""
+PYTEST_COUNTS = "tests/sub/test_b.py: 1\ntests/test_a.py: 2\n\n"
 GO = """\
 ?   \texample.org/shop/none\t[no test files]
 TestAdds
@@ -109,3 +127,82 @@ def test_node_ids_have_their_file() -> None:
 @pytest.mark.parametrize("text", ["", "a\nb\n", '["a", "b"]', '{"unit": "a"}\n', "a.py::b\n"])
 def test_inventory_is_no_listing_of_a_tool(text: str) -> None:
     assert read_listing(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (PYTEST + PYTEST_SELECTED, 4),
+        (PYTEST_SELECTED + PYTEST_ERROR + PYTEST, 4),
+        ("\n" + PYTEST, 3),
+        ("\nno tests collected in 0.96s\n" + PYTEST.replace("\n", "\r\n"), 3),
+        ("a.py::t[b\x85c]\n\n1 test collected, 1 error in 0.02s\n", 1),
+        ("\nno tests collected (4 deselected) in 0.76s\n", 0),
+        (PYTEST_ERROR, 0),
+    ],
+)
+def test_every_run_in_a_listing_is_read(text: str, expected: int) -> None:
+    units = read_listing(text)
+    assert units is not None
+    assert len(units) == expected
+    assert not [unit for unit in units if "warning" in unit.unit or unit.unit.endswith("\r")]
+
+
+@pytest.mark.parametrize(
+    ("text", "listed", "collected"),
+    [
+        (PYTEST.replace("tests/test_a.py::test_one\n", "", 1), 2, 3),
+        (PYTEST_SELECTED.replace("\n\n", "\ntests/test_f.py::test_f\n\n"), 2, 1),
+        (PYTEST + "tests/test_e.py::test_e\n", 4, 3),
+        # The tree of a listing without -q.
+        ("<Module test_a.py>\n  <Function test_a>\n\n=== 1 test collected in 0.83s ===\n", 0, 1),
+    ],
+)
+def test_listing_of_another_number_of_tests_is_refused(
+    text: str, listed: int, collected: int
+) -> None:
+    with pytest.raises(InputError) as raised:
+        read_listing(text)
+    assert raised.value.what == f"listed tests: {listed}, collected tests: {collected}"
+    assert "pytest --collect-only -q" in raised.value.fix
+
+
+@pytest.mark.parametrize(
+    "text", [PYTEST_COUNTS, PYTEST_COUNTS.replace("\n", "\r\n"), PYTEST + PYTEST_COUNTS]
+)
+def test_numbers_of_tests_in_files_are_refused(text: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_listing(text)
+    what = "numbers of tests, not their names: 'tests/sub/test_b.py: 1'"
+    assert (raised.value.what, "-o addopts=" in raised.value.fix) == (what, True)
+
+
+def test_test_of_several_target_frameworks_is_one() -> None:
+    units = read_listing(DOTNET + DOTNET.replace("net8.0", "net9.0"))
+    assert units == read_listing(DOTNET)
+    twice = read_listing(GO + GO)  # of any other tool, a repeated test is a mistake of the list
+    assert twice is not None
+    assert len(twice) == 2 * len(read_listing(GO) or ())
+
+
+@pytest.mark.parametrize(
+    ("unit", "file", "expected"),
+    [
+        ("/src/shop/test/a.js", "/src/shop/test/a.js", ("test/a.js", "test/a.js")),
+        ("/src/shop/test/a.js", None, ("test/a.js", None)),
+        ("/src/shopping/a.js", "/src/shopping/a.js", ("/src/shopping/a.js", "/src/shopping/a.js")),
+        ("src/shop/a.js", None, ("src/shop/a.js", None)),
+        (r"/src/shop/a\b.js", None, (r"a\b.js", None)),
+    ],
+)
+def test_paths_below_a_folder_become_relative(
+    unit: str, file: str | None, expected: tuple[str, str | None]
+) -> None:
+    (found,) = relative_to([InventoryUnit(unit, file=file)], "/src/shop")
+    assert (found.unit, found.file) == expected
+
+
+def test_paths_of_windows_become_relative_with_slashes() -> None:
+    units = [InventoryUnit(r"C:\shop\test\a.js"), InventoryUnit(r"D:\shop\test\a.js")]
+    found = relative_to(units, "C:/shop")
+    assert [unit.unit for unit in found] == ["test/a.js", r"D:\shop\test\a.js"]
