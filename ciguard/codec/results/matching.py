@@ -69,6 +69,13 @@ class _Index:
         # Our own records say in which file a unit is, and are no file's total for that.
         if spelling.name is None and spelling.file == unit:
             return tuple(self.by_file.get((suite, variant, _to_dotted(unit)), ()))
+        # Go: a class with slashes is a package, and begins the unit's id as it is. Normalising both
+        # would make one key of `a/b` and `a.b`, and of the slash before a subtest.
+        if spelling.classname is not None and "/" in spelling.classname:
+            name = f"{spelling.classname}.{spelling.name}"
+            position = self.by_id.get((suite, variant, name))
+            if position is not None:
+                return (position,)
         for text in _texts(unit, spelling):
             found = self.by_key.get((suite, variant, text), ())
             if len(found) == 1:

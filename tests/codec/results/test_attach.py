@@ -22,6 +22,13 @@ JUNIT = b"""<testsuite name="s">
 UNITS = ("shop/cart.py::test_total", "shop/cart.py::test_row", "shop/cart.py::test_gone")
 
 
+GO = b"""<testsuites tests="3"><testsuite name="example.test/m" tests="3">
+<testcase classname="example.test/m" name="TestSub/a/b" time="0.1"/>
+<testcase classname="example.test/m" name="TestSub" time="0.2"/>
+<testcase classname="example.test/m" name="TestOK" time="0.3"/>
+</testsuite></testsuites>"""
+
+
 def result_file_event(name: str = "r/a.xml", process: int = 1) -> EventLine:
     return EventLine("result_file", 2.0, process, "s", "v", detail=name)
 
@@ -56,6 +63,18 @@ def test_cases_and_rows_attach_to_units_by_name_and_none_is_lost(
     }
     assert {(one.suite, one.variant, one.process) for one in record.results} == {("s", "v", 1)}
     assert record.damage == ()
+
+
+def test_cases_of_go_attach_to_the_tests_of_their_package() -> None:
+    units = ("example.test/m.TestOK", "example.test/m.TestSub", "example.test/n.TestOK")
+    listed = [EventLine("in_files", 1.0, 1, "s", "v", unit) for unit in units]
+    record = read(suite_lines(*listed, result_file_event()), {"process-001/r/a.xml": GO})
+    assert cases(record) == {
+        (units[0], units[0]): "passed",
+        (units[1], units[1]): "passed",
+        # No row of TestSub, whose time has that of its subtests in it.
+        ("example.test/m::TestSub/a/b", "example.test/m::TestSub/a/b"): "passed",
+    }
 
 
 def test_record_overrides_result_file_of_the_same_process() -> None:

@@ -16,6 +16,14 @@ UNITS = [
     InventoryUnit("Shop.CartTests.Adds", suite="net", variant="v2", file="src/CartTests.cs"),
     InventoryUnit("Sums.Adds", suite="c"),
     InventoryUnit("shop.CartTest", suite="j"),
+    InventoryUnit("example.test/m.TestA", suite="go"),
+    InventoryUnit("example.test/m.TestA/sub", suite="go"),
+    InventoryUnit("example.test/m.TestA/a::b[c/d]", suite="go"),
+    InventoryUnit("example.test/m/v2.5/deep.TestA", suite="go"),
+    InventoryUnit("gopkg.test/yaml.v3.TestA", suite="go"),
+    InventoryUnit("example/test/m.TestA", suite="go"),
+    InventoryUnit("alone.TestA/sub", suite="go"),
+    InventoryUnit("web/cart.spec.ts", suite="go"),
 ]
 
 
@@ -47,6 +55,19 @@ def found(unit: str, spelling: ExternalName | None = None, suite_key: str = "/")
         ("x", ExternalName("web/cart.spec.ts", "adds > one"), "web/", (3,)),  # Vitest
         ("x", ExternalName("Sums.Adds", "Sums.Adds"), "c/", (6,)),  # CTest
         ("x", ExternalName("shop.CartTest", "adds"), "j/", (7,)),  # a class is the unit
+        ("x", ExternalName("example.test/m", "TestA"), "go/", (8,)),  # gotestsum
+        ("x", ExternalName("example.test/m", "TestA/sub"), "go/", (9,)),
+        ("x", ExternalName("example.test/m", "TestA/a::b[c/d]"), "go/", (10,)),
+        ("x", ExternalName("example.test/m/v2.5/deep", "TestA"), "go/", (11,)),
+        ("x", ExternalName("gopkg.test/yaml.v3", "TestA"), "go/", (12,)),
+        ("x", ExternalName("example/test/m", "TestA"), "go/", (13,)),
+        ("x", ExternalName("alone", "TestA/sub"), "go/", (14,)),
+        ("x", ExternalName("example.test/m", "TestA/other"), "go/", ()),
+        ("x", ExternalName("example.test/m/TestA", "sub"), "go/", ()),
+        ("x", ExternalName("example.test.m", "TestA"), "go/", ()),
+        ("x", ExternalName("example.test/m", None), "go/", ()),
+        ("x", ExternalName("web/cart.spec", "ts > one"), "go/", ()),
+        ("x", ExternalName("pkg/test_a", "test_plain"), "/", (2,)),
     ],
 )
 def test_entry_matches_the_expected_unit(
