@@ -214,6 +214,10 @@ jobs:
         ("pytest ${{ matrix.part }} -x 2>&1 | tee log", "pytest", "tests/a tests/b -x"),
         ("uv run pytest '${{ matrix.part }}' > log", "pytest", "'tests/a tests/b'"),
         ("go test -run Test${{ matrix.index }} ./...", "go test", "-run Test1 ./..."),
+        (
+            "gotestsum --junitfile j.xml -- -run 'Test${{ matrix.index }}' ./...",
+            *("go test", "-run Test1 ./..."),
+        ),
         ("npx jest --shard=${{ matrix.index }}/2", "jest", "--shard=1/2"),
         ("./shop_test --gtest_filter='A${{ matrix.index }}*:B'", "gtest", "A1*:B"),
     ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import re2
@@ -32,6 +33,12 @@ _WITH_VALUE: Final = frozenset(
     | {"-bench", "-benchtime", "-cpuprofile", "-memprofile", "-blockprofile", "-mutexprofile"}
     | {"-outputdir", "-trace", "-asmflags", "-buildmode", "-buildvcs", "-compiler", "-fuzztime"}
 )
+# Options of gotestsum without a value of their own.
+_GOTESTSUM_FLAGS: Final = frozenset(
+    {"--debug", "--format-hide-empty-pkg", "--no-color", "--junitfile-hide-empty-pkg"}
+    | {"--junitfile-hide-skipped-tests", "--watch", "--watch-chdir", "--watch-clear"}
+    | {"--rerun-fails", "--rerun-fails-run-root-test", "--rerun-fails-abort-on-data-race"}
+)
 _SELECTING: Final = {"-run": "run", "-skip": "skip"}
 # A test's package, and its name with those of subtests.
 _NAME: Final = re.compile(r"(?P<package>.*?)\.(?P<test>(?:Test|Example|Fuzz)[^./]*(?:/.*)?)")
@@ -45,11 +52,34 @@ class Condition(NamedTuple):
 
 
 def find_filter(words: Sequence[str]) -> str:
-    """All that follows `go test`."""
+    """All that follows `go test`, or that gotestsum puts there."""
+    programs = [word.rpartition("/")[2] for word in words]
     for place in range(len(words) - 1):
-        if words[place].rpartition("/")[2] == "go" and words[place + 1] == "test":
+        if programs[place] == "go" and words[place + 1] == "test":
             return shlex.join(words[place + 2 :])
+    if "gotestsum" in programs:
+        return shlex.join(_words_of_gotestsum(words[programs.index("gotestsum") + 1 :]))
     return ""
+
+
+def _words_of_gotestsum(given: Sequence[str]) -> Sequence[str]:
+    """The words from `--` or from the first that is no option, after those of `--packages`.
+
+    After `--raw-command` comes another program, of which the arguments are not known.
+    """
+    packages: list[str] = []
+    rest = deque(given)
+    while rest and rest[0].startswith("-"):
+        option, equals, value = rest.popleft().partition("=")
+        if option == "--":
+            break
+        if option == "--raw-command":
+            return [option]
+        # `--` is no value: an option that is not in the table may be a flag.
+        if not equals and option not in _GOTESTSUM_FLAGS and rest and rest[0] != "--":
+            value = rest.popleft()
+        packages += value.split() if option == "--packages" else []
+    return [*packages, *rest]
 
 
 def parse(text: str, where: str) -> Expression:

@@ -88,6 +88,28 @@ def test_filter_is_what_follows_go_test() -> None:
     assert go_test.find_filter(["/usr/bin/go", "test", "./a b", "-v"]) == "'./a b' -v"
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("gotestsum --junitfile j.xml -- -run 'A b' ./...", "-run 'A b' ./..."),
+        ("./bin/gotestsum -f testname --rerun-fails=2 --packages='./a ./b' -- -v", "./a ./b -v"),
+        ("gotestsum --rerun-fails --packages ./a -- -run X -args -- y", "./a -run X -args -- y"),
+        ("gotestsum --format=dots --no-color ./cart -run X", "./cart -run X"),
+        ("gotestsum --newer-option -- ./cart", "./cart"),
+        ("gotestsum --junitfile j.xml", ""),
+        ("gotestsum", ""),
+        ("gotestsum --raw-command -- go test -json -run X", "-json -run X"),
+    ],
+)
+def test_filter_is_what_gotestsum_passes_on(command: str, expected: str) -> None:
+    assert go_test.find_filter(shlex.split(command)) == expected
+
+
+def test_other_program_of_gotestsum_is_not_known() -> None:
+    text = go_test.find_filter(["gotestsum", "--raw-command", "--", "./scripts/test.sh"])
+    assert selection(text) == Selection(0, 0b11111)
+
+
 MODULE = """package shop
 import "testing"
 """
