@@ -23,24 +23,35 @@ if TYPE_CHECKING:
 
     from ciguard.audit.test_set import TestSet
 
+# The frequent ones of `jest --help` that select no tests. Any other makes the selection unknown.
 _FLAGS: Final = frozenset(
     {"--ci", "--coverage", "--silent", "--verbose", "--runInBand", "-i", "--detectOpenHandles"}
-    | {"--forceExit", "--no-cache", "--passWithNoTests", "--json", "--colors", "--bail", "-b"}
-    | {"--logHeapUsage", "--no-coverage", "--errorOnDeprecated", "--updateSnapshot", "-u"}
-    | {"--watchAll=false", "--watch=false", "--expand", "-e", "--noStackTrace", "--debug"}
-    | {"--color", "--workerThreads"}
+    | {"--forceExit", "--cache", "--passWithNoTests", "--json", "--colors", "--bail", "-b"}
+    | {"--logHeapUsage", "--collectCoverage", "--errorOnDeprecated", "--updateSnapshot", "-u"}
+    | {"--expand", "-e", "--noStackTrace", "--debug", "--color", "--workerThreads", "--all"}
+    | {"--clearMocks", "--resetMocks", "--restoreMocks", "--resetModules", "--injectGlobals"}
+    | {"--detectLeaks", "--randomize", "--showSeed", "--useStderr", "--testLocationInResults"}
+    | {"--watchman", "--notify", "--automock", "--waitForUnhandledRejections"}
 )
+_WATCHING: Final = frozenset({"--watch", "--watchAll"})  # they select, unless they are off
 _WITH_VALUE: Final = frozenset(
     {"--maxWorkers", "-w", "--config", "-c", "--testTimeout", "--outputFile", "--seed", "--env"}
     | {"--coverageDirectory", "--workerIdleMemoryLimit", "--cacheDirectory", "--maxConcurrency"}
-    | {"--coverageProvider"}
+    | {"--coverageProvider", "--collectCoverageFrom", "--coverageThreshold", "--globals"}
+    | {"--globalSetup", "--globalTeardown", "--moduleNameMapper", "--openHandlesTimeout"}
+    | {"--testEnvironment", "--testEnvironmentOptions", "--testFailureExitCode", "--testRunner"}
+    | {"--testResultsProcessor", "--transform", "--notifyMode", "--workerGracefulExitTimeout"}
 )
-# Each takes every word up to the next option.
+# Each takes every word up to the next option; "" for those that select no test.
 _LISTS: Final = {
     "--testPathPattern": "pattern",
     "--testPathPatterns": "pattern",
     "--testPathIgnorePatterns": "ignore",
+    **dict.fromkeys(("--reporters", "--coverageReporters", "--coveragePathIgnorePatterns"), ""),
+    **dict.fromkeys(("--setupFiles", "--setupFilesAfterEnv", "--snapshotSerializers"), ""),
+    **dict.fromkeys(("--transformIgnorePatterns", "--unmockedModulePathPatterns"), ""),
 }
+_HYPHEN: Final = re.compile(r"(?<=[a-zA-Z])-([a-z])")
 _PROGRAMS: Final = frozenset({"jest", "jest.js"})
 _SHARD: Final = re.compile(r"(\d+)/(\d+)")
 
@@ -91,20 +102,34 @@ def _arguments(text: str) -> Iterator[tuple[str, Word]]:
     while given:
         word = given.popleft()
         option, equals, value = word.text.partition("=")
+        # yargs takes `--run-in-band` for `--runInBand`.
+        option = _HYPHEN.sub(lambda found: found[1].upper(), option)
         values = [word._replace(text=value)] if equals else []
         if not word.text.startswith("-"):
             yield "pattern", word
         elif option in _LISTS:
             while given and not given[0].text.startswith("-"):
                 values.append(given.popleft())
-            yield from ((_LISTS[option], one) for one in values)
+            yield from ((kind, one) for one in values if (kind := _LISTS[option]))
         elif option in _WITH_VALUE or option == "--shard":
             if not equals:
                 values.append(given.popleft() if given else word._replace(text=""))
             if option == "--shard":
                 yield "shard", values[0]
-        elif word.text not in _FLAGS:
-            yield "unknown", word
+        else:
+            is_flag = option in _FLAGS | _WATCHING
+            if is_flag and not equals and given and given[0].text in ("true", "false"):
+                value = given.popleft().text
+            if not _selects_all(option, value):
+                yield "unknown", word
+
+
+def _selects_all(option: str, value: str) -> bool:
+    """Say whether an option without a value, or with "true" or "false", leaves no test out."""
+    if option in _WATCHING:
+        return value == "false"
+    turned_off = f"--{option[4:5].lower()}{option[5:]}" if option.startswith("--no") else ""
+    return option in _FLAGS or turned_off in _FLAGS | _WATCHING
 
 
 def _check(kind: str, value: str, where: str) -> None:

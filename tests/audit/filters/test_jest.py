@@ -53,6 +53,17 @@ def selection(text: str, files: tuple[str, ...] = FILES) -> Selection:
         ("--testPathIgnorePatterns=deep top --ci src", [3]),
         ("--testPathPatterns deep top", [1, 4]),
         ("--workerThreads cart --color", [0, 1]),
+        ("cart --reporters=jest-junit", [0, 1]),
+        ("cart --reporters default --reporters jest-junit", [0, 1]),
+        ("cart --reporters default jest-junit --ci", [0, 1]),
+        ("--reporters default cart", [0, 1, 2, 3, 4]),
+        ("--reporters=default cart", [0, 1, 2, 3, 4]),
+        ("--testResultsProcessor jest-junit cart", [0, 1]),
+        ("--testResultsProcessor=jest-junit cart", [0, 1]),
+        ("--collectCoverageFrom 'src/**' cart --coverageReporters text lcov -i", [0, 1]),
+        ("--no-cache --no-watchman --clearMocks --bail=2 cart", [0, 1]),
+        ("--run-in-band --max-workers 2 --coverage-reporters=text --ci cart", [0, 1]),
+        ("--coverage false --ci=true --watchAll=false --watch false --no-watch-all cart", [0, 1]),
     ],
 )
 def test_patterns_select_what_jest_runs(text: str, expected: list[int]) -> None:
@@ -69,10 +80,19 @@ def test_shards_divide_the_files() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["-t adds", "--onlyChanged", "cart --shard=1/2", "--reporters default cart"]
+    "text",
+    [
+        *("-t adds", "--onlyChanged", "cart --shard=1/2", "--watch", "--watchAll=true", "--no"),
+        *("--selectProjects web", "--testMatch '**/a.js'", "--rootDir=web", "--not-an-option"),
+    ],
 )
 def test_what_depends_on_more_than_paths_is_not_known(text: str) -> None:
     assert not selection(text).is_known
+
+
+def test_reporters_leave_a_shard_known() -> None:
+    options = "--ci --reporters=default --reporters=jest-junit"
+    assert selection(f"--shard=1/3 {options}") == selection("--shard=1/3")
 
 
 def test_root_folder_of_absolute_paths_is_not_known() -> None:
