@@ -393,7 +393,7 @@ def _from_planned_shards(
 
 def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
     head = peek(stream, source)
-    if durations.sniff(head):
+    if durations.sniff(head) and not any(one.sniff(head) for one in FORMATS.values()):
         return _from_durations(stream, source, facts)
     try:
         found = format_of(stream, source)

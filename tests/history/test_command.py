@@ -81,7 +81,16 @@ def test_add_accepts_records_result_files_and_durations(ciguard: Ciguard, tmp_pa
 
 
 def test_accepted_inputs_name_every_format() -> None:
-    assert all(name in ACCEPTED_INPUTS.lower() for name in ("jsonl", *FORMATS, "durations"))
+    names = ("jsonl", *(one.NAME for one in FORMATS.values()), "durations")
+    assert all(name in ACCEPTED_INPUTS for name in names)
+
+
+def test_add_tells_json_results_from_durations(ciguard: Ciguard, tmp_path: Path) -> None:
+    event = {"Action": "pass", "Package": "shop", "Test": "TestAdds", "Elapsed": 0.5}
+    (tmp_path / "r.json").write_text(json.dumps(event, separators=(",", ":")) + "\n")
+    ciguard("history", "add", "r.json", "--history", "h", "--run-id", "1", cwd=tmp_path)
+    (line,) = exported(ciguard, tmp_path)
+    assert (line["unit"], line["outcome"], line["wall_s"]) == ("shop.TestAdds", "passed", 0.5)
 
 
 def test_run_table_fits_a_terminal(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -1,0 +1,249 @@
+"""`go test -json`, also in files of `gotestsum --jsonfile`: JSON lines -> results, streamed. Pure.
+
+An event is about a test, its package, or a build. A test that ran and has no closing event did not
+end, whatever its package comes to. https://go.dev/cmd/test2json; docs/reference/result-files.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from ciguard.codec.results.base import truncate_message
+from ciguard.codec.results.go_output import GoLog
+from ciguard.codec.results.linestream import BYTE_ORDER_MARK, read_lines
+from ciguard.codec.results.xmlstream import MAX_S
+from ciguard.errors import InputError
+from ciguard.model import Result
+from ciguard.model.failure_texts import ending_of_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.model import Ending, Outcome
+
+NAME: Final = "go test -json"
+
+# Every other action is passed over: only these end a test, and one without an end has died.
+_OUTCOMES: Final[Mapping[str, Outcome]] = {
+    "pass": "passed",
+    "skip": "skipped",
+    "fail": "failed",
+}
+# Go writes the keys in this order, so an event begins with one of them.
+_EVENT: Final = re.compile(rb'\{"(?:ImportPath|Time|Action|Package)":')
+_ACTION: Final = re.compile(rb'"Action":"[a-z-]+"')
+# Before Go 1.24 a package that could not be built is a line of text.
+_NOT_BUILT: Final = re.compile(rb"FAIL\t(\S{1,1000}) \[(?:build|setup) failed\]\s*$")
+
+
+def sniff(head: bytes) -> bool:
+    """A line is an event of `go test -json`; lines of a build may precede it."""
+    lines = head.removeprefix(BYTE_ORDER_MARK).split(b"\n")
+    return any(_EVENT.match(line) and _ACTION.search(line) for line in lines)
+
+
+class _Test(GoLog):
+    """An open test."""
+
+    __slots__ = ("paused",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paused = False
+
+
+class _Package(GoLog):
+    """A package of which something was read; open from its first test to its own result."""
+
+    __slots__ = ("bad", "started", "tests")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tests: dict[str, _Test] = {}
+        self.bad = 0
+        self.started = False
+
+
+class _Reading:
+    """The events so far."""
+
+    def __init__(self) -> None:
+        self.packages: dict[str, _Package] = {}
+        self.builds: dict[str, GoLog] = {}
+        self.unreported: set[str] = set()  # builds that failed, and no package has named yet
+        self.tries: Counter[str] = Counter()
+        self.died = 0
+        self.first_died = ""
+
+    def event(self, event: Mapping[str, Any]) -> Iterator[Result]:
+        """The results that an event completes."""
+        action, name = _text(event, "Action"), _text(event, "Package")
+        if action.startswith("build-"):
+            self.build(action, event)
+            return
+        package = self.packages.get(name)
+        if package is None:
+            package = self.packages[name] = _Package()
+        test = _text(event, "Test")
+        if action == "output":
+            package.tests.get(test, package).add(_text(event, "Output"))
+        elif action in ("start", "run"):
+            package.started = True
+            if test in package.tests:
+                yield self.death(name, test, package)
+            if test:
+                package.tests[test] = _Test()
+        elif action in ("pause", "cont"):
+            if test in package.tests:
+                package.tests[test].paused = action == "pause"
+        elif action in _OUTCOMES:
+            if test:
+                yield self.end(name, test, _OUTCOMES[action], event)
+            else:
+                yield from self.end_package(name, event)
+
+    def build(self, action: str, event: Mapping[str, Any]) -> None:
+        """A build prints, or fails; which packages cannot run for it is in their own events."""
+        path = _text(event, "ImportPath")
+        if action == "build-output":
+            self.builds.setdefault(path, GoLog()).add(_text(event, "Output"))
+        elif action == "build-fail":
+            self.unreported.add(path)
+
+    def end(self, name: str, test: str, outcome: Outcome, event: Mapping[str, Any]) -> Result:
+        """A test ended."""
+        package = self.packages[name]
+        log = package.tests.pop(test, None) or _Test()
+        ending: Ending = "completed"
+        if outcome == "failed":
+            package.bad += 1
+            ending = log.ending or ending_of_failure("", log.text)
+        return self.result((name, test), outcome, ending, log.text, event.get("Elapsed"))
+
+    def death(self, name: str, test: str, package: _Package) -> Result:
+        """A test did not end. One that was paused did not run when its process ended."""
+        log = package.tests.pop(test)
+        package.bad += 1
+        self.died += 1
+        self.first_died = self.first_died or _unit(name, test)
+        ending = "cancelled" if log.paused else log.ending or package.ending or "unknown"
+        return self.result((name, test), "died", ending, log.text, None)
+
+    def end_package(self, name: str, event: Mapping[str, Any]) -> Iterator[Result]:
+        """A package ended: its open tests have died, and what else kept it from passing is told."""
+        package = self.packages.pop(name)
+        has_failed = event["Action"] == "fail"
+        for test in list(package.tests):
+            # Since Go 1.20 a benchmark begins like a test, and never ends (golang/go#61767).
+            if has_failed or not test.startswith("Benchmark"):
+                yield self.death(name, test, package)
+        if has_failed and not package.bad:
+            build = _text(event, "FailedBuild")
+            self.unreported.discard(build)
+            log = self.builds.get(build, package)
+            yield self.package_error(name, log, event.get("Elapsed"))
+
+    def package_error(self, name: str, log: GoLog, elapsed: Any = None) -> Result:
+        """What kept a whole package from passing is no test's, and must not be lost."""
+        ending = log.ending or "completed"
+        return self.result((name, ""), "errored", ending, log.text, elapsed)
+
+    def result(
+        self, names: tuple[str, str], outcome: Outcome, ending: Ending, text: str, elapsed: Any
+    ) -> Result:
+        """A result; a further one of the same name is a further try."""
+        package, test = names
+        unit = _unit(package, test)
+        self.tries[unit] += 1
+        is_number = isinstance(elapsed, int | float) and not isinstance(elapsed, bool)
+        return Result(
+            unit,
+            outcome,
+            ending=ending,
+            wall_s=float(elapsed) if is_number and 0 <= elapsed <= MAX_S else None,
+            try_number=self.tries[unit],
+            message=truncate_message(text) if outcome != "passed" else None,
+            classname=package if test and package else None,
+            name=test or package,
+        )
+
+    def finish(self) -> Iterator[Result]:
+        """Nothing more can be read."""
+        for name, package in self.packages.items():
+            for test in list(package.tests):
+                yield self.death(name, test, package)
+        for path in sorted(self.unreported):
+            yield self.package_error(path.partition(" ")[0], self.builds.get(path, GoLog()))
+
+    def check_end(self, where: str) -> None:
+        """The file was read to its end: what did not come to its own.
+
+        Raises:
+            InputError: a package without a result, or a test that died.
+        """
+        fix = "look at the log of its job: did a test end the process, or was it stopped?"
+        started = [name for name, package in self.packages.items() if package.started]
+        if started:
+            more = f" and of {len(started) - 1:,} more" if len(started) > 1 else ""
+            what = f"it ends before the result of the package {started[0]!r:.200}{more}"
+            raise InputError(what, where=where, fix=fix)
+        if self.died:
+            what = f"its run did not come to its end: tests without an end: {self.died:,}"
+            raise InputError(f"{what}, first {self.first_died:.300}", where=where, fix=fix)
+
+
+def _unit(package: str, test: str) -> str:
+    return ".".join(filter(None, (package, test))) or "unnamed"
+
+
+def _text(event: Mapping[str, Any], key: str) -> str:
+    value = event.get(key)
+    if not isinstance(value, str):
+        return ""
+    # JSON can spell half of a surrogate pair, which no other file can hold.
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _parsed(line: bytes, where: str) -> Mapping[str, Any]:
+    """An event.
+
+    Raises:
+        InputError: it is cut or garbled.
+    """
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        fix = "was its writer killed?"
+        raise InputError(f"damaged event: {error}", where=where, fix=fix) from None
+    return event  # type: ignore[no-any-return]  # it begins like an object, and is one
+
+
+def read(stream: IO[bytes], source: str) -> Iterator[Result]:
+    """Yield a file's results in the order in which they ended; what precedes an error is yielded.
+
+    A unit is `package.Test`; a package that failed without a test is one of its own. Memory grows
+    with the names of tests, which tell their tries apart: 0.13 KB a test.
+
+    Raises:
+        InputError: with the line: a damaged event or gzip, a line of 4 MiB; or, behind all results,
+            a package without a result, or a test that did not end.
+    """
+    reading = _Reading()
+    where = source
+    try:
+        for where, line in read_lines(stream, source):
+            # The last line may be cut so early that it is not yet like an event.
+            if _EVENT.match(line) or (line.startswith(b"{") and not line.endswith(b"\n")):
+                yield from reading.event(_parsed(line, where))
+            elif not_built := _NOT_BUILT.match(line):
+                log = GoLog()
+                log.add(line.decode("utf-8", "replace"))
+                yield reading.package_error(not_built[1].decode("utf-8", "replace"), log)
+    except InputError:
+        yield from reading.finish()
+        raise
+    yield from reading.finish()
+    reading.check_end(where)

@@ -1,0 +1,195 @@
+"""`go test -json`: recorded files of two versions of Go, and damage of any kind."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.results import go_json
+from ciguard.codec.results.attach import units_of_cases
+from ciguard.codec.results.base import gunzip
+from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.codec.results.linestream import MAX_LINE_BYTES
+from ciguard.codec.tool_listings import read_listing
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from ciguard.model import Result
+
+ROOT = Path(__file__).parents[3]
+SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data"))
+COMPLETE_FILE = (ROOT / "tests/samples/go-json/outcomes/input.jsonl").read_bytes()
+
+recorded = pytest.mark.skipif(
+    not (SHARED / "frameworks").is_dir(),
+    reason=f"no recorded files at {SHARED}; CIGUARD_SHARED_DATA says where",
+)
+
+
+def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
+    found: list[Result] = []
+    try:
+        found.extend(go_json.read(gunzip(io.BytesIO(content)), "r.json"))
+    except InputError as error:
+        return found, error
+    return found, None
+
+
+# (passed, failed, errored, skipped, died), and what the error says; "" if none.
+RECORDED = {
+    "frameworks/go/binary-test2json.stdout.txt": ((0, 0, 1, 0, 0), ""),
+    "frameworks/go/build-broken.stdout.txt": ((3, 0, 1, 0, 0), ""),
+    "frameworks/go/crash-exit.stdout.txt": ((3, 0, 0, 0, 1), "first example.org/proj/crash.Test"),
+    "frameworks/go/crash-goroutine.stdout.txt": ((3, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go/crash-kill.stdout.txt": ((3, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go/crash-nil.stdout.txt": ((3, 1, 0, 0, 0), ""),
+    "frameworks/go/crash-panic.stdout.txt": ((3, 1, 0, 0, 0), ""),
+    "frameworks/go/crash-stack.stdout.txt": ((3, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go/flaky-count.stdout.txt": ((1, 1, 0, 0, 0), ""),
+    "frameworks/go/hang-int.stdout.txt": ((0, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go/hang-killed.stdout.txt": ((0, 0, 0, 0, 1), "before the result of the package"),
+    "frameworks/go/hang-quit.stdout.txt": ((0, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go/hang-timeout.stdout.txt": ((14, 3, 0, 1, 1), "first example.org/proj/slow.Test"),
+    "frameworks/go/list-tests-json.stdout.txt": ((0, 0, 0, 0, 0), ""),
+    "frameworks/go/run-all.stdout.txt": ((19, 3, 0, 1, 0), ""),
+    "frameworks/go/select-sub.stdout.txt": ((1, 2, 0, 0, 0), ""),
+    "frameworks/go/select-tests.stdout.txt": ((2, 0, 0, 0, 0), ""),
+    "frameworks/go/vanished.stdout.txt": ((0, 0, 0, 0, 0), ""),
+    "frameworks/go127/build-broken.stdout.txt": ((3, 0, 1, 0, 0), ""),
+    "frameworks/go127/crash-kill.stdout.txt": ((1, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go127/exit3.stdout.txt": ((1, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go127/hang-timeout.stdout.txt": ((0, 0, 0, 0, 1), "without an end: 1"),
+    "frameworks/go127/list-tests-json.stdout.txt": ((0, 0, 0, 0, 0), ""),
+    "frameworks/go127/run-all.stdout.txt": ((19, 3, 0, 1, 0), ""),
+    "frameworks/go127/vanished.stdout.txt": ((0, 0, 0, 0, 0), ""),
+    "results/own/go-test.json": ((2, 4, 0, 1, 0), ""),
+    "results/own/gotestsum.json": ((2, 3, 0, 1, 0), ""),
+}
+NOT_JSON = ("binary-crash", "binary-v", "binary-v-test2json", "list-packages", "list-tests")
+
+
+@recorded
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_recorded_files_give_expected_counts(name: str) -> None:
+    content = (SHARED / name).read_bytes()
+    assert format_of(io.BytesIO(content), name) is FORMATS["go-json"]
+    found, error = read_until_error(content)
+    outcomes = Counter(one.outcome for one in found)
+    counts = tuple(outcomes[one] for one in ("passed", "failed", "errored", "skipped", "died"))
+    expected, states = RECORDED[name]
+    assert counts == expected
+    assert states in error.what if error else not states
+    if error:
+        assert error.where == f"r.json:{len(content.splitlines())}"
+
+
+@recorded
+def test_every_recorded_file_is_counted_or_is_no_json() -> None:
+    paths = [*SHARED.glob("frameworks/go/*.stdout.txt"), *SHARED.glob("frameworks/go127/*.txt")]
+    names = {path.relative_to(SHARED).as_posix() for path in paths}
+    others = {path for path in paths if path.name.partition(".")[0].startswith(NOT_JSON)}
+    others -= {path for path in others if path.name.startswith("list-tests-json")}
+    assert names - set(RECORDED) == {path.relative_to(SHARED).as_posix() for path in others}
+    assert not any(go_json.sniff(path.read_bytes()[:4096]) for path in others)
+
+
+@recorded
+def test_results_are_those_of_the_junit_file_of_gotestsum() -> None:
+    own = SHARED / "results" / "own"
+    found, _ = read_until_error((own / "gotestsum.json").read_bytes())
+    junit = FORMATS["junit"].read(io.BytesIO((own / "gotestsum-junit.xml").read_bytes()), "x")
+    theirs = {(one.classname, one.name, one.outcome) for one in junit}
+    assert {(one.classname, one.name, one.outcome) for one in found} == theirs
+
+
+@recorded
+def test_units_are_those_that_go_lists() -> None:
+    folder = SHARED / "frameworks" / "go"
+    listed = read_listing((folder / "list-tests.stdout.txt").read_text("utf-8"))
+    assert listed
+    found, _ = read_until_error((folder / "run-all.stdout.txt").read_bytes())
+    tests = [one for one in found if "/" not in (one.name or "")]
+    units = {unit for unit, _ in units_of_cases(tests, listed, ("", ""))}
+    assert units == {one.unit for one in listed}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_format_is_recognised_by_content(pack: type[bytes]) -> None:
+    content = pack(b"\xef\xbb\xbf" + COMPLETE_FILE)
+    assert format_of(gunzip(io.BytesIO(content)), "x.xml") is FORMATS["go-json"]
+    found, error = read_until_error(content)
+    assert (len(found), error) == (7, None)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"tests/test_a.py::test_a": 0.5}',
+        b'{"Action": "run"}',
+        b'{"Time":1,"message":"x"}\n',
+        b'[{"Action":"pass","Package":"x"}]',
+        b"PASS\nok  \texample.org/x\t0.1s\n",
+        b"",
+    ],
+)
+def test_other_json_is_not_recognised(head: bytes) -> None:
+    assert not go_json.sniff(head)
+
+
+def test_file_cut_anywhere_is_an_error_and_no_test_passes_for_it() -> None:
+    complete = Counter(one.outcome for one in read_until_error(COMPLETE_FILE)[0])
+    end = COMPLETE_FILE.index(b'"Elapsed":0.5}')  # of the package that has tests
+    for cut in range(40, end, 61):
+        found, error = read_until_error(COMPLETE_FILE[:cut])
+        assert error is not None
+        assert error.where.startswith("r.json:")
+        assert sum(one.outcome == "passed" for one in found) <= complete["passed"]
+
+
+@given(st.binary(max_size=300), st.integers(0, 5000))
+@settings(deadline=None, max_examples=50)
+def test_any_bytes_in_any_place_give_results_or_an_input_error(put: bytes, place: int) -> None:
+    read_until_error(COMPLETE_FILE[:place] + put + COMPLETE_FILE[place:])
+
+
+@pytest.mark.parametrize(
+    ("line", "states"),
+    [
+        (b'{"Time":"2026","Action":"fail","Package":"p","Te\n', "damaged event"),
+        (b'{"Action":"fail","Package":"\xff"}\n', "damaged event"),
+        (b'{"Action":' + b"[" * 100_000 + b"\n", "damaged event"),
+        (b"x" * (MAX_LINE_BYTES + 1), "larger than any honest line"),
+    ],
+)
+def test_damage_names_its_line(line: bytes, states: str) -> None:
+    passed = b'{"Action":"pass","Package":"p","Test":"T"}\n'
+    found, error = read_until_error(passed + line + passed)
+    assert [one.unit for one in found] == ["p.T"]
+    assert error is not None
+    assert states in error.what
+    assert error.where == "r.json:2"
+
+
+def test_cut_gzip_names_its_line() -> None:
+    _, error = read_until_error(gzip.compress(COMPLETE_FILE)[:-20])
+    assert error is not None
+    assert error.what.startswith("damaged gzip")
+    assert error.where.startswith("r.json:")
+
+
+def test_values_that_no_go_writes_are_no_crash() -> None:
+    lines = (
+        b'{"Action":1,"Package":2,"Test":[]}\n{"Action":"pass","Test":"T","Elapsed":true}\n'
+        b'{"Action":"pass","Test":"U\\ud800","Elapsed":NaN}\n{"Time":1}\n'
+    )
+    found, error = read_until_error(lines)
+    assert error is None
+    assert [(one.unit, one.wall_s) for one in found] == [("T", None), ("U?", None)]
