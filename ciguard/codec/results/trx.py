@@ -10,19 +10,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.codec.results.base import truncate_message, xml_root
-from ciguard.codec.results.xmlstream import MAX_S, MutableResult, XmlReader
+from ciguard.codec.results.base import xml_root
+from ciguard.codec.results.dotnet import (
+    Definition,
+    Failure,
+    case_result,
+    qualified,
+    without_class,
+    without_row,
+)
+from ciguard.codec.results.xmlstream import MAX_S, XmlReader
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES, Result
-from ciguard.model.failure_texts import ending_of_failure
+from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome
+    from ciguard.model import Ending, Outcome, Result
 
 NAME: Final = "TRX"
 _ROOT: Final = "TestRun"
@@ -72,7 +79,6 @@ _SPELLED: Final = {
     name.lower(): name
     for name in ("UnitTestResult", "RunInfo", "ResultSummary", "Counters", *_DEFINITIONS, *_TEXTS)
 }
-_ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 _FAILED_LINE: Final = re.compile(r"\[xUnit\.net [\d:.]+\].*\[FAIL\]\s*$", re.DOTALL)
 MAX_BYTES: Final = 1 << 30  # unpacked: both readings go through all of it
 _DURATION: Final = re.compile(r"(?:(\d{1,8})\.)?(\d{1,8}):(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
@@ -81,13 +87,6 @@ _DURATION: Final = re.compile(r"(?:(\d{1,8})\.)?(\d{1,8}):(\d{1,2}):(\d{1,2}(?:\
 def sniff(head: bytes) -> bool:
     """XML whose first element is TRX's."""
     return xml_root(head) == _ROOT
-
-
-class Definition(NamedTuple):
-    """A test's class and method; either may be "" where nobody says it."""
-
-    classname: str
-    method: str
 
 
 class _Defining(XmlReader):
@@ -109,17 +108,13 @@ class _Defining(XmlReader):
             # Old ones add the assembly: `Shop.CartTests, Shop.Tests, Version=1.0.0.0, ...`.
             classname = attributes.get("className", "").partition(",")[0].strip()
             classname = self.texts.setdefault(classname, classname)
-            method = _without_class(_ROW.sub("", attributes.get("name", "")), classname)
+            method = without_class(without_row(attributes.get("name", "")), classname)
             self.definitions[self.test.lower()] = Definition(classname, method)
 
     def end(self, tag: str) -> None:
         """Its definition may be read."""
         if tag == "UnitTest":
             self.test = ""
-
-
-def _without_class(name: str, classname: str) -> str:
-    return name[len(classname) + 1 :] if classname and name.startswith(f"{classname}.") else name
 
 
 class _Case:
@@ -226,27 +221,16 @@ class _Reading(XmlReader):
     def result(self, case: _Case, outcome: Outcome, ending: Ending) -> Result:
         """One case, with the unit that its definition names."""
         attributes, texts = case.attributes, case.texts
-        test = attributes.get("testId", "").lower()
-        classname, method = self.definitions.get(test, _NOTHING)
-        row = _without_class(attributes.get("testName", ""), classname)
-        unit = _qualified(classname, method or _ROW.sub("", row)) or "unnamed"
-        qualified_name = _qualified(classname, row) or unit
-        message = texts.get("Message", "").strip()
-        if outcome in BAD_OUTCOMES and ending == "completed":
-            ending = ending_of_failure("", message)
-        stack = texts.get("StackTrace", "").rstrip() if outcome in BAD_OUTCOMES else ""
-        result = MutableResult(
-            unit=unit,
-            outcome=outcome,
-            case=qualified_name if qualified_name != unit else "",
-            ending=ending,
-            wall_s=_seconds(attributes.get("duration")),
-            message=truncate_message(f"{message}\n{stack}") if texts else None,
-            classname=classname or None,
-            name=row or None,
+        definition = self.definitions.get(attributes.get("testId", "").lower(), _NOTHING)
+        row = without_class(attributes.get("testName", ""), definition.classname)
+        failure = Failure(texts.get("Message", ""), texts.get("StackTrace", ""))
+        return case_result(
+            definition,
+            qualified(definition.classname, row),
+            (outcome, ending),
+            failure,
+            _seconds(attributes.get("duration")),
         )
-        result.__class__ = Result
-        return result  # type: ignore[no-any-return]
 
     def check_counters(self) -> None:
         """The run is read to its end: what it says of itself against what was found."""
@@ -274,10 +258,6 @@ _NOTHING: Final = Definition("", "")
 
 def _is_result(tag: str) -> bool:
     return tag == "UnitTestResult" or tag.endswith("TestResult") or tag == "TestResultAggregation"
-
-
-def _qualified(classname: str, name: str) -> str:
-    return f"{classname}.{name}" if classname and name else name
 
 
 def _seconds(text: str | None) -> float | None:

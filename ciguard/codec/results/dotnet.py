@@ -1,0 +1,92 @@
+"""Cases of .NET tests: a unit is the method with its class, rows of parameters are its cases. Pure.
+
+TRX, NUnit and xUnit files give the same case the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ciguard.codec.results.base import truncate_message
+from ciguard.codec.results.xmlstream import MutableResult
+from ciguard.model import BAD_OUTCOMES, Result
+from ciguard.model.failure_texts import ending_of_failure
+
+if TYPE_CHECKING:
+    from ciguard.model import Ending, Outcome
+
+_ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
+
+
+class Definition(NamedTuple):
+    """A test's class and method; either may be "" where nobody says it."""
+
+    classname: str
+    method: str
+
+
+class Failure(NamedTuple):
+    """What a case says of its outcome."""
+
+    message: str = ""
+    stack: str = ""
+    kind: str = ""  # type of the exception
+
+
+def without_row(name: str) -> str:
+    """`Adds(1, 2)` -> `Adds`."""
+    return _ROW.sub("", name)
+
+
+def without_class(name: str, classname: str) -> str:
+    """`Shop.CartTests.Adds` of the class `Shop.CartTests` -> `Adds`."""
+    return name[len(classname) + 1 :] if classname and name.startswith(f"{classname}.") else name
+
+
+def qualified(classname: str, name: str) -> str:
+    """Class and name, as `--filter FullyQualifiedName=` takes them; either may be ""."""
+    return f"{classname}.{name}" if classname and name else name
+
+
+def case_result(
+    definition: Definition,
+    full_name: str,
+    verdict: tuple[Outcome, Ending],
+    failure: Failure,
+    wall_s: float | None,
+) -> Result:
+    """One case.
+
+    Args:
+        definition: of its method.
+        full_name: with class and row.
+        verdict: a failure may still say another ending than `completed`.
+    """
+    classname, method = definition
+    name = without_class(full_name, classname)
+    unit = qualified(classname, method or without_row(name)) or "unnamed"
+    outcome, ending = verdict
+    message, stack = failure.message.strip(), ""
+    if outcome in BAD_OUTCOMES:
+        stack = failure.stack.rstrip()
+        if ending == "completed":
+            ending = ending_of_failure(failure.kind, message)
+    result = MutableResult(
+        unit=unit,
+        outcome=outcome,
+        case=full_name if full_name not in ("", unit) else "",
+        ending=ending,
+        wall_s=wall_s,
+        message=truncate_message(f"{message}\n{stack}"),
+        classname=classname or None,
+        name=name or None,
+    )
+    result.__class__ = Result
+    return result  # type: ignore[no-any-return]
+
+
+def group_error(name: str, failure: Failure) -> Result:
+    """What failed outside of any test, such as the clean-up of a suite, must not be lost."""
+    message = truncate_message(f"{failure.message.strip()}\n{failure.stack.rstrip()}")
+    return Result(name or "unnamed", "errored", message=message, name=name or None)

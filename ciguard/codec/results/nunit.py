@@ -1,0 +1,195 @@
+"""NUnit 3 XML: bytes -> results, streamed through expat. Pure.
+
+A case names its class and method, so its unit is that of TRX. What made a suite fail without a
+failed case in it, such as its tear-down, is a case with the name of the suite.
+https://docs.nunit.org/articles/nunit/technical-notes/usage/Test-Result-XML-Format.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.codec.results.base import xml_root
+from ciguard.codec.results.dotnet import Definition, Failure, case_result, group_error, qualified
+from ciguard.codec.results.xmlstream import XmlReader, seconds
+from ciguard.codec.results.xmlstream import read as read_xml
+from ciguard.errors import InputError
+from ciguard.model import BAD_OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.model import Ending, Outcome, Result
+
+NAME: Final = "NUnit XML"
+_CASE: Final = "test-case"
+_ROOTS: Final = ("test-run", "test-suite")  # a suite alone: of one assembly, by other writers
+_OPENED: Final = frozenset({*_ROOTS, _CASE})
+_TEXTS: Final = frozenset({"message", "stack-trace"})
+_SPELLED: Final = {name: name for name in (*_OPENED, *_TEXTS)}
+
+_OUTCOMES: Final[Mapping[str, Outcome]] = {
+    "Passed": "passed",
+    "Warning": "passed",
+    "Skipped": "skipped",
+    "Inconclusive": "skipped",
+    "Failed": "failed",
+}
+_CANCELLED: Final = "Cancelled"
+# Labels of `Failed` that say more than a failure; any other may be the reason of one.
+_LABELS: Final[Mapping[str, tuple[Outcome, Ending]]] = {
+    _CANCELLED: ("died", "cancelled"),
+    "Invalid": ("errored", "completed"),
+}
+_NO_REASONS: Final = ("", "Error", "Child")
+
+
+def sniff(head: bytes) -> bool:
+    """XML whose first element is one of NUnit's."""
+    return xml_root(head) in _ROOTS
+
+
+class _Element:
+    """An open run, suite or case: what it says, and how much was bad before it."""
+
+    __slots__ = ("attributes", "bad_before", "label", "tag", "texts", "verdict")
+
+    def __init__(
+        self,
+        tag: str,
+        attributes: dict[str, str],
+        verdict: tuple[Outcome, Ending],
+        label: str,
+    ) -> None:
+        self.tag = tag
+        self.attributes = attributes
+        self.verdict = verdict
+        self.label = label
+        self.bad_before = 0
+        self.texts: dict[str, str] = {}
+
+    def failure(self) -> Failure:
+        """Its texts; a label such as "Test exceeded Timeout value 1ms." may be all of them."""
+        label = "" if self.label in (*_NO_REASONS, *_LABELS) else self.label
+        return Failure(self.texts.get("message", "") or label, self.texts.get("stack-trace", ""))
+
+
+class _Reading(XmlReader):
+    """Expat's handlers."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.open: list[_Element] = []
+        self.cases: Counter[str] = Counter()  # by outcome
+        self.bad = 0  # cases, and suites that stand for themselves
+        self.is_cancelled = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """A suite, a case, or what one of them says of its outcome."""
+        if tag in _OPENED and (self.open or tag in _ROOTS):
+            verdict, label = self.verdict(tag, attributes)
+            self.is_cancelled = self.is_cancelled or verdict == _LABELS[_CANCELLED]
+            self.open.append(_Element(tag, attributes, verdict, label))
+            self.open[-1].bad_before = self.bad
+        elif not self.open:
+            what = f"XML with the root <{tag:.80}>, which is not NUnit's"
+            raise InputError(what, where=self.position(), fix=f"its root is <{_ROOTS[0]}>")
+        elif tag in _TEXTS:
+            self.begin_text(tag)
+        else:
+            self.check_spelling(tag, _SPELLED)
+
+    def end(self, tag: str) -> None:
+        """What began ends."""
+        if tag == self.text_element:
+            self.end_text()
+            self.open[-1].texts.setdefault(tag, self.text)
+        elif tag in _OPENED:
+            element = self.open.pop()
+            if tag == _CASE:
+                self.finish_case(element)
+            elif tag == "test-suite":
+                self.finish_suite(element)
+            if not self.open:
+                self.check_counters(element)
+
+    def finish_open_case(self) -> None:
+        """An open case that has failed has failed, whatever would have come after."""
+        if self.open and self.open[-1].tag == _CASE:
+            element = self.open.pop()
+            if self.text_element is not None:
+                self.end_text()
+            if element.verdict[0] in BAD_OUTCOMES:
+                self.finish_case(element)
+
+    def verdict(self, tag: str, attributes: dict[str, str]) -> tuple[tuple[Outcome, Ending], str]:
+        """What a result and its label come to, and the label.
+
+        Raises:
+            InputError: the result of a case is none that is known.
+        """
+        # Unity writes both in one: `Failed(Child)`.
+        word, _, label = attributes.get("result", "").partition("(")
+        label = attributes.get("label", "") or label.removesuffix(")")
+        if word not in _OUTCOMES and tag == _CASE:
+            what = f"result {word!r:.60} is none that is known"
+            known = ", ".join(_OUTCOMES)
+            raise InputError(what, where=self.position(), fix=f"there are: {known}")
+        outcome = _OUTCOMES.get(word, "passed")
+        verdict = _LABELS.get(label) if outcome == "failed" else None
+        return verdict or (outcome, "completed"), label
+
+    def finish_case(self, element: _Element) -> None:
+        """A case was read to its end."""
+        attributes = element.attributes
+        classname = attributes.get("classname", "")
+        definition = Definition(classname, attributes.get("methodname", "") if classname else "")
+        full_name = attributes.get("fullname") or qualified(classname, attributes.get("name", ""))
+        wall_s = seconds(attributes.get("duration", attributes.get("time")))
+        found = case_result(definition, full_name, element.verdict, element.failure(), wall_s)
+        self.found_results.append(found)
+        self.cases[found.outcome] += 1
+        self.bad += found.outcome in BAD_OUTCOMES
+
+    def finish_suite(self, element: _Element) -> None:
+        """A suite that failed: by its cases, by one of its suites, or by itself.
+
+        After a failed set-up each of its cases has failed; a failed tear-down is in none of them.
+        """
+        attributes = element.attributes
+        is_explained = self.bad > element.bad_before and attributes.get("site") != "TearDown"
+        if element.verdict[0] not in BAD_OUTCOMES or is_explained:
+            return
+        self.bad += 1
+        name = attributes.get("fullname") or attributes.get("name", "")
+        self.found_results.append(group_error(name, element.failure()))
+
+    def check_counters(self, element: _Element) -> None:
+        """The outermost element ends: what it counts against what was found."""
+        if self.is_cancelled:
+            self.set_incomplete("its run did not come to its end: it was cancelled")
+        elif element.verdict[0] in BAD_OUTCOMES and not self.bad:
+            self.set_incomplete("its run failed, and no case in it says so")
+        else:
+            counted = {
+                name: self.count(element.attributes, name)
+                for name in ("total", "passed", "warnings", "skipped", "inconclusive", "failed")
+            }
+            found = self.cases
+            self.compare_counters(
+                ("tests", counted["total"], sum(found.values())),
+                ("passed", counted["passed"] + counted["warnings"], found["passed"]),
+                ("skipped", counted["skipped"] + counted["inconclusive"], found["skipped"]),
+                ("failed", counted["failed"], sum(found[one] for one in BAD_OUTCOMES)),
+            )
+
+
+def read(stream: IO[bytes], source: str) -> Iterator[Result]:
+    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+
+    Raises:
+        InputError: as `xmlstream.read` does; a result nobody knows; or, behind all results, that
+            the run was cancelled, failed without a case, or counts more than the file holds.
+    """
+    return read_xml(stream, source, _Reading)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.results import nunit
+from ciguard.codec.results.base import gunzip
+from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from ciguard.model import Result
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "nunit"
+COMPLETE_FILE = (SAMPLES / "outcomes" / "input.xml").read_bytes()
+
+
+def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
+    found: list[Result] = []
+    try:
+        found.extend(nunit.read(gunzip(io.BytesIO(content)), "r.xml"))
+    except InputError as error:
+        return found, error
+    return found, None
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("root", ["test-run", "test-suite"])
+def test_format_is_recognised_by_content(pack: type[bytes], root: str) -> None:
+    content = pack(f"<{root}><test-case fullname='t' result='Passed'/></{root}>".encode())
+    assert format_of(gunzip(io.BytesIO(content)), "x.json") is FORMATS["nunit"]
+    (found,), error = read_until_error(content)
+    assert (found.unit, found.outcome, error) == ("t", "passed", None)
+
+
+@pytest.mark.parametrize(
+    ("inside", "states"),
+    [
+        ("<test-case/>", "result '' is none that is known"),
+        ("<test-case result='failed'/>", "result 'failed' is none that is known"),
+        ("<Test-Case result='Failed'/>", "is not how <test-case> is spelled"),
+        ("<n:test-suite/>", "is not how <test-suite> is spelled"),
+        ("<test-suite result='Skipped' label='Cancelled'/>", ""),
+        ("<test-suite result='Failed' label='Cancelled'/>", "it was cancelled"),
+        ("<test-suite result='Failed(Cancelled)'/>", "it was cancelled"),
+    ],
+)
+def test_incomplete_run_is_an_error(inside: str, states: str) -> None:
+    _, error = read_until_error(f"<test-run xmlns:n='urn:n'>{inside}</test-run>".encode())
+    assert states in error.what if error else not states
+
+
+@pytest.mark.parametrize(
+    ("counters", "states"),
+    [
+        ("total='1' passed='1' failed='0'", ""),
+        ("total='2'", "2 tests, and it holds 1"),
+        ("passed='1' warnings='1'", "2 passed, and it holds 1"),
+        ("skipped='1' inconclusive='1'", "2 skipped, and it holds 0"),
+        ("failed='1'", "1 failed, and it holds 0"),
+        ("failed='many'", "the counter failed='many' is no number"),
+    ],
+)
+def test_counters_of_the_run_are_compared(counters: str, states: str) -> None:
+    case = "<test-suite total='9'><test-case fullname='t' result='Passed'/></test-suite>"
+    found, error = read_until_error(f"<test-run {counters}>{case}</test-run>".encode())
+    assert len(found) == 1
+    assert states in error.what if error else not states
+
+
+def test_another_root_is_an_error() -> None:
+    _, error = read_until_error(b"<test-results><test-case/></test-results>")
+    assert error is not None
+    assert (error.where, error.fix) == ("r.xml:1:1", "its root is <test-run>")
+
+
+def test_file_truncated_anywhere_is_an_error() -> None:
+    for end in range(1, len(COMPLETE_FILE.rstrip()), 97):
+        found, error = read_until_error(COMPLETE_FILE[:end])
+        assert error is not None
+        assert error.where.startswith("r.xml:")
+        assert len(found) <= 11
+
+
+@given(st.binary(max_size=300), st.integers(0, 5000))
+@settings(deadline=None, max_examples=50)
+def test_any_bytes_in_any_place_give_results_or_an_input_error(put: bytes, place: int) -> None:
+    read_until_error(COMPLETE_FILE[:place] + put + COMPLETE_FILE[place:])
