@@ -8,7 +8,7 @@ import io
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import archive
-from ciguard.codec.results import go_json, junit, nunit, trx
+from ciguard.codec.results import go_json, junit, nunit, trx, xunit
 from ciguard.codec.results.base import gunzip, peek, xml_root
 from ciguard.errors import InputError
 
@@ -21,6 +21,7 @@ FORMATS: Final[Mapping[str, ResultFormat]] = {
     "junit": junit,
     "trx": trx,
     "nunit": nunit,
+    "xunit": xunit,
     "go-json": go_json,
 }
 

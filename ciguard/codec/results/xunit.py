@@ -1,0 +1,185 @@
+"""xUnit.net XML, version 2 and the older 1: bytes -> results, streamed through expat. Pure.
+
+A test names its class and method, so its unit is that of TRX. What failed outside of any test, such
+as the clean-up of a fixture, is a case of its own. https://xunit.net/docs/format-xml-v2
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.codec.results.base import xml_root
+from ciguard.codec.results.dotnet import (
+    Definition,
+    Failure,
+    case_result,
+    group_error,
+    qualified,
+    without_class,
+)
+from ciguard.codec.results.xmlstream import XmlReader, seconds
+from ciguard.codec.results.xmlstream import read as read_xml
+from ciguard.errors import InputError
+from ciguard.model import BAD_OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.model import Outcome, Result
+
+NAME: Final = "xUnit XML"
+_ROOTS: Final = ("assemblies", "assembly")
+_TEXTS: Final = frozenset({"message", "stack-trace", "reason"})
+_GROUPS: Final = frozenset({"collection", "class"})  # of version 2 and 1
+_SPELLED: Final = {name: name for name in (*_ROOTS, *_GROUPS, *_TEXTS, "test", "error", "failure")}
+_OUTCOMES: Final[Mapping[str, Outcome]] = {
+    "Pass": "passed",
+    "Fail": "failed",
+    "Skip": "skipped",
+    "NotRun": "skipped",
+}
+
+
+def sniff(head: bytes) -> bool:
+    """XML whose first element is one of xUnit's; manifests of .NET and Maven begin so as well."""
+    root = xml_root(head)
+    return root == "assemblies" or (root == "assembly" and b"run-date" in head.replace(b"\0", b""))
+
+
+class _Case:
+    """An open test, or what failed outside of one."""
+
+    __slots__ = ("attributes", "kind", "outcome", "texts")
+
+    def __init__(self, attributes: dict[str, str], outcome: Outcome) -> None:
+        self.attributes = attributes
+        self.outcome = outcome
+        self.kind = ""
+        self.texts: dict[str, str] = {}
+
+    def failure(self) -> Failure:
+        """Its texts: of a failure, or why it was skipped."""
+        message = self.texts.get("message", "") or self.texts.get("reason", "")
+        return Failure(message, self.texts.get("stack-trace", ""), self.kind)
+
+
+class _Reading(XmlReader):
+    """Expat's handlers."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.is_outside = True
+        self.assembly: dict[str, str] = {}
+        self.group = ""
+        self.case: _Case | None = None
+        self.found: Counter[str] = Counter()  # of the assembly, by outcome
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """An assembly, a test, or what one of them says of its outcome."""
+        if tag in _ROOTS:
+            self.is_outside = False
+            if tag == "assembly":
+                self.assembly, self.group = attributes, ""
+                self.found.clear()
+        elif self.is_outside:
+            what = f"XML with the root <{tag:.80}>, which is not xUnit's"
+            raise InputError(what, where=self.position(), fix=f"its root is <{_ROOTS[0]}>")
+        elif tag in _GROUPS:
+            self.group = attributes.get("name", "")
+        elif tag == "test":
+            self.case = _Case(attributes, self.outcome(attributes))
+        elif tag == "error":
+            self.case = _Case(attributes, "errored")
+        elif tag == "failure":
+            if self.case is None:  # of a class, in version 1
+                self.case = _Case({"name": self.group}, "errored")
+            self.case.kind = attributes.get("exception-type", "")
+        elif tag in _TEXTS:
+            if self.case is not None:
+                self.begin_text(tag)
+        else:
+            self.check_spelling(tag, _SPELLED)
+
+    def end(self, tag: str) -> None:
+        """What began ends."""
+        if tag == self.text_element:
+            self.end_text()
+            if self.case is not None:
+                self.case.texts.setdefault(tag, self.text)
+        elif tag in ("test", "error"):
+            self.finish()
+        elif tag == "failure":
+            if self.case is not None and self.case.outcome == "errored":
+                self.finish()
+        elif tag == "assembly":
+            self.check_counters()
+
+    def finish_open_case(self) -> None:
+        """An open case that has failed has failed, whatever would have come after."""
+        if self.case is not None and self.case.outcome in BAD_OUTCOMES:
+            if self.text_element is not None:
+                self.end_text()
+            self.finish()
+
+    def outcome(self, attributes: Mapping[str, str]) -> Outcome:
+        """The outcome of a test.
+
+        Raises:
+            InputError: its result is none that is known.
+        """
+        word = attributes.get("result", "")
+        if word not in _OUTCOMES:
+            what = f"result {word!r:.60} is none that is known"
+            known = ", ".join(_OUTCOMES)
+            raise InputError(what, where=self.position(), fix=f"there are: {known}")
+        return _OUTCOMES[word]
+
+    def finish(self) -> None:
+        """The open case was read to its end."""
+        if self.case is None:
+            return
+        case, self.case = self.case, None
+        self.found[case.outcome] += 1
+        attributes, failure = case.attributes, case.failure()
+        name = attributes.get("name", "")
+        if case.outcome == "errored":
+            name = name or self.assembly.get("name", "") or attributes.get("type", "")
+            self.found_results.append(group_error(name, failure))
+            return
+        definition = Definition(attributes.get("type", ""), attributes.get("method", ""))
+        row = without_class(name, definition.classname)
+        self.found_results.append(
+            case_result(
+                definition,
+                qualified(definition.classname, row),
+                (case.outcome, "completed"),
+                failure,
+                seconds(attributes.get("time")),
+            )
+        )
+
+    def check_counters(self) -> None:
+        """An assembly ends: what it counts against what was found."""
+        counted = {
+            name: self.count(self.assembly, name)
+            for name in ("total", "passed", "failed", "skipped", "not-run", "errors")
+        }
+        tests = sum(self.found[one] for one in ("passed", "failed", "skipped"))
+        self.compare_counters(
+            ("tests", counted["total"], tests),
+            ("passed", counted["passed"], self.found["passed"]),
+            ("failed", counted["failed"], self.found["failed"]),
+            ("skipped", counted["skipped"] + counted["not-run"], self.found["skipped"]),
+            ("errors", counted["errors"], self.found["errored"]),
+        )
+
+
+def read(stream: IO[bytes], source: str) -> Iterator[Result]:
+    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+
+    Raises:
+        InputError: as `xmlstream.read` does; a result nobody knows; or, behind all results, that an
+            assembly counts more than the file holds.
+    """
+    return read_xml(stream, source, _Reading)

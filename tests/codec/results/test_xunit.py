@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.results import xunit
+from ciguard.codec.results.base import gunzip
+from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from ciguard.model import Result
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "xunit"
+COMPLETE_FILE = (SAMPLES / "outcomes" / "input.xml").read_bytes()
+
+
+def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
+    found: list[Result] = []
+    try:
+        found.extend(xunit.read(gunzip(io.BytesIO(content)), "r.xml"))
+    except InputError as error:
+        return found, error
+    return found, None
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("root", ["assemblies", "assembly run-date='2026-11-24'"])
+def test_format_is_recognised_by_content(pack: type[bytes], root: str) -> None:
+    end = root.partition(" ")[0]
+    content = pack(f"<{root}><test name='t' result='Pass'/></{end}>".encode())
+    assert format_of(gunzip(io.BytesIO(content)), "x.json") is FORMATS["xunit"]
+    (found,), error = read_until_error(content)
+    assert (found.unit, found.outcome, error) == ("t", "passed", None)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'<assembly manifestVersion="1.0" xmlns="urn:schemas-microsoft-com:asm.v1"/>',
+        b'<assembly xmlns="http://maven.apache.org/ASSEMBLY/2.2.0"><id>bin</id></assembly>',
+    ],
+)
+def test_manifests_are_not_recognised(head: bytes) -> None:
+    assert not xunit.sniff(head)
+
+
+@pytest.mark.parametrize(
+    ("inside", "states"),
+    [
+        ("<test name='t'/>", "result '' is none that is known"),
+        ("<test name='t' result='pass'/>", "result 'pass' is none that is known"),
+        ("<Test result='Fail'/>", "is not how <test> is spelled"),
+        ("<x:failure/>", "is not how <failure> is spelled"),
+        ("<testcase/>", ""),
+    ],
+)
+def test_unknown_results_and_spellings_are_errors(inside: str, states: str) -> None:
+    content = f"<assemblies xmlns:x='urn:x'><assembly>{inside}</assembly></assemblies>"
+    _, error = read_until_error(content.encode())
+    assert states in error.what if error else not states
+
+
+@pytest.mark.parametrize(
+    ("counters", "states"),
+    [
+        ("total='1' passed='1' failed='0' skipped='0' errors='0'", ""),
+        ("total='2'", "2 tests, and it holds 1"),
+        ("passed='2'", "2 passed, and it holds 1"),
+        ("failed='1'", "1 failed, and it holds 0"),
+        ("skipped='1' not-run='1'", "2 skipped, and it holds 0"),
+        ("errors='1'", "1 errors, and it holds 0"),
+        ("errors='?'", "the counter errors='?' is no number"),
+    ],
+)
+def test_counters_of_each_assembly_are_compared(counters: str, states: str) -> None:
+    test = "<collection total='9'><test name='t' result='Pass'/></collection>"
+    assembly = f"<assembly {counters}>{test}</assembly>"
+    content = f"<assemblies>{assembly}<assembly total='1'>{test}</assembly></assemblies>"
+    found, error = read_until_error(content.encode())
+    assert len(found) == (1 if error and "no number" in error.what else 2)
+    assert states in error.what if error else not states
+
+
+def test_another_root_is_an_error() -> None:
+    _, error = read_until_error(b"<class><test/></class>")
+    assert error is not None
+    assert (error.where, error.fix) == ("r.xml:1:1", "its root is <assemblies>")
+
+
+def test_file_truncated_anywhere_is_an_error() -> None:
+    for end in range(1, len(COMPLETE_FILE.rstrip()), 97):
+        found, error = read_until_error(COMPLETE_FILE[:end])
+        assert error is not None
+        assert error.where.startswith("r.xml:")
+        assert len(found) <= 10
+
+
+@given(st.binary(max_size=300), st.integers(0, 5000))
+@settings(deadline=None, max_examples=50)
+def test_any_bytes_in_any_place_give_results_or_an_input_error(put: bytes, place: int) -> None:
+    read_until_error(COMPLETE_FILE[:place] + put + COMPLETE_FILE[place:])
