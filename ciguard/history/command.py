@@ -393,6 +393,7 @@ def _from_planned_shards(
 
 def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
     head = peek(stream, source)
+    # Durations are any JSON that is of no format.
     if durations.sniff(head) and not any(one.sniff(head) for one in FORMATS.values()):
         return _from_durations(stream, source, facts)
     try:

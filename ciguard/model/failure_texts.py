@@ -64,6 +64,7 @@ _MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
             r"worker '\w+' crashed while running"
             r"|.{0,80}Test host process (crashed|exited)"  # VSTest
             r"|The forked VM terminated without"  # Surefire
+            r"|worker process exited unexpectedly"  # Playwright
             r"|A jest worker process .{0,80}was terminated|Jest worker encountered \d+ child"
             r"|Segmentation fault|SEGFAULT|(process|test) (crashed|abort(ed)? with)"
             r"|SIG(SEGV|ABRT|BUS|ILL|FPE|KILL)\b|signal:? \d+\b",

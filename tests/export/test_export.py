@@ -9,13 +9,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from ciguard.codec.results import ctrf as ctrf_reader
 from ciguard.codec.results import junit as junit_reader
+from ciguard.errors import InputError
+from ciguard.model import BAD_OUTCOMES
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Ciguard
+
+    from ciguard.model import Result
 
 TESTS = r"""
 import os, pathlib, pytest
@@ -183,3 +188,20 @@ def test_each_combination_has_a_file(tmp_path: Path, ciguard: Ciguard) -> None:
 )
 def test_name_is_that_of_the_legacy_family(unit: str, expected: tuple[str, str]) -> None:
     assert framework("pytest").junit_name(unit) == expected
+
+
+def test_our_reader_gives_back_the_counts_of_ctrf(exported: tuple[Path, str]) -> None:
+    folder, _ = exported
+    path = folder / "out/ctrf/tests.json"
+    summary = json.loads(path.read_text("utf-8"))["results"]["summary"]
+    found: list[Result] = []
+    with path.open("rb") as stream, pytest.raises(InputError) as caught:
+        found.extend(ctrf_reader.read(stream, "tests.json"))
+    assert caught.value.what == f"1 of {summary['tests']} tests have no result"  # of test_zero.py
+    last = {(result.classname, result.name): result for result in found}
+    outcomes = Counter(result.outcome for result in last.values())
+    assert len(last) == summary["tests"]
+    assert (outcomes["passed"], outcomes["skipped"]) == (summary["passed"], summary["skipped"])
+    assert sum(outcomes[one] for one in BAD_OUTCOMES) == summary["failed"]
+    assert sum(r.try_number > 1 for r in last.values() if r.outcome == "passed") == summary["flaky"]
+    assert {r.name: r.ending for r in last.values()}["test_kills_its_process"] == "crash"

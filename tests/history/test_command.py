@@ -80,6 +80,17 @@ def test_add_accepts_records_result_files_and_durations(ciguard: Ciguard, tmp_pa
     assert shown[-1].startswith("3 runs, 4 cases, 4 values (")
 
 
+def test_json_of_a_format_is_not_read_as_durations(ciguard: Ciguard, tmp_path: Path) -> None:
+    test = {"fullName": "adds", "title": "adds", "status": "passed", "duration": 250}
+    file = {"name": "a.test.js", "status": "passed", "assertionResults": [test]}
+    report = {"numTotalTestSuites": 1, "numTotalTests": 1, "success": True, "testResults": [file]}
+    (tmp_path / "r.json").write_text(json.dumps(report))
+    words = ("--history", "h", "--run-id", "1", "--at", "2026-11-22T10:00:00Z", "--sha", "abc")
+    ciguard("history", "add", "r.json", *words, "--suite", "unit", cwd=tmp_path)
+    lines = exported(ciguard, tmp_path)
+    assert [(line["unit"], line["wall_s"]) for line in lines] == [("a.test.js::adds", 0.25)]
+
+
 def test_accepted_inputs_name_every_format() -> None:
     names = ("jsonl", *(one.NAME for one in FORMATS.values()), "durations")
     assert all(name in ACCEPTED_INPUTS for name in names)
@@ -142,7 +153,7 @@ def test_zip_adds_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
         (("rec", "--branch", "next"), "the record says 'main', --branch says 'next'"),
         (("rec", "--at", "noon"), "no time: 'noon'"),
         (("cut.xml", "--run-id", "1"), "cut.xml:1:12: malformed XML"),
-        (("odd.txt", "--run-id", "1"), "odd.txt: no format of results is recognised: no XML"),
+        (("odd.txt", "--run-id", "1"), "odd.txt: no format of results is recognised: no known"),
         (("odd.txt", "--run-id", "1"), f"fix: {ACCEPTED_INPUTS}"),
         (
             ("none.xml", "--run-id", "1"),

@@ -8,7 +8,17 @@ import io
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import archive
-from ciguard.codec.results import go_json, junit, nunit, trx, xunit
+from ciguard.codec.results import (
+    ctrf,
+    go_json,
+    jest_json,
+    junit,
+    nunit,
+    playwright_json,
+    rspec_json,
+    trx,
+    xunit,
+)
 from ciguard.codec.results.base import gunzip, peek, xml_root
 from ciguard.errors import InputError
 
@@ -23,6 +33,10 @@ FORMATS: Final[Mapping[str, ResultFormat]] = {
     "nunit": nunit,
     "xunit": xunit,
     "go-json": go_json,
+    "jest-json": jest_json,
+    "playwright-json": playwright_json,
+    "rspec-json": rspec_json,
+    "ctrf": ctrf,
 }
 
 
@@ -38,7 +52,8 @@ def format_of(stream: IO[bytes], source: str) -> ResultFormat:
             return found
     known = ", ".join(f"{name} ({found.NAME})" for name, found in FORMATS.items())
     root = xml_root(head)
-    what = f"XML with the root <{root}>" if root else "no XML" if head.strip() else "it is empty"
+    known_root = f"XML with the root <{root}>" if root else "no known XML or JSON"
+    what = known_root if head.strip() else "it is empty"
     what = f"no format of results is recognised: {what}"
     raise InputError(what, where=source, fix=f"there are: {known}")
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results import junit
+from ciguard.codec.results import junit, playwright_json, rspec_json
 from ciguard.codec.results.attach import units_of_cases
+from ciguard.codec.results.formats import format_of
+from ciguard.errors import InputError
+from ciguard.model import OUTCOMES
+
+if TYPE_CHECKING:
+    from ciguard.model import Result
 
 ROOT = Path(__file__).parents[3]
 SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "frameworks"
@@ -49,3 +57,89 @@ def test_each_test_of_ctest_is_a_unit_of_its_name() -> None:
     ]
     found = cases_by_unit(name, listed)
     assert found == Counter(dict.fromkeys(listed, 1))
+
+
+# (outcomes, results of earlier tries, what the error says) as the programs printed them.
+JSON_FILES = {
+    "frameworks/jest/run-all.results.json": ("26 passed, 3 failed, 2 skipped", 0, ""),
+    "frameworks/jest/broken-and-hook.results.json": ("1 passed, 2 failed, 1 errored", 0, ""),
+    "frameworks/jest/crash-in-worker.results.json": (
+        *("5 passed, 2 failed, 1 errored, 2 skipped", 0, ""),
+    ),
+    "frameworks/vitest/run-all.results.json": ("26 passed, 3 failed, 2 skipped", 0, ""),
+    "frameworks/vitest/broken-and-hook.results.json": ("2 errored, 2 skipped", 0, ""),
+    "frameworks/vitest/crash-forks.results.json": (
+        *("5 passed, 2 failed, 2 skipped, 3 died", 0, "3 of 12 tests have no result"),
+    ),
+    "frameworks/vitest/heap-forks.results.json": (
+        *("2 passed, 1 died", 0, "1 of 3 tests have no result"),
+    ),
+    "frameworks/playwright/run-all.results.json": ("27 passed, 2 failed, 2 skipped", 3, ""),
+    "frameworks/playwright/crash.results.json": ("4 passed, 1 failed", 0, ""),
+    "frameworks/rspec/run-all.results.json": ("20 passed, 3 failed, 3 skipped", 0, ""),
+    "frameworks/rspec/crash-exit0.results.json": (
+        *("1 passed, 1 died", 0, "1 of 2 tests have no result"),
+    ),
+    "frameworks/rspec/hang-term.results.json": (
+        *("3 passed, 1 died", 0, "1 of 4 tests have no result"),
+    ),
+    "results/own/jest.json": ("1 passed, 2 failed, 1 errored, 2 skipped", 0, ""),
+    "results/own/vitest.json": ("2 passed, 2 failed, 2 skipped", 1, ""),
+    "results/own/playwright.json": ("2 passed, 2 failed, 2 skipped", 3, ""),
+}
+
+
+@pytest.mark.parametrize("path", JSON_FILES)
+def test_json_gives_the_counts_that_the_program_printed(path: str) -> None:
+    found: list[Result] = []
+    what = ""
+    stream = io.BytesIO((SHARED.parent / path).read_bytes())
+    try:
+        found.extend(format_of(stream, path).read(stream, path))
+    except InputError as error:
+        what = error.what
+    final = [
+        result
+        for result, after in zip(found, [*found[1:], None], strict=True)
+        if after is None or after.try_number == 1  # tries follow each other
+    ]
+    counts = Counter(result.outcome for result in final)
+    words = (f"{counts[one]} {one}" for one in OUTCOMES if counts[one])
+    assert (", ".join(words), len(found) - len(final), what) == JSON_FILES[path]
+
+
+def test_endings_of_recorded_json() -> None:
+    expected = {
+        "frameworks/jest/crash-in-worker.results.json": {"crash": 1},
+        "frameworks/playwright/crash.results.json": {"crash": 1},
+        "results/own/jest.json": {"timeout": 1},
+        "results/own/vitest.json": {"timeout": 1},
+        "results/own/playwright.json": {"timeout": 2},
+    }
+    for path, endings in expected.items():
+        stream = io.BytesIO((SHARED.parent / path).read_bytes())
+        results = list(format_of(stream, path).read(stream, path))
+        found = Counter(result.ending for result in results if result.ending != "completed")
+        assert found == endings, path
+
+
+def test_projects_of_playwright_are_units_of_their_own() -> None:
+    name = "playwright/run-all.results.json"
+    results = list(playwright_json.read(io.BytesIO((SHARED / name).read_bytes()), name))
+    units = {result.unit for result in results}
+    assert len(units) == 31
+    recorded = (SHARED / "playwright/run-all.record.jsonl").read_text("utf-8").splitlines()
+    lines = [json.loads(line) for line in recorded]
+    starts = {line["unit"].replace("] ", "] › ", 1) for line in lines if line["type"] == "start"}
+    assert starts <= units
+
+
+@pytest.mark.parametrize("prefix", ["", "./"])
+def test_examples_of_rspec_json_are_of_their_files_and_of_their_ids(prefix: str) -> None:
+    name = "rspec/run-all.results.json"
+    cases = list(rspec_json.read(io.BytesIO((SHARED / name).read_bytes()), name))
+    files = {f"{prefix}{(case.file or '').removeprefix('./')}" for case in cases}
+    for units in (files, {case.unit for case in cases}):
+        inventory = [InventoryUnit(unit) for unit in sorted(units)]
+        found = Counter(unit for unit, _ in units_of_cases(cases, inventory, ("", "")))
+        assert set(found) == units

@@ -1,0 +1,145 @@
+"""JSON of `jest --json`, and of Vitest's reporter `json`, which has the same shape. Pure.
+
+`pending` has two meanings. Jest writes it for a test that the code skips. Vitest writes `skipped`
+for these, and `pending` for a test whose run did not end, even if it writes `success: true`. Jest
+alone writes `wasInterrupted` and `numRuntimeErrorTestSuites`; without them, `pending` is not a
+skip. Sources: formatTestResults of https://github.com/jestjs/jest, `StatusMap` in json.ts of
+https://github.com/vitest-dev/vitest; measured with Jest 30.5 and Vitest 4.1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.codec.results.jsonfile import (
+    Counters,
+    JsonObject,
+    clean_message,
+    ending_of,
+    head_keys,
+    pad_tries,
+    read_object,
+    with_tries,
+)
+from ciguard.model import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.model import Ending, Outcome
+
+NAME: Final = "JSON of Jest and Vitest"
+_COUNTERS: Final = frozenset({"numTotalTestSuites", "numFailedTestSuites", "numTotalTests"})
+_JEST_KEYS: Final = ("wasInterrupted", "numRuntimeErrorTestSuites")
+_STATUSES: Final[Mapping[str, Outcome]] = {
+    "passed": "passed",
+    "failed": "failed",
+    **dict.fromkeys(("skipped", "todo", "disabled", "pending"), "skipped"),
+}
+_FILE_STATUSES: Final = ("passed", "failed", "skipped", "focused", "pending")
+_MS: Final = 1000
+# Vitest writes the stack of a timeout without its message, from a place that only timeouts have.
+_VITEST_TIMEOUT: Final = "Error: STACK_TRACE_ERROR"
+_HEADING: Final = re.compile(r"\s*● Test suite failed to run\s*")
+
+
+def sniff(head: bytes) -> bool:
+    """JSON with the counters of Jest, which stand before all results."""
+    return bool(head_keys(head) & _COUNTERS)
+
+
+def read(stream: IO[bytes], source: str) -> Iterator[Result]:
+    """Yield a file's results in its order; tries before the last are results of their own.
+
+    A unit is `file::full name`. A test file that could not be imported, or failed without a failed
+    test in it, is an errored result of the file. Takes up to 6 times the size of the file in
+    memory.
+
+    Raises:
+        InputError: damaged or truncated; an unknown status; or, behind all results: a test that did
+            not end, an interrupted run, larger counters than results, a failure of no test.
+    """
+    report = read_object(stream, source)
+    is_jest = any(key in report.values for key in _JEST_KEYS)
+    counters = Counters()
+    has_file_error = False
+    for file in report.objects("testResults", required=True):
+        name = file.text("name") or "unnamed"
+        outcomes: list[Outcome] = []
+        for test in file.objects("assertionResults", required=True):
+            final, tries = _result(test, name, is_jest=is_jest)
+            outcomes.append(final.outcome)
+            yield from with_tries(final, tries)
+        status = file.text("status")
+        if status not in _FILE_STATUSES:
+            raise file.unknown("status", status, _FILE_STATUSES)
+        if status == "failed" and "failed" not in outcomes:
+            has_file_error = True
+            yield _file_error(file, name)
+        elif not outcomes and not is_jest:
+            # Its worker died before it listed a test, or `passWithNoTests` is set.
+            outcomes.append("died")
+            yield Result(unit=name, outcome="died", ending="unknown", name=name, file=name)
+        counters.found.update(outcomes)
+    if report.values.get("wasInterrupted") is True:
+        raise report.error("its run was interrupted", "wasInterrupted", "run it again")
+    counters.check(report.count("numTotalTests"), report.count("numFailedTests"), report)
+    if report.values.get("success") is False and not (counters.bad or has_file_error):
+        fix = "look at the log: a threshold of coverage, an obsolete snapshot, a reporter?"
+        raise report.error("its run failed, and no test in it failed", "success", fix)
+
+
+def _result(test: JsonObject, file: str, *, is_jest: bool) -> tuple[Result, list[str | None]]:
+    """A test's final result, and the messages of its failed tries."""
+    status = test.text("status")
+    if status not in _STATUSES:
+        raise test.unknown("status", status, tuple(_STATUSES))
+    outcome = _STATUSES[status]
+    if status == "pending" and not is_jest:
+        outcome = "died"
+    messages = [clean_message(one) for one in test.texts("failureMessages")]
+    tries: list[str | None] = []
+    if is_jest:
+        reasons = [clean_message(one) for one in test.texts("retryReasons")]
+        tries = pad_tries(reasons, test.count("invocations") - 1)
+    elif outcome == "passed":
+        # Vitest keeps the errors of tries; of a test that stays bad, they may be of one try.
+        tries, messages = pad_tries(messages, 0), []
+    titles = test.texts("ancestorTitles")
+    title = test.text("title")
+    full_name = test.text("fullName") or " ".join((*titles, title))
+    message = clean_message(*messages)
+    final = Result(
+        unit=f"{file}::{full_name}",
+        outcome=outcome,
+        ending=_ending(outcome, messages[0] if messages else None),
+        wall_s=test.seconds("duration", _MS),
+        message=message,
+        classname=" ".join(titles) or None,
+        name=title or full_name or None,
+        file=file,
+        line=test.object("location").count("line") or None,
+    )
+    return final, tries
+
+
+def _ending(outcome: Outcome, message: str | None) -> Ending:
+    if outcome == "died":
+        return "unknown"
+    if outcome == "failed" and message and message.startswith(_VITEST_TIMEOUT):
+        return "timeout"
+    return ending_of("", message) if outcome == "failed" else "completed"
+
+
+def _file_error(file: JsonObject, name: str) -> Result:
+    """What kept the tests of a file from running; a hook or a lost worker as well."""
+    message = clean_message(_HEADING.sub("", file.text("message"), count=1))
+    return Result(
+        unit=name,
+        outcome="errored",
+        ending=ending_of("", message),
+        message=message,
+        name=name,
+        file=name,
+    )

@@ -1,0 +1,199 @@
+"""JSON of other programs, read whole: bytes -> objects that name the place of what is wrong. Pure.
+
+`head_keys` tells formats apart by their first keys; `Counters` compares a file with its counters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from ciguard.codec.results.base import read_limited, truncate_message
+from ciguard.errors import InputError
+from ciguard.model import BAD_OUTCOMES, Result
+from ciguard.model.failure_texts import ending_of_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.model import Ending, Outcome
+
+MAX_BYTES: Final = 1 << 28  # unpacked: the values take several times as much memory
+MAX_S: Final = 1e9  # 31 years: what claims more was not measured
+MAX_COUNT: Final = 10**12
+MAX_TRIES: Final = 1000  # more are not listed one by one
+_BOMS: Final = b"\xef\xbb\xbf\xff\xfe"
+# The last alternative is a string that the head cuts: what follows is text, not keys.
+_TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]|"', re.DOTALL)
+_MAX_KEY_DEPTH: Final = 2
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_UNFINISHED_FIX: Final = "look at the log of its job: was the run stopped? Run it again"
+
+
+def head_keys(head: bytes) -> frozenset[str]:
+    """The keys of an object that begins so: `a`, and `a.b` of objects in it; `a[]` of a list.
+
+    Args:
+        head: first 4 KiB; UTF-8, or UTF-16 as PowerShell writes it.
+    """
+    text = head.replace(b"\0", b"").lstrip(_BOMS).lstrip()
+    found: set[str] = set()
+    path: list[str] = []
+    key = ""
+    for token in _TOKEN.finditer(text) if text.startswith(b"{") else ():
+        mark = token[0][:1]
+        if token[1] is not None:
+            if token[2] and len(path) <= _MAX_KEY_DEPTH and not path[-1].endswith("[]"):
+                key = ".".join(filter(None, (path[-1], token[1].decode("utf-8", "replace"))))
+                found.add(key)
+        elif mark == b'"':
+            break
+        elif mark in b"{[":
+            path.append(f"{key}[]" if mark == b"[" else key)
+            found.update(path[-1:] if mark == b"[" else ())
+        else:
+            path.pop()
+            if not path:
+                break
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonObject:
+    """An object of a file, and its place in it as `testResults[3].location`."""
+
+    values: dict[str, Any]
+    source: str
+    path: str = ""
+
+    def error(self, what: str, key: str = "", fix: str = "was the file edited?") -> InputError:
+        """An error at a key of this object."""
+        place = ".".join(filter(None, (self.path, key)))
+        return InputError(what, where=f"{self.source}: {place}" if place else self.source, fix=fix)
+
+    def unknown(self, key: str, word: str, known: Sequence[str]) -> InputError:
+        """An error for a word that the format does not have."""
+        what = f"{key} {word!r:.60} is not known"
+        return self.error(what, key, f"expected one of {', '.join(known)}")
+
+    def text(self, key: str) -> str:
+        """A text; "" where absent or null. Half characters, which UTF-8 cannot hold, become `?`."""
+        value = self.values.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.error(f"expected a text, found {value!r:.40}", key)
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts; a text alone is a list of one."""
+        value = self.values.get(key)
+        items = [value] if isinstance(value, str) else [] if value is None else value
+        if not isinstance(items, list) or not all(isinstance(one, str) for one in items):
+            raise self.error(f"expected a list of texts, found {value!r:.40}", key)
+        return tuple(one.encode("utf-8", "replace").decode() for one in items)
+
+    def seconds(self, key: str, per_second: float = 1.0) -> float | None:
+        """A time; None where none was measured: absent, null, negative or beyond measure."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(f"expected a number, found {value!r:.40}", key)
+        return round(value / per_second, 9) if 0 <= value <= MAX_S * per_second else None
+
+    def count(self, key: str) -> int:
+        """A counter or a line; 0 where absent or null."""
+        value = 0 if self.values.get(key) is None else self.values[key]
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
+            raise self.error(f"expected a count, found {value!r:.40}", key)
+        return value
+
+    def object(self, key: str) -> JsonObject:
+        """An object; an empty one where absent or null."""
+        value = self.values.get(key)
+        return self._inner({} if value is None else value, key)
+
+    def objects(self, key: str, *, required: bool = False) -> Iterator[JsonObject]:
+        """A list of objects; nothing where absent or null, unless `required`."""
+        value = self.values.get(key)
+        if value is None and not required:
+            return
+        if not isinstance(value, list):
+            raise self.error(f"expected a list, found {value!r:.40}", key)
+        for position, item in enumerate(value):
+            yield self._inner(item, f"{key}[{position}]")
+
+    def _inner(self, value: Any, key: str) -> JsonObject:
+        if not isinstance(value, dict):
+            raise self.error(f"expected an object, found {value!r:.40}", key)
+        return JsonObject(value, self.source, f"{self.path}.{key}" if self.path else key)
+
+
+def read_object(stream: IO[bytes], source: str) -> JsonObject:
+    """The object that a file is.
+
+    Raises:
+        InputError: larger than 256 MiB, damaged, truncated (with line and column), or no object.
+    """
+    content = read_limited(stream, source, MAX_BYTES)
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        what, where = str(error), source
+        if isinstance(error, json.JSONDecodeError):
+            what, where = error.msg, f"{source}:{error.lineno}:{error.colno}"
+        fix = "was its writer killed?"
+        raise InputError(f"malformed JSON: {what}", where=where, fix=fix) from None
+    if not isinstance(value, dict):
+        raise InputError(f"expected an object, found {value!r:.40}", where=source)
+    return JsonObject(value, source)
+
+
+def clean_message(*parts: str | None) -> str | None:
+    """Texts as one message, without a terminal's colours."""
+    return truncate_message(_COLOUR.sub("", "\n".join(filter(None, parts))))
+
+
+def ending_of(kind: str, message: str | None) -> Ending:
+    """The ending of a failure by its type and its message."""
+    return ending_of_failure(kind, message or "")
+
+
+def pad_tries(messages: Sequence[str | None], count: int) -> list[str | None]:
+    """Messages of failed tries, with None for those that only a counter knows."""
+    return [*messages[:MAX_TRIES], *[None] * (min(count, MAX_TRIES) - len(messages))]
+
+
+def with_tries(final: Result, messages: Sequence[str | None]) -> Iterator[Result]:
+    """Failed tries, one for each message, then the final result as the try after them."""
+    for number, message in enumerate(messages, 1):
+        words = {"message": message, "ending": ending_of("", message), "wall_s": None}
+        yield replace(final, outcome="failed", try_number=number, **words)  # type: ignore[arg-type]
+    yield replace(final, try_number=len(messages) + 1) if messages else final
+
+
+@dataclass(slots=True)
+class Counters:
+    """The final results of a file by outcome, to hold its own counters against."""
+
+    found: Counter[Outcome] = field(default_factory=Counter)
+
+    @property
+    def bad(self) -> int:
+        """How many failed, in whatever way."""
+        return sum(self.found[outcome] for outcome in BAD_OUTCOMES)
+
+    def check(self, total: int, failed: int, place: JsonObject) -> None:
+        """Raise InputError if the file counts more than it contains, or a test has no result."""
+        pairs = (("tests", total, self.found.total()), ("failed", failed, self.bad))
+        for word, counted, found in pairs:
+            if counted > found:
+                what = f"its counters say {counted:,} {word}, and it holds {found:,}"
+                raise place.error(what, fix=_UNFINISHED_FIX)
+        if self.found["died"]:
+            what = f"{self.found['died']:,} of {self.found.total():,} tests have no result"
+            raise place.error(what, fix=_UNFINISHED_FIX)

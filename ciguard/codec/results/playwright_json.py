@@ -1,0 +1,151 @@
+"""JSON of Playwright's reporter `json`. Pure.
+
+A test is listed once for each project, with a result for each try. A test that did not run is
+`skipped` there as well: a real skip has `expectedStatus: "skipped"`, and Playwright's own summary
+("did not run") tells them apart by this. Source: packages/playwright/src/reporters/json.ts and
+base.ts of https://github.com/microsoft/playwright; measured with Playwright 1.65.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.codec.results.jsonfile import (
+    Counters,
+    JsonObject,
+    clean_message,
+    ending_of,
+    head_keys,
+    read_object,
+)
+from ciguard.model import BAD_OUTCOMES, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.model import Ending, Outcome
+
+NAME: Final = "JSON of Playwright"
+# `config` stands first, and may be longer than 4 KiB: so by some keys in it.
+_CONFIG: Final = frozenset(
+    f"config.{key}"
+    for key in ("argv", "configFile", "rootDir", "forbidOnly", "fullyParallel", "globalSetup")
+)
+_STATUSES: Final = ("passed", "failed", "timedOut", "skipped", "interrupted")
+_SEPARATOR: Final = " › "  # Playwright's own, in `--test-list` as well
+_OUTSIDE: Final = "errors outside of tests"
+_MS: Final = 1000
+
+
+def sniff(head: bytes) -> bool:
+    """JSON that begins with Playwright's configuration."""
+    return bool(head_keys(head) & _CONFIG)
+
+
+def read(stream: IO[bytes], source: str) -> Iterator[Result]:
+    """Yield a file's results in its order; tries before the last are results of their own.
+
+    A unit is project, file and titles, as a line of `--test-list`. An error that belongs to no
+    test, as one at import, is an errored result of its file. Takes 6 times the file's size in
+    memory.
+
+    Raises:
+        InputError: damaged or truncated; an unknown status; or, behind all results: a test that was
+            interrupted or did not run, or larger counters than results.
+    """
+    report = read_object(stream, source)
+    counters = Counters()
+    for spec, titles in _specs(report):
+        for test in spec.objects("tests", required=True):
+            tries = _tries(test, _template(spec, titles, test.text("projectName")))
+            counters.found[tries[-1].outcome] += 1
+            yield from tries
+    for error in report.objects("errors"):
+        yield _error(error)
+    stats = report.object("stats")
+    failed = stats.count("unexpected")
+    total = sum(stats.count(key) for key in ("expected", "skipped", "flaky")) + failed
+    counters.check(total, failed, report)
+
+
+def _specs(report: JsonObject) -> Iterator[tuple[JsonObject, tuple[str, ...]]]:
+    """All specs with the titles of their groups; the outermost suite is the file."""
+    suites = list(report.objects("suites", required=True))
+    pending: list[tuple[JsonObject, tuple[str, ...]]] = [(suite, ()) for suite in suites[::-1]]
+    while pending:
+        suite, titles = pending.pop()
+        yield from ((spec, titles) for spec in suite.objects("specs"))
+        inner = [(one, (*titles, one.text("title"))) for one in suite.objects("suites")]
+        pending += inner[::-1]
+
+
+def _template(spec: JsonObject, titles: tuple[str, ...], project: str) -> Result:
+    """What all tries of a test have in common."""
+    file = spec.text("file")
+    name = _SEPARATOR.join((*titles, spec.text("title")))
+    parts = [f"[{project}]" if project else "", file, name]
+    return Result(
+        unit=_SEPARATOR.join(filter(None, parts)) or "unnamed",
+        outcome="died",
+        ending="unknown",
+        classname=file or None,
+        name=name or "unnamed",
+        file=file or None,
+        line=spec.count("line") or None,
+    )
+
+
+def _tries(test: JsonObject, template: Result) -> list[Result]:
+    """The failed tries of a test, then its final result; `template` where it did not run."""
+    expected = test.text("expectedStatus") or "passed"
+    found = [
+        _result(one, template, expected)
+        for one in test.objects("results", required=True)
+        if one.text("status") != "skipped" or expected == "skipped"
+    ]
+    earlier = [one for one in found[:-1] if one.outcome in BAD_OUTCOMES]
+    return [*earlier, found[-1] if found else template]
+
+
+def _result(result: JsonObject, template: Result, expected: str) -> Result:
+    """One try: good is what the test expects, be it a failure."""
+    status = result.text("status")
+    if status not in _STATUSES:
+        raise result.unknown("status", status, _STATUSES)
+    errors = [one.text("message") or one.text("value") for one in result.objects("errors")]
+    message = clean_message(*errors)
+    outcome: Outcome = "failed"
+    ending: Ending = "completed"
+    if status == "interrupted":
+        outcome, ending = "died", "cancelled"
+    elif status == expected:
+        outcome = "skipped" if status == "skipped" else "passed"
+    elif status == "timedOut":
+        ending = "timeout"
+    else:
+        ending = ending_of("", message)
+    return replace(
+        template,
+        outcome=outcome,
+        ending=ending,
+        try_number=result.count("retry") + 1,
+        wall_s=result.seconds("duration", _MS),
+        message=message,
+    )
+
+
+def _error(error: JsonObject) -> Result:
+    """An error that belongs to no test: at import, in the global set-up, of the configuration."""
+    location = error.object("location")
+    message = clean_message(error.text("message") or error.text("value"))
+    name = location.text("file") or _OUTSIDE
+    return Result(
+        unit=name,
+        outcome="errored",
+        ending=ending_of("", message),
+        message=message,
+        name=name,
+        file=location.text("file") or None,
+        line=location.count("line") or None,
+    )

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.results import ctrf, jest_json, playwright_json, rspec_json
+from ciguard.codec.results.base import HEAD_BYTES, gunzip
+from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.codec.results.jsonfile import MAX_TRIES, head_keys
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ciguard.codec.results.base import ResultFormat
+    from ciguard.model import Result
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+COMPLETE = {
+    "jest-json": "outcomes",
+    "playwright-json": "tries_and_projects",
+    "rspec-json": "outcomes",
+    "ctrf": "statuses",
+}
+READERS: tuple[ResultFormat, ...] = (jest_json, playwright_json, rspec_json, ctrf)
+
+
+def sample(name: str) -> bytes:
+    return (SAMPLES / name / COMPLETE[name] / "input.json").read_bytes()
+
+
+def read_until_error(
+    reader: ResultFormat, content: bytes
+) -> tuple[list[Result], InputError | None]:
+    found: list[Result] = []
+    try:
+        found.extend(reader.read(io.BytesIO(content), "r.json"))
+    except InputError as error:
+        return found, error
+    return found, None
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+@pytest.mark.parametrize(
+    "encode",
+    [
+        bytes,
+        gzip.compress,
+        lambda content: b"\xef\xbb\xbf" + content,
+        lambda content: content.decode().encode("utf-16"),
+        lambda content: json.dumps(json.loads(content)).encode(),
+    ],
+    ids=["as it is", "gzip", "byte order mark", "UTF-16", "one line"],
+)
+def test_format_is_recognised_by_content(name: str, encode: Callable[[bytes], bytes]) -> None:
+    stream = gunzip(io.BytesIO(encode(sample(name))))
+    reader = format_of(stream, "x.xml")
+    assert reader is FORMATS[name]
+    assert list(reader.read(stream, "x.xml"))
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_every_truncated_file_is_an_error_with_a_place(name: str) -> None:
+    content = sample(name).rstrip()
+    for end in range(1, len(content), 97):
+        found, error = read_until_error(FORMATS[name], content[:end])
+        assert not found
+        assert error is not None
+        assert error.where.startswith("r.json:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"tests/a.py::t": 0.5}',
+        '{"examples": 1, "version": 2}',
+        '{"results": 1.5, "config": 2.5}',
+        '{"results": {"default": {"a.py": 1.0}}}',
+        '{"config": {"default": {"a.py": 1.0}}}',
+        '{"01": ["a.py::t"], "02": []}',
+        '{"unit": "a", "suite": "tool"}\n{"unit": "b"}',
+        '[{"unit": "a"}]',
+        '["a.py::t"]',
+        '{"a": "\\"numTotalTests\\": 1, \\"results\\": {\\"tool\\": 1}"}',
+    ],
+)
+def test_durations_and_inventories_are_no_results(text: str) -> None:
+    assert not any(reader.sniff(text.encode()) for reader in READERS)
+
+
+def test_keys_behind_a_long_list_and_in_a_cut_string_are_not_looked_at() -> None:
+    assert head_keys(b'{"a": {"b": [{"c": 1}], "d": "x{') == {"a", "a.b", "a.b[]", "a.d"}
+    argv = json.dumps({"config": {"argv": ["x" * 100] * 100, "rootDir": "/"}}).encode()
+    assert playwright_json.sniff(argv[:HEAD_BYTES])
+    messages = json.dumps({"version": "3", "messages": ["x" * 9000], "examples": []}).encode()
+    assert rspec_json.sniff(messages[:HEAD_BYTES])
+
+
+def test_pending_is_a_skip_of_jest_and_no_result_of_vitest() -> None:
+    test = {"ancestorTitles": [], "fullName": "t", "status": "pending", "failureMessages": []}
+    report: dict[str, Any] = {
+        "numTotalTests": 1,
+        "success": True,
+        "testResults": [{"name": "a.js", "status": "passed", "assertionResults": [test]}],
+    }
+    (lost,), error = read_until_error(jest_json, json.dumps(report).encode())
+    assert (lost.outcome, lost.ending) == ("died", "unknown")
+    assert error is not None
+    report["wasInterrupted"] = False
+    (skipped,), error = read_until_error(jest_json, json.dumps(report).encode())
+    assert (skipped.outcome, error) == ("skipped", None)
+
+
+def test_failed_file_with_a_lost_test_is_an_errored_result_too() -> None:
+    test = {"fullName": "t", "status": "pending"}
+    file = {"name": "a.js", "status": "failed", "message": "no", "assertionResults": [test]}
+    content = json.dumps({"numTotalTests": 1, "testResults": [file]}).encode()
+    found, error = read_until_error(jest_json, content)
+    assert [one.outcome for one in found] == ["died", "errored"]
+    assert error is not None
+
+
+def test_a_number_of_tries_makes_no_endless_list() -> None:
+    tests = [{"name": "t", "status": "passed", "retries": 10**12}]
+    found, error = read_until_error(ctrf, json.dumps({"results": {"tests": tests}}).encode())
+    assert (len(found), error) == (MAX_TRIES + 1, None)
+
+
+def test_half_a_character_becomes_a_question_mark() -> None:
+    content = b'{"version": "3", "examples": [{"id": "\\ud83d", "status": "passed"}], "summary": '
+    (found,), error = read_until_error(rspec_json, content + b'{"example_count": 1}}')
+    assert (found.unit, error) == ("?", None)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+def _replace(value: Any, path: list[int], new: Any) -> Any:
+    """The value with one of its parts, which `path` finds by positions, replaced."""
+    if not path or not isinstance(value, dict | list) or not value:
+        return new
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    key = keys[path[0] % len(keys)]
+    copy = value.copy()
+    copy[key] = _replace(value[key], path[1:], new)
+    return copy
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(COMPLETE)), st.lists(st.integers(0, 40), max_size=9), JSON)
+def test_any_change_gives_at_most_an_input_error(name: str, path: list[int], new: Any) -> None:
+    changed = _replace(json.loads(sample(name)), path, new)
+    found, error = read_until_error(FORMATS[name], json.dumps(changed).encode())
+    assert all(result.unit and json.dumps(result.unit).encode() for result in found)
+    assert error is None or error.where.startswith("r.json")
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b"null", b"\xff", b"[" * 10**6, b'{"a":1e9']
+)
+def test_any_other_bytes_are_an_input_error(reader: ResultFormat, content: bytes) -> None:
+    found, error = read_until_error(reader, content)
+    assert not found
+    assert error is not None
