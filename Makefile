@@ -12,6 +12,9 @@ LEG := ciguard/__init__.py ciguard/errors.py ciguard/text.py ciguard/model cigua
 
 PARSER_VERSION := 0.3.61
 PARSER := .tools/node_modules/.package-lock.json
+# Test frameworks that the tests of ciguard's adapters run.
+NODE_FRAMEWORKS := jest@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.3
+NODE_TOOLS := .tools/frameworks/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := test
 .PHONY: test check coverage demo pictures soak bench tools dist format clean
@@ -48,12 +51,17 @@ soak: $(INSTALLED)
 bench: $(INSTALLED)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
-# GitHub's own workflow parser, for the tests that ask it; without node they are skipped.
-tools: $(PARSER)
+# GitHub's own workflow parser and test frameworks of npm; without node their tests are skipped.
+tools: $(PARSER) $(NODE_TOOLS)
 
 $(PARSER): Makefile
 	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \
 		@actions/workflow-parser@$(PARSER_VERSION) @actions/expressions@$(PARSER_VERSION)
+	@touch $@
+
+$(NODE_TOOLS): Makefile
+	@npm install --prefix .tools/frameworks --no-audit --no-fund --ignore-scripts --loglevel=error \
+		$(NODE_FRAMEWORKS)
 	@touch $@
 
 # What a release publishes. ciguard-run.pyz is the program that `ciguard plan` writes beside each plan.

@@ -101,7 +101,8 @@ def suites_of(config: Config) -> dict[str, Suite]:
     """
     found = {}
     for name, entry in sorted(config.suite.items()):
-        command_ = entry.command or framework(entry.framework).DEFAULT_COMMAND
+        adapter = framework(entry.framework)
+        command_ = entry.command or adapter.DEFAULT_COMMAND
         if not command_:
             what = f"framework {entry.framework} has no command of its own"
             fix = 'set command = ["program", "{units_file}", ...]'
@@ -119,7 +120,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             results=entry.results,
             timeout_s=entry.timeout,
             failed_exit_codes=entry.failed_exit_codes,
-            closes_units=entry.closes_units,
+            closes_units=entry.closes_units or adapter.CLOSES_UNITS,
         )
     return found
 

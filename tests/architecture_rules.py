@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 # What the arithmetic of every verb may import.
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
-    *("run.policy", "run.frameworks"),
+    *("run.policy", "run.frameworks", "run.plugin_files"),
     *("history.file", "history.runs", "history.query", "links", "variant_groups"),
 )
 # The arithmetic of a leg, which the planner simulates.

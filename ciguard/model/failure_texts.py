@@ -72,6 +72,17 @@ _MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
         ),
     ),
 )
+# What runtimes print as they end a process that found no memory; the first line of it.
+_FATAL_MEMORY: Final = re.compile(
+    r"^(?:FATAL ERROR: .{0,120}(?:heap out of memory|Allocation failed)"  # V8
+    r"|fatal error: (?:runtime: )?(?:out of memory|cannot allocate memory)"  # Go
+    r"|.{0,200}java\.lang\.OutOfMemoryError\b|Terminating due to java\.lang\.OutOfMemoryError"
+    r"|\[FATAL\] failed to allocate memory|.{0,200}failed to allocate memory \(NoMemoryError\)"
+    r"|(?:PHP )?Fatal error: +Allowed memory size of \d+ bytes exhausted"
+    r"|memory allocation of \d+ bytes failed"  # Rust
+    r"|.{0,200}(?:what\(\):  |')std::bad_alloc)",
+    re.M,
+)
 # What stands before the words that count: a type, the place of a failure in the code, or how a
 # runner quotes another's message.
 _PREFIX: Final = re.compile(
@@ -104,6 +115,16 @@ def ending_of_failure(kind: str, message: str) -> Ending:
         found = _ending_of_type(before["type"] or "")
         text = text[before.end() :]
     return found or "completed"
+
+
+def memory_failure(output: str) -> str:
+    """The line in which a runtime says that it ends its process for want of memory; "" for none.
+
+    Args:
+        output: the last of a process that died.
+    """
+    found = _FATAL_MEMORY.search(output)
+    return "" if found is None else output[found.start() :].splitlines()[0]
 
 
 def _ending_of_type(kind: str) -> Ending | None:

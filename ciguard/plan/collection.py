@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import CiguardError, InputError, combine
-from ciguard.run.frameworks.listing import extract_plugins, list_units
+from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
+from ciguard.run.plugin_files import extract_plugins
 from ciguard.text import one_line
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
+from ciguard.model.failure_texts import memory_failure
 from ciguard.run.output.view import (
     REAPER_LOST,
     describe_culprit,
@@ -198,7 +199,8 @@ class ProcessExitHandler:
             running,
             exit_code,
             clean=not ended.error and is_normal,
-            out_of_memory=live.killed_for_memory(self.oom_kills()),
+            out_of_memory=live.killed_for_memory(self.oom_kills())
+            or bool(memory_failure(live.last_output().decode("utf-8", "replace"))),
             collecting=live.report.collecting,
             timed_out=executor.hit_own_timeout(ended.exit_code, output),
         )

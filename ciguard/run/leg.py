@@ -13,11 +13,11 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
 from ciguard.model import SLOTS, EventLine
 from ciguard.run import command_leg
-from ciguard.run.frameworks.listing import extract_plugins
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
+from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.record_header import describe_runner, header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files

@@ -25,7 +25,6 @@ from ciguard.model import (
 from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
-from ciguard.run.frameworks.listing import restore_plugins
 from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
 from ciguard.run.output.view import (
@@ -36,6 +35,7 @@ from ciguard.run.output.view import (
     not_run_events,
 )
 from ciguard.run.platforms.base import NOT_STARTED
+from ciguard.run.plugin_files import restore_plugins
 from ciguard.run.policy.actions import Assign, Finish, Reason, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action

@@ -27,7 +27,8 @@ def test_pyz_contains_only_the_modules_that_a_leg_needs() -> None:
     complete = {
         f"ciguard/{path.relative_to(folder).as_posix()}"
         for place in ("model", "run")
-        for path in (folder / place).rglob("*.py")
+        for path in (folder / place).rglob("*.*")
+        if path.suffix in (".py", ".cjs", ".mjs", ".rb", ".jar")
     }
     assert found == (complete - {"ciguard/run/command.py"}) | {
         "__main__.py",

@@ -120,6 +120,10 @@ if TYPE_CHECKING:
         FILE_PATTERNS: tuple[str, ...]
         DEFAULT_COMMAND: tuple[str, ...]
         IGNORE_FOLDER: str  # argument that keeps the tests of folder {} out; "" for none
+        UNIT: str  # what a unit is, for people: "test", "file", "class"
+        CLOSES_UNITS: bool  # says when a unit is over: one that started and was not closed died
+        KEEPS_ORDER: bool  # runs the units of a process in the order given
+        PLUGIN_FILES: tuple[str, ...]  # of `run/plugins/`, besides the Python modules
         IDS_ONE_PER_LINE: bool  # reads `ProcessFiles.lines_file`: no id of its may hold a line feed
         LISTS_IN_TESTED_PROCESS: bool  # writes `ProcessFiles.listing_file`
 
@@ -140,6 +144,13 @@ if TYPE_CHECKING:
             Units that share a name are siblings. Each is the beginning of the unit's id; the last
             one is "" (all).
             """
+
+
+def enclosing(file: str) -> tuple[str, ...]:
+    """The file, its folders from the inside out, and at last all, as `ancestors` names them."""
+    folders = file.split("/")[:-1]
+    outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
+    return (*filter(None, (file,)), *outer, "")
 
 
 # Who may reset the memory marks of a process: the leg with this pid, or "self".

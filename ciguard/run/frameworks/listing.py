@@ -1,23 +1,14 @@
-"""Asks a framework for its units, and lays out what enters its processes.
-
-The listing is the framework's own, as a program, in the suite's folder. What enters a tested
-process are the files of `run/plugins/`, laid into a private folder. Only that folder gets onto the
-process's search path. The zip file that a leg runs from must not: its `ciguard` would shadow a
-tested project's own.
-"""
+"""Asks a framework for its units: the listing is its own, as a program, in the suite's folder."""
 
 from __future__ import annotations
 
 import os
-import pkgutil
 import subprocess
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
-from ciguard.run import plugins
 from ciguard.run.frameworks.base import Listing, environment
 from ciguard.text import one_line
 
@@ -121,37 +112,3 @@ def _with_stderr(listing: Listing, stderr: bytes, framework: Framework) -> Listi
     advice = framework.advice(text)
     words = ["it said on stderr:", *lines, *([f"fix: {advice}"] if advice else [])]
     return replace(listing, errors=(*listing.errors, "\n".join(words)))
-
-
-def extract_plugins(folder: str) -> str:
-    """Write the files into `folder`, made where it is missing; give it back.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    os.makedirs(folder, exist_ok=True)
-    for name, content in _contents().items():
-        with open(os.path.join(folder, name), "wb") as stream:
-            stream.write(content)
-    return folder
-
-
-def restore_plugins(private: str, folder: str) -> None:
-    """The same where some of it is gone: a test that empties TMPDIR takes it along.
-
-    Args:
-        private: what holds `folder`, for the leg alone.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    if not all(os.path.exists(os.path.join(folder, name)) for name in _contents()):
-        os.makedirs(private, mode=0o700, exist_ok=True)
-        extract_plugins(folder)
-
-
-@lru_cache(maxsize=None)
-def _contents() -> Mapping[str, bytes]:
-    """By name. Read once: a test can remove the zip file that the leg runs from."""
-    names = [f"{module.name}.py" for module in pkgutil.iter_modules(plugins.__path__)]
-    return {name: pkgutil.get_data(plugins.__name__, name) or b"" for name in names}

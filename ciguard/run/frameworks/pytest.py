@@ -7,13 +7,18 @@ than the listing had: the plugin in `run/plugins/` restricts what is collected i
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.base import PEAK_RESET_BY, Invocation, ListedUnit, Listing, variant_args
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import (
+    PEAK_RESET_BY,
+    Invocation,
+    Listing,
+    enclosing,
+    variant_args,
+)
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -24,6 +29,10 @@ IS_DEFAULT: Final = True
 FILE_PATTERNS: Final[tuple[str, ...]] = ("test_*.py", "*_test.py")
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
 IGNORE_FOLDER: Final = "--ignore={}"
+UNIT: Final = "test"
+CLOSES_UNITS: Final = False  # its one result closes it
+KEEPS_ORDER: Final = True
+PLUGIN_FILES: Final[tuple[str, ...]] = ()
 IDS_ONE_PER_LINE: Final = False
 LISTS_IN_TESTED_PROCESS: Final = True
 REPORTS_STARTS: Final = True
@@ -34,9 +43,7 @@ PLUGIN: Final = tuple(
     for word in ("-p", f"ciguard_{name}")
 )
 LISTING: Final = ("-p", "ciguard_listing")
-LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
-ONE_SUITE_EACH: Final = "configure one suite for each call of pytest"
 # tox hands no variable on that it was not told of.
 TOX_PASSES: Final = "testenv.pass_env+=PYTHONPATH,PYTEST_ADDOPTS,CIGUARD_*"
 TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line after the stacks of pytest-timeout
@@ -59,54 +66,9 @@ def _invocation(
     return Invocation(suite.command, env, paths, {**options, "TOX_OVERRIDE": (";", TOX_PASSES)})
 
 
-def _objects(answer: bytes) -> Iterator[dict[str, Any]]:
-    for line in answer.splitlines():
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue  # cut: then `done`, which comes last, is missing as well
-        if isinstance(found, dict):
-            yield found
-
-
-def _file(suite: Suite, rootdir: str, file: str) -> str:
-    """As seen from the repository: a rootdir that ends as the suite's folder is that folder."""
-    cwd = suite.cwd.replace("\\", "/").strip("/")
-    below = cwd not in ("", ".") and rootdir.replace("\\", "/").endswith("/" + cwd)
-    return f"{cwd}/{file}" if below and file else file
-
-
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
     """Node ids in pytest's own order; without one closing line an error, never fewer units."""
-    units, errors, ends = [], [], []
-    for found in _objects(answer):
-        if found.get("done"):
-            ends.append(found)
-        elif "error" in found:
-            place = str(found["error"])
-            errors.append(": ".join(filter(None, (place, str(found.get("message", ""))))))
-        elif "unit" in found:
-            units.append(found)
-    if len(ends) > 1:
-        what = f"{len(ends)} pytest sessions answered one listing"
-        errors.append(f"{what}: the suite's command must start pytest once; {ONE_SUITE_EACH}")
-    if not ends:
-        last = printed.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
-        output_text = "\n".join(last) or "it printed nothing"
-        errors.append(f"collecting ended with exit code {code} and no inventory:\n{output_text}")
-    rootdir = str(ends[0].get("rootdir", "")) if ends else ""
-    return Listing(
-        units=tuple(
-            ListedUnit(
-                unit=str(found["unit"]),
-                file=_file(suite, rootdir, str(found.get("file") or "")),
-                categories=tuple(map(str, found.get("categories") or ())),
-                group=found.get("group"),
-            )
-            for found in units
-        ),
-        errors=tuple(errors),
-    )
+    return read_answer(suite, answer, printed, code, NAME)
 
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
@@ -173,11 +135,4 @@ def ancestors(unit: str) -> tuple[str, ...]:
     file, _, rest = unit.partition("::")
     names = rest.partition("[")[0].split("::") if rest else []
     inner = [f"{file}::{'::'.join(names[:count])}" for count in range(len(names), 0, -1)]
-    return (*inner, *_enclosing(file))
-
-
-@lru_cache(maxsize=4096)  # asked for once a unit, and a file has many
-def _enclosing(file: str) -> tuple[str, ...]:
-    folders = file.split("/")[:-1]
-    outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
-    return (*filter(None, (file,)), *outer, "")
+    return (*inner, *enclosing(file))

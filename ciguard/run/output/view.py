@@ -10,6 +10,7 @@ import signal
 from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.model import EventLine
+from ciguard.model.failure_texts import memory_failure
 from ciguard.run.policy.actions import Recycle, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
 from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
@@ -236,7 +237,9 @@ def describe_culprit(
         text = f"{_STOPS[ending]} of {limit_s:g} s"
     else:
         died = (interrupted if ending == "crash" else "") or "the process died"
-        text = f"{_STOPS.get(ending, died)} ({how})"
+        # A runtime that finds no memory may end itself before the kernel does.
+        own_words = memory_failure(output) if ending == "out_of_memory" else ""
+        text = f"{own_words or _STOPS.get(ending, died)} ({how})"
         if (culprit.concurrent or 1) > 1:
             text += f"; one of {count_of(culprit.concurrent or 1, 'test')} that ran at the time"
     if (ending == "crash" or by_itself) and output:

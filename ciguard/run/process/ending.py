@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +40,10 @@ NO_MEMORY: Final = (0xC0000017, 0xC000012D)
 CODES: Final = 256  # a program that ends with -11, as Python's `subprocess` names a signal, has 245
 FAILED: Final = 1  # what a program ends with where tests failed
 NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
-FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
+# What a runtime prints before it ends a process says why and where: its start is worth more.
+FATAL: Final = re.compile(
+    "Fatal Python error|^(?:FATAL ERROR: |fatal error: |(?:PHP )?Fatal error: |panic: )", re.M
+)
 
 
 def fatal_signal(exit_code: int) -> int | None:
@@ -134,9 +138,9 @@ def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, err
 def last_output(log: bytes) -> str:
     """The end of what a process printed, from the interpreter's own dump on where there is one."""
     text = log.decode("utf-8", "replace").strip()
-    start = text.rfind(FATAL)
-    if start >= 0:
-        return text[start : start + OUTPUT_BYTES]
+    starts = [found.start() for found in FATAL.finditer(text)]
+    if starts:
+        return text[starts[-1] :][:OUTPUT_BYTES]
     return "\n".join(text.splitlines()[-LAST_LINES:])[-OUTPUT_BYTES:]
 
 

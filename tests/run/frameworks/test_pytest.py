@@ -15,7 +15,8 @@ from run.leg_runner import clean_environ
 from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import pytest as adapter
 from ciguard.run.frameworks.base import Invocation, ListedUnit, environment
-from ciguard.run.frameworks.listing import extract_plugins, list_units
+from ciguard.run.frameworks.listing import list_units
+from ciguard.run.plugin_files import extract_plugins
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import command
+from ciguard.run.frameworks import command, jest
 from ciguard.run.frameworks import pytest as pytest_framework
 from ciguard.run.frameworks.base import Invocation, ProcessFiles, environment
-from ciguard.run.frameworks.listing import extract_plugins
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
+from ciguard.run.plugin_files import extract_plugins
 
 if TYPE_CHECKING:
     from ciguard.run.frameworks.base import Framework
 
-ADAPTERS: list[Framework] = [command, pytest_framework]  # mypy checks that they keep the Protocol
+# mypy checks that they keep the Protocol.
+ADAPTERS: list[Framework] = [command, jest, pytest_framework]
 
 
 def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:
@@ -48,7 +49,8 @@ def test_registry_has_every_adapter() -> None:
 def test_unknown_framework_error_lists_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         framework("abacus", where="suite x")
-    assert str(caught.value) == "suite x: no framework 'abacus'\n  fix: there are command, pytest"
+    there = ", ".join(FRAMEWORKS)
+    assert str(caught.value) == f"suite x: no framework 'abacus'\n  fix: there are {there}"
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.NAME)
@@ -83,7 +85,8 @@ def test_only_plugin_modules_are_extracted(tmp_path: Path) -> None:
     folder = Path(extract_plugins(str(tmp_path / "inside")))
     source = Path(pytest_framework.__file__).parent.parent / "plugins"
     names = {path.name for path in folder.iterdir()}
-    assert names == {path.name for path in source.glob("*.py")} - {"__init__.py"}
+    kinds = (".py", ".cjs", ".mjs", ".rb", ".jar")
+    assert names == {p.name for p in source.iterdir() if p.suffix in kinds} - {"__init__.py"}
     for name in names:
         assert (folder / name).read_bytes() == (source / name).read_bytes()
 

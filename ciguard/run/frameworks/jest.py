@@ -1,0 +1,94 @@
+"""Jest, 27 and newer: a unit is a test file, its cases are the tests in it.
+
+The plugin enters by NODE_OPTIONS and adds itself to the configuration that Jest has read: no file
+of the project changes, and its own reporters go on. Jest has no way to order files by arguments,
+and runs a file in its own process or in a worker by the timings of earlier runs: the plugin is the
+sequencer, and runs them in one process.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Invocation, Listing, enclosing
+from ciguard.run.frameworks.node import (
+    EXTENSIONS,
+    SHARED_PLUGIN,
+    TEST_FILES,
+    batch_variables,
+    node_invocation,
+)
+
+if TYPE_CHECKING:
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+NAME: Final = "jest"
+IS_DEFAULT: Final = False
+FILE_PATTERNS: Final[tuple[str, ...]] = (
+    *TEST_FILES,
+    *(f"*__tests__/*.{extension}" for extension in EXTENSIONS),
+)
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "jest")
+IGNORE_FOLDER: Final = "--testPathIgnorePatterns={}/"
+UNIT: Final = "file"
+CLOSES_UNITS: Final = True
+KEEPS_ORDER: Final = True
+IDS_ONE_PER_LINE: Final = False
+LISTS_IN_TESTED_PROCESS: Final = False
+REPORTS_STARTS: Final = True
+
+PLUGIN: Final = "ciguard_jest.cjs"
+PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
+PASSED, FAILED = 0, 1
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
+    """Looks for test files only; the plugin writes `answer_file`."""
+    env = {"CIGUARD_COLLECT_FILE": answer_file}
+    return node_invocation(suite, variant, env, os.path.join(inside_folder, PLUGIN))
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
+    """Paths from the suite's folder, sorted."""
+    return read_answer(suite, answer, printed, code, NAME)
+
+
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Runs a batch: the plugin reads the files, orders and records."""
+    plugin = os.path.join(batch.inside_folder, PLUGIN)
+    return node_invocation(suite, variant, batch_variables(batch), plugin)
+
+
+def file_of(unit: str) -> str:  # noqa: ARG001
+    """A file is read after it was announced."""
+    return ""
+
+
+def advice(output: str) -> str:
+    """Where there is no Jest, or one that does not load the plugin."""
+    if "npx canceled" in output or "could not determine executable" in output:
+        return "install the project's packages first (npm ci), or set the suite's command"
+    return ""
+
+
+def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """Jest reports a test that ran over its limit, and goes on."""
+    return False
+
+
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
+    """Whether Jest ended by itself after its last file."""
+    return exit_code == PASSED or (exit_code == FAILED and had_results)
+
+
+def junit_name(unit: str) -> tuple[str, str]:
+    """The id is all that is known."""
+    return "", unit
+
+
+def ancestors(unit: str) -> tuple[str, ...]:
+    """The file and its folders."""
+    return enclosing(unit)

@@ -1,0 +1,43 @@
+"""What the adapters of Node's frameworks share: how a plugin enters, and what files are called."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, Mapping
+
+from ciguard.run.frameworks.base import Invocation, variant_args
+
+if TYPE_CHECKING:
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+SHARED_PLUGIN: Final = "ciguard_node.cjs"
+EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")
+TEST_FILES: Final = tuple(
+    f"*.{word}.{extension}" for word in ("test", "spec") for extension in EXTENSIONS
+)
+
+
+def batch_variables(batch: ProcessFiles) -> dict[str, str]:
+    """What a plugin must know of the batch that its process runs."""
+    return {
+        "CIGUARD_UNITS_FILE": batch.units_file,
+        "CIGUARD_RECORD_FILE": batch.record_file,
+        "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_SUITE": batch.suite,
+        "CIGUARD_VARIANT": batch.variant,
+        "CIGUARD_PROCESS": str(batch.process),
+        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+    }
+
+
+def node_invocation(suite: Suite, variant: str, env: Mapping[str, str], plugin: str) -> Invocation:
+    """The suite's program with a plugin that Node itself loads, through npx, yarn or a script.
+
+    Args:
+        env: for the plugin.
+        plugin: path of a CommonJS file.
+    """
+    options = {"NODE_OPTIONS": (" ", f"--require {json.dumps(plugin, ensure_ascii=False)}")}
+    words = () if suite.is_script else variant_args(suite, variant)
+    return Invocation((*suite.command, *words), env, {}, options)

@@ -1,0 +1,168 @@
+"""Real test suites through the whole loop: plan, run each shard, guard. No framework is mocked."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import call_in_process, clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROJECTS = Path(__file__).parent / "projects"
+TOOLS = Path(__file__).parent.parent.parent / ".tools"
+NODE_MODULES = TOOLS / "frameworks" / "node_modules"
+SHARDS = ("01", "02")
+
+
+def needs_program(name: str, package: str) -> None:
+    """Skip the test where a program is missing, and say what has it."""
+    if shutil.which(name) is None:
+        pytest.skip(f"needs {name} ({package})")
+
+
+def needs_node(package: str) -> None:
+    """Skip the test where a package of npm is missing."""
+    needs_program("node", "Debian's nodejs")
+    if not (NODE_MODULES / package).is_dir():
+        pytest.skip(f"needs {package} of npm: make tools")
+
+
+@dataclass
+class Loop:
+    """One suite in a folder of its own, with a plan of two shards."""
+
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def plan(self) -> dict[str, Any]:
+        """Plan two shards; the plan as JSON."""
+        words = ("plan", "--shards", "2", "-o", "plan.json")
+        done = call_in_process(*words, cwd=self.folder, **self.environ)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found: dict[str, Any] = json.loads((self.folder / "plan.json").read_text())
+        return found
+
+    def planned(self) -> list[str]:
+        """The ids of all units of the plan, sorted."""
+        plan = json.loads((self.folder / "plan.json").read_text())
+        return sorted(unit["unit"] for shard in plan["shards"] for unit in shard["units"])
+
+    def command(self, shard: str, record: str, *words: str) -> list[str]:
+        where = ("--plan", "plan.json", "--shard", shard, "--record", f"records/{record}")
+        return [sys.executable, "-m", "ciguard.run", *where, *words]
+
+    def run_shard(self, shard: str, record: str, *words: str, **environ: str) -> str:
+        """Run a shard to its end; what it printed."""
+        done = subprocess.run(
+            self.command(shard, record, *words),
+            cwd=self.folder,
+            env=clean_environment(**{**self.environ, **environ}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+            check=False,
+        )
+        return done.stdout.decode("utf-8", "replace")
+
+    def run(self, **environ: str) -> dict[str, Any]:
+        """Run all shards, and judge them; the verdict."""
+        shutil.rmtree(self.folder / "records", ignore_errors=True)
+        self.printed = "".join(self.run_shard(key, key, **environ) for key in SHARDS)
+        return self.guard()
+
+    def guard(self) -> dict[str, Any]:
+        """The verdict of all records."""
+        words = ("--plan", "plan.json", "--records", "records", "--format", "json")
+        done = call_in_process("guard", *words, cwd=self.folder)
+        assert done.stdout, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def record_lines(self) -> list[dict[str, Any]]:
+        """All lines that tested processes wrote."""
+        files = sorted(self.folder.glob("records/*/process-*.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
+
+    def kill_and_resume(self, shard: str, after_s: float) -> None:
+        """Kill a leg after a time, and let a second attempt go on from its record."""
+        shutil.rmtree(self.folder / "records", ignore_errors=True)
+        attempt = {"GITHUB_RUN_ID": "1", "GITHUB_RUN_ATTEMPT": "1"}
+        leg = subprocess.Popen(
+            self.command(shard, "first"),
+            cwd=self.folder,
+            env=clean_environment(**{**self.environ, **attempt}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            leg.wait(after_s)
+        except subprocess.TimeoutExpired:
+            leg.kill()
+            leg.wait()
+        attempt["GITHUB_RUN_ATTEMPT"] = "2"
+        earlier = ("--resume-from", "records") if (self.folder / "records").is_dir() else ()
+        self.run_shard(shard, "second", *earlier, **attempt)
+        for other in SHARDS:
+            if other != shard:
+                self.run_shard(other, other, **attempt)
+
+
+def lay_out(folder: Path, name: str, toml: str, **environ: str) -> Loop:
+    """A project of `projects/` in a repository of its own, planned."""
+    shutil.copytree(PROJECTS / name, folder, dirs_exist_ok=True)
+    (folder / "ciguard.toml").write_text(toml)
+    (folder / ".gitignore").write_text("node_modules\nrecords\nplan.json\n")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "tests")):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    loop = Loop(folder, environ)
+    loop.plan()
+    return loop
+
+
+def link_node_modules(folder: Path) -> None:
+    """The installed packages, as `npm ci` would give them to the project."""
+    folder.mkdir(exist_ok=True)
+    (folder / "node_modules").symlink_to(NODE_MODULES, target_is_directory=True)
+
+
+def bad(verdict: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """By unit and case, how each failure came about: `failed`, `errored`, or a death's ending."""
+    return {
+        (one["unit"], "" if one["case"] == one["unit"] else one["case"]): (
+            one["ending"] if one["outcome"] == "died" else one["outcome"]
+        )
+        for one in verdict["failures"]
+    }
+
+
+def is_whole(verdict: Mapping[str, Any], loop: Loop) -> None:
+    """Every planned unit has a result, and no line of a record is of another unit."""
+    assert verdict["missing"] == []
+    planned = set(loop.planned())
+    assert {line["unit"] for line in loop.record_lines() if line.get("unit")} <= planned
+
+
+def kill_at_random_moments(loop: Loop, *, times: int, longest_s: float, seed: int = 0) -> None:
+    """A leg killed at any moment and resumed leaves no unit without a result."""
+    moments = random.Random(seed)
+    for _ in range(times):
+        after_s = moments.uniform(0.05, longest_s)
+        began_s = time.monotonic()
+        loop.kill_and_resume("01", after_s)
+        verdict = loop.guard()
+        where = f"killed after {after_s:.3f} s, whole in {time.monotonic() - began_s:.1f} s"
+        assert verdict["missing"] == [], where
+        assert verdict["verdict"] == "passed", (where, verdict["headline"], bad(verdict))

@@ -1,0 +1,1 @@
+test("of the same name in another folder", () => {});

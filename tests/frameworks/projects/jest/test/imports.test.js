@@ -1,0 +1,2 @@
+if (process.env.WAY === "import") throw new Error("fails at import");
+test("needs its import", () => {});

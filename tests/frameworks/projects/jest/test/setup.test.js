@@ -1,0 +1,3 @@
+beforeAll(() => { if (process.env.WAY === "setup") throw new Error("fails in set-up"); });
+test("one", () => {});
+test("two", () => {});
