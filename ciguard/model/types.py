@@ -96,6 +96,7 @@ EventKind = Union[
         "second_session",
         "session_end",
         "session_stopped",
+        "unit_paused",
     ],
 ]
 

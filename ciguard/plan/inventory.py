@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
+from posixpath import dirname
 from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
@@ -147,13 +148,15 @@ def inventory(
         raise NothingToDo(text, fix=fix)
     names = [file_of(unit) for unit in units]
     counts = Counter(name for name in names if name)
+    # Where a unit's place is a folder, as of Go's packages, no file of it is without tests.
+    empty = (name for name in files if (dirname(name) or ".") not in counts)
     one = {name: name for name in counts}  # a text a file, not a unit: 80 MB of a million units
     return Inventory(
         units=tuple(units[position] for position in planned),
         keys=tuple(units[position].key for position in planned),
         run_order=tuple(planned) if ordered else tuple(range(len(planned))),
         excluded=tuple(excluded),
-        files={**dict.fromkeys(files, 0), **counts},
+        files={**dict.fromkeys(empty, 0), **counts},
         file_names=tuple(one.get(names[position] or "") for position in planned),
     )
 

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Mapping, NamedTuple, Sequence, Union
 
-from ciguard.model import PeakLine, Result, StartLine, UnitKey
+from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import PEAK_RESET_BY
 
 assert sys.platform != "win32"
@@ -83,16 +83,20 @@ class UnitPeaks:
         self._size = self._closed[-1].size if self._closed else self._size
         self._closed = []
 
-    def add_lines(self, lines: Sequence[Union[StartLine, Result]], last: Window) -> List[PeakLine]:
+    def add_lines(
+        self, lines: Sequence[Union[StartLine, Result, EventLine]], last: Window
+    ) -> List[PeakLine]:
         """Take in lines and the window that was closed after them; give what results lack."""
         windows = [*self._tail, *self._closed, last]
         for span in (*self._open.values(), self._silent):
             span.add_windows(windows)
         found = []
         for line in lines:
-            key = UnitKey(line.suite, line.variant, line.unit)
+            key = UnitKey(line.suite, line.variant, line.unit or "")
             if isinstance(line, StartLine):
                 self._begin(key, windows)
+            elif isinstance(line, EventLine):
+                self._open.pop(key, None)
             else:
                 found.append(self._peak(line, self._open.get(key, self._silent)))
                 if key in self._open:
@@ -162,7 +166,7 @@ class PeakTracker:
         self._owner = f"{PEAK_RESET_BY}={owner}".encode("ascii")
         self._is_ours: Dict[int, bool] = {}  # whether the leg may reset a process's mark
         self._intervals = UnitPeaks()
-        self._lines: List[Union[StartLine, Result]] = []
+        self._lines: List[Union[StartLine, Result, EventLine]] = []
         self._last_pid = b""
         self._reaped: Mapping[int, int] = {}
         self._closed_s, self._every_s = float("-inf"), EVERY_S
@@ -182,7 +186,7 @@ class PeakTracker:
         """The process that was started is gone; its last mark is what the kernel says of it."""
         self._final_bytes = peak_bytes or 0
 
-    def add_line(self, line: Union[StartLine, Result]) -> None:
+    def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
         """Take in a line as it was read."""
         self._lines.append(line)
 

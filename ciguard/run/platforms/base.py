@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, ContextManager, Mapping, Protocol, Sequence, Tuple, Union
 
     from ciguard.errors import ExitCode
-    from ciguard.model import PeakLine, Result, StartLine
+    from ciguard.model import EventLine, PeakLine, Result, StartLine
 
 NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
 
@@ -162,7 +162,7 @@ if TYPE_CHECKING:
             `ExitInfo`.
             """
 
-        def add_line(self, line: Union[StartLine, Result]) -> None:
+        def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
             """A line that was read."""
 
         def take_peaks(self) -> Sequence[PeakLine]:

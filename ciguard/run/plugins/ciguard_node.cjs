@@ -17,6 +17,10 @@ const OURS = [
   "ORIGIN_AT", "ORIGIN_S", "ORIGIN_CLOCK", "TRIES_FILE", "OOM_FILE", "STACKS_FILE",
 ].map((name) => `CIGUARD_${name}`);
 
+function rounded(seconds) {
+  return Math.round(seconds * 1e6) / 1e6;
+}
+
 // The beginning of a text as UTF-8.
 function truncated(text) {
   const bytes = Buffer.from(String(text).replace(COLOURS, ""), "utf8");
@@ -43,7 +47,7 @@ class Leg {
     // The leg's clock is none of ours: the time of day now, and from here on our own.
     this.beganS = Date.now() / 1000 - Number(asked.CIGUARD_ORIGIN_AT || 0);
     this.beganNs = clock();
-    this.cases = new Map();
+    this.open = new Map();
   }
 
   static asked(environ) {
@@ -51,7 +55,7 @@ class Leg {
   }
 
   nowS() {
-    return Math.round((this.beganS + Number(clock() - this.beganNs) / 1e9) * 1e6) / 1e6;
+    return rounded(this.beganS + Number(clock() - this.beganNs) / 1e9);
   }
 
   // The id of a file: its path from where the framework was started, with "/".
@@ -71,22 +75,27 @@ class Leg {
   }
 
   start(unit) {
-    this.cases.set(unit, new Map());
-    this.append({ type: "start", unit, at_s: this.nowS() });
+    const atS = this.nowS();
+    this.open.set(unit, { names: new Map(), lastS: atS });
+    this.append({ type: "start", unit, at_s: atS });
   }
 
   // The result of a case, or without a name that of the unit. A further case of the same name in
-  // the same unit is another test: "name #2".
+  // the same unit is another test: "name #2". What passed since the case before it, and is not the
+  // case's own time, is set-up: imports and hooks often take longer than the tests.
   result(unit, name, outcome, facts = {}) {
-    const line = { type: "result", unit, outcome, at_s: this.nowS() };
+    const atS = this.nowS();
+    const open = this.open.get(unit) || { names: new Map(), lastS: atS };
+    const line = { type: "result", unit, outcome, at_s: atS };
     if (name) {
-      const seen = this.cases.get(unit) || new Map();
-      this.cases.set(unit, seen);
-      const count = (seen.get(name) || 0) + 1;
-      seen.set(name, count);
+      const count = (open.names.get(name) || 0) + 1;
+      open.names.set(name, count);
       line.case = count === 1 ? name : `${name} #${count}`;
     }
-    if (Number.isFinite(facts.wallMs)) line.wall_s = Math.round(facts.wallMs * 1000) / 1e6;
+    const wallS = Number.isFinite(facts.wallMs) ? facts.wallMs / 1000 : 0;
+    if (wallS > 0) line.wall_s = rounded(wallS);
+    if (atS - open.lastS - wallS >= 0.001) line.setup_s = rounded(atS - open.lastS - wallS);
+    open.lastS = atS;
     if (facts.reruns > 0) line.reruns = facts.reruns;
     if (facts.message) line.message = truncated(facts.message);
     this.append(line);

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 # Of the events that a tested process reports, those that the rules look at.
-OBSERVED_EVENTS: Final = ("closed", "second_session")
+PAUSED: Final = "unit_paused"
+OBSERVED_EVENTS: Final = ("closed", "second_session", PAUSED)
 # What a killed process held comes back within half a second; what does not is held by others.
 MEMORY_BACK_S: Final = 2.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
@@ -199,6 +200,8 @@ class State:
             self.grace_used = True
         elif isinstance(line, EventLine) and line.kind == "closed":
             self._observe_closed(line)
+        elif isinstance(line, EventLine) and line.kind == PAUSED:
+            self._observe_paused(line)
         elif isinstance(line, EventLine) and self.awaits_listing:
             self._observe_listing(line)
 
@@ -272,6 +275,13 @@ class State:
             running.wrote_lines = True
             running.last_activity_s = max(running.last_activity_s, line.at_s or 0.0)
             self._close(running, unit, line.at_s or running.last_activity_s)
+
+    def _observe_paused(self, line: EventLine) -> None:
+        """A unit waits for others: it is not running, so that no limit and no death is its own."""
+        running = self.running.get(line.process or 0)
+        unit = self.position(UnitKey(line.suite, line.variant, line.unit or ""))
+        if running is not None and unit is not None:
+            running.open_units.pop(unit, None)
 
     def _close(self, running: ProcessState, unit: int, at_s: float | None) -> None:
         running.close(unit)

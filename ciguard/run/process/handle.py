@@ -11,7 +11,7 @@ from ciguard.codec.record.lines import LineError, decode, encode
 from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY
 from ciguard.run.platforms.base import FILE_FLAGS
-from ciguard.run.policy.state import OBSERVED_EVENTS
+from ciguard.run.policy.state import OBSERVED_EVENTS, PAUSED
 from ciguard.run.process.files import read_dumps
 from ciguard.run.process.tail import Log, Tail
 from ciguard.text import last_line
@@ -191,6 +191,8 @@ class ProcessHandle:
                     yield line
                 elif isinstance(line, EventLine):
                     self.report.add(line)
+                    if line.kind == PAUSED and self.windows is not None:
+                        self.windows.add_line(line)
                     if line.kind in OBSERVED_EVENTS:
                         yield line
 

@@ -1,0 +1,125 @@
+"""Go: a unit is a test function of a package, `example.org/shop/cart.TestAdds`; subtests are cases.
+
+A launcher runs `go test -json` for the leg, as Go has no plugins. The plan keeps a package together
+where it can, as each job that runs a part of one builds all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import UsageError
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Invocation, Listing, enclosing, variant_args
+
+if TYPE_CHECKING:
+    from typing import Mapping
+
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+NAME: Final = "go"
+IS_DEFAULT: Final = False
+FILE_PATTERNS: Final[tuple[str, ...]] = ("*_test.go",)
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("go", "test")
+IGNORE_FOLDER: Final = ""
+UNIT: Final = "test function of a package"
+CLOSES_UNITS: Final = True
+KEEPS_ORDER: Final = False  # packages as they are built, in each its tests as the source has them
+PLUGIN_FILES: Final[tuple[str, ...]] = ()
+IDS_ONE_PER_LINE: Final = False
+LISTS_IN_TESTED_PROCESS: Final = False
+REPORTS_STARTS: Final = True
+
+LAUNCHER: Final = "ciguard_go.py"
+NOT_STARTED: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)  # by the launcher
+PASSED, FAILED = 0, 1
+# What the launcher says itself, or what takes tests out that were listed.
+NOT_TAKEN: Final[Mapping[str, str]] = {
+    "-run": "name the tests to leave out in `exclude`",
+    "-skip": "name the tests to leave out in `exclude`",
+    "-exec": "ciguard runs the test binaries itself",
+    "-failfast": "a job runs all of its tests",
+    "-c": "ciguard runs the tests, and compiles them for that",
+}
+
+
+def _words(suite: Suite, variant: str) -> tuple[str, ...]:
+    """The whole command.
+
+    Raises:
+        UsageError: it is not `go test`, or has a flag that cannot be kept.
+    """
+    words = (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
+    where = "framework go"
+    if "test" not in words[1:]:
+        fix = 'set command = ["go", "test", FLAGS] and args = ["./..."]'
+        raise UsageError(f"no `go test`: {' '.join(words)!r:.200}", where=where, fix=fix)
+    flags = words[words.index("test", 1) :]
+    for word in flags[: flags.index("-args") if "-args" in flags else len(flags)]:
+        flag = "-" + word.lstrip("-").partition("=")[0]
+        if word.startswith("-") and flag in NOT_TAKEN:
+            raise UsageError(f"the flag {flag} of `go test`", where=where, fix=NOT_TAKEN[flag])
+    return words
+
+
+def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
+    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, LAUNCHER), "run")
+    return Invocation((*program, *_words(suite, variant)), env)
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
+    """Builds all packages, and asks each for its tests; the launcher writes `answer_file`."""
+    return _launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
+    """The tests of each package in the order of the source; `file` is the package's folder."""
+    return read_answer(suite, answer, printed, code, "go test")
+
+
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Runs a batch: the launcher reads the tests, and follows what Go says of them."""
+    env = {
+        "CIGUARD_UNITS_FILE": batch.units_file,
+        "CIGUARD_RECORD_FILE": batch.record_file,
+        "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+    }
+    return _launch(suite, variant, env, batch.inside_folder)
+
+
+def file_of(unit: str) -> str:  # noqa: ARG001
+    """A package that cannot be built keeps no other one from running."""
+    return ""
+
+
+def advice(output: str) -> str:
+    """Where there is no Go."""
+    if NOT_STARTED.search(output):
+        return "install Go in the job (actions/setup-go), or set the suite's command"
+    return ""
+
+
+def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """The launcher reports a test that ran over the limit of `go test`."""
+    return False
+
+
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
+    """Whether `go test` ended by itself; 2 where a package could not be built, before Go 1.24."""
+    return exit_code == PASSED or (exit_code in (FAILED, 2) and had_results)
+
+
+def junit_name(unit: str) -> tuple[str, str]:
+    """As go-junit-report and gotestsum write it: the package as the class."""
+    package, _, test = unit.rpartition(".")
+    return package, test
+
+
+def ancestors(unit: str) -> tuple[str, ...]:
+    """The package, the folders above it, and all."""
+    return enclosing(unit.rpartition(".")[0])

@@ -1,0 +1,200 @@
+"""Runs `go test -json` for a leg: `ciguard_go.py (list|run) go test FLAGS PACKAGES`.
+
+One `go test` for all packages, so that Go builds them side by side, with ourselves as `-exec`: as
+such we give each test binary the regular expression of its own tests, which no flag of `go test`
+can, and let one binary run at a time. Where a test ends its binary, the rest of its package has not
+run: it is run again, without what has a result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+if TYPE_CHECKING:  # the same files by the names that a checker finds them under
+    from ciguard.run.plugins.ciguard_go_stream import GoStream
+    from ciguard.run.plugins.ciguard_launcher import Leg, exit_as, follow
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
+    from ciguard_go_stream import GoStream
+    from ciguard_launcher import Leg, exit_as, follow
+
+try:
+    import fcntl
+except ImportError:  # Windows, where Go starts one binary at a time
+    fcntl = None  # type: ignore[assignment]
+
+NO_PROGRAM = 127  # as a shell ends that finds none
+PATTERN_BYTES = 100 << 10  # of one argument; Linux takes 128 KiB
+BATCH = "CIGUARD_GO_BATCH"  # for ourselves as `-exec`: path of a JSON file
+LISTED = re.compile(r"(?:Test|Example|Fuzz)\w*$")
+ALL_TESTS = "^(Test|Example|Fuzz)"
+
+
+def divided(words: Sequence[str]) -> Tuple[List[str], List[str], List[str]]:
+    """Split a command: what stands before the packages, the packages, and what `-args` hands on."""
+    end = words.index("-args") if "-args" in words else len(words)
+    begin = end
+    while begin and not words[begin - 1].startswith("-") and is_package(words[begin - 1]):
+        begin -= 1
+    return list(words[:begin]), list(words[begin:end]) or ["./..."], list(words[end:])
+
+
+def is_package(word: str) -> bool:
+    """Whether a word that is no flag names packages, and is not the value of a flag before it."""
+    return word.startswith(".") or "/" in word or word == "all"
+
+
+def by_package(units: Iterable[str]) -> Dict[str, List[str]]:
+    """The names of tests by the package that they are in, in the order of their first ones."""
+    found: Dict[str, List[str]] = {}
+    for unit in units:
+        package, _, test = unit.rpartition(".")
+        found.setdefault(package, []).append(test)
+    return found
+
+
+def patterns(names: Sequence[str]) -> List[str]:
+    """Regular expressions that match these tests and no others, each short enough to be passed."""
+    found, size = [[]], 0  # type: Tuple[List[List[str]], int]
+    for name in names:
+        if found[-1] and size + len(name) > PATTERN_BYTES:
+            found.append([])
+            size = 0
+        found[-1].append(name)
+        size += len(name) + 1
+    return [f"^({'|'.join(one)})$" for one in found]
+
+
+def folders(command: Sequence[str], packages: Sequence[str], leg: Leg) -> Dict[str, str]:
+    """The folder of each package, by its path."""
+    go = command[: command.index("test")]
+    words = [*go, "list", "-e", "-f", "{{.ImportPath}}\t{{.Dir}}", *packages]
+    done = subprocess.run(words, env=leg.environ, stdout=subprocess.PIPE, check=False)
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    return {path: folder for path, _, folder in (line.partition("\t") for line in lines) if folder}
+
+
+def list_tests(words: Sequence[str], leg: Leg) -> int:
+    """Write down the tests of all packages, or why they cannot be built."""
+    command, packages, _ = divided(words)
+    stream = GoStream({})
+    argv = [*command, "-json", "-count=1", "-list", ALL_TESTS, *packages]
+    code = follow(argv, leg.environ, lambda line: stream.read(line)[1])
+    here, where = os.getcwd(), folders(command, packages, leg)
+    units = [
+        {"unit": f"{package}.{test}", "file": _relative(where.get(package, ""), here)}
+        for package, log in stream.printed.items()
+        for test in log.splitlines()
+        if LISTED.match(test)
+    ]
+    errors = [{"error": name, "message": text} for name, text in stream.failed.items()]
+    if code and not errors:
+        errors = [{"error": "go test -list", "message": f"ended with exit code {code}"}]
+    leg.answer(units, errors, here)
+    return code
+
+
+def _relative(folder: str, here: str) -> str:
+    return os.path.relpath(folder, here).replace(os.sep, "/") if folder else ""
+
+
+def run_tests(words: Sequence[str], leg: Leg) -> int:
+    """Run the units, and those again that a death kept from running, while that gains results."""
+    command, _, handed_on = divided(words)
+    left, code = leg.units, 0
+    where = folders(command, list(by_package(left)), leg)
+    stream = GoStream({name: _relative(path, os.getcwd()) for name, path in where.items()})
+    while left and not leg.must_stop():
+        packages = by_package(left)
+        batch = {
+            "stop": leg.stop_file,
+            "lock": os.path.join(leg.private, "lock"),
+            "tests": {
+                os.path.realpath(where[name]): tests
+                for name, tests in packages.items()
+                if name in where
+            },
+        }
+        path = os.path.join(leg.private, "batch.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(batch, file)
+        ourselves = f"'{sys.executable}' -I -S '{os.path.abspath(__file__)}' exec"
+        argv = [*command, "-json", "-count=1", "-exec", ourselves, "-run", "^$"]
+        argv += ["-p=1"] if sys.platform == "win32" else []
+
+        def take(line: bytes) -> bytes:
+            lines, shown = stream.read(line)
+            leg.append(one for one in lines if not is_killed(one))
+            return shown
+
+        def is_killed(one: Mapping[str, Any]) -> bool:
+            return leg.is_interrupted and one.get("outcome") == "died"
+
+        stream.begin()
+        code = follow([*argv, *packages, *handed_on], {**leg.environ, BATCH: path}, take)
+        if not leg.is_interrupted:
+            leg.append(stream.end())
+        again = [unit for unit in left if stream.is_cut_short(unit)]
+        if not leg.must_stop():
+            leg.append(stream.missing(unit for unit in left if unit not in again))
+        left = again
+    return code
+
+
+def run_binary(words: Sequence[str]) -> int:
+    """As `-exec`: run a test binary with its own tests, when no other one runs."""
+    with open(os.environ.pop(BATCH), encoding="utf-8") as file:
+        batch: Mapping[str, Any] = json.load(file)
+    names = batch["tests"].get(os.path.realpath(os.getcwd()), ())
+    lock = _locked(batch["lock"])
+    code = 0
+    for pattern in patterns(names) if names else ():
+        if batch["stop"] and os.path.exists(batch["stop"]):
+            break
+        argv = [f"-test.run={pattern}" if one.startswith("-test.run=") else one for one in words]
+        code = _wait(subprocess.Popen(argv)) or code
+        if code < 0:
+            break
+    if lock is not None:
+        os.close(lock)
+    return code
+
+
+def _locked(path: str) -> Optional[int]:
+    if fcntl is None:
+        return None
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Its exit code. Signals are for it: Go asks a binary by SIGQUIT where its tests stand."""
+    for name in ("SIGINT", "SIGTERM", "SIGQUIT"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: process.send_signal(number))
+    return process.wait()
+
+
+def main(words: Sequence[str]) -> None:
+    """Do what the first word says; exits."""
+    if words[0] == "exec":
+        exit_as(run_binary(words[1:]))
+    leg = Leg(os.environ)
+    leg.leave_signals_to_the_tool()
+    try:
+        code = list_tests(words[1:], leg) if leg.collect_file else run_tests(words[1:], leg)
+    except OSError as error:
+        sys.stderr.write(f"ciguard: {words[1]} cannot be started: {error.strerror or error}\n")
+        code = NO_PROGRAM
+    exit_as(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

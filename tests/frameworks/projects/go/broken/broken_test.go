@@ -1,0 +1,5 @@
+package broken
+
+import "testing"
+
+func TestBuilt(t *testing.T) {}

@@ -1,0 +1,173 @@
+"""Go through the whole loop: what passes, fails, dies, hangs and vanishes is accounted for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from frameworks.loop import (
+    TOOLS,
+    Loop,
+    bad,
+    is_whole,
+    kill_at_random_moments,
+    lay_out,
+)
+
+TOML = """[suite.go]
+framework = "go"
+args = ["./..."]
+timeout = "5s"
+"""
+GO = TOOLS / "go" / ("Scripts" if sys.platform == "win32" else "bin")
+SHOP = "example.org/shop"
+ENDS = (f"{SHOP}/ends.TestEnds", "")
+TABLE = f"{SHOP}/sums.TestTable"
+UNITS = [
+    f"{SHOP}/broken.TestBuilt",
+    *(f"{SHOP}/ends.Test{name}" for name in ("Before", "Behind", "Ends", "Waits")),
+    *(f"{SHOP}/slow.Test{name}" for name in ("One", "Two")),
+    f"{SHOP}/sums.Example",
+    f"{SHOP}/sums.FuzzAdds",
+    *(f"{SHOP}/sums.Test{name}" for name in ("Adds", "Holds", "ParallelA", "ParallelB")),
+    *(f"{SHOP}/sums.Test{name}" for name in ("Skipped", "Table")),
+]
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> Loop:
+    if not (GO / "go").is_file():
+        pytest.skip("needs Go: make tools")
+    cache = tmp_path.parent / "go-cache"
+    environ = {"PATH": f"{GO}:{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(cache)}
+    return lay_out(tmp_path, "go", TOML, **environ, GOTOOLCHAIN="local", GOFLAGS="-mod=mod")
+
+
+def test_every_case_of_every_test_is_recorded(go: Loop) -> None:
+    assert go.planned() == UNITS
+    verdict = go.run(WAY="kill", FAIL="1")
+    is_whole(verdict, go)
+    assert bad(verdict) == {ENDS: "crash", (TABLE, "TestTable/new_line"): "failed"}
+    (failure,) = (one for one in verdict["failures"] if one["unit"] == TABLE)
+    assert (failure["file"], failure["line"]) == ("sums/sums_test.go", 16)
+    assert failure["message"] == "sums_test.go:16: got 4, want 5"
+    results = [line for line in go.record_lines() if line.get("type") == "result"]
+    cases = {line["case"] for line in results if line["unit"] == TABLE and line.get("case")}
+    assert cases == {
+        f"TestTable/{name}"
+        for name in (
+            *("quo\"te_'n/slash", "new_line", "grüße_😀", "#00"),
+            *("twice", "twice#01", "a+b_(x)_[y]_.*"),
+        )
+    }
+    assert {line["unit"] for line in results if line["outcome"] == "skipped"} == {
+        f"{SHOP}/sums.TestSkipped"
+    }
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("", {}),
+        ("kill", {ENDS: "crash"}),
+        ("panic", {ENDS: "failed"}),
+        ("goroutine", {ENDS: "crash"}),
+        ("exit0", {ENDS: "failed"}),
+        ("exit3", {ENDS: "crash"}),
+        ("hang", {ENDS: "timeout"}),
+        ("memory", {ENDS: "out_of_memory"}),
+    ],
+)
+def test_report_names_the_culprit_and_no_other_test(
+    go: Loop, way: str, expected: dict[tuple[str, str], str]
+) -> None:
+    verdict = go.run(WAY=way)
+    is_whole(verdict, go)
+    assert bad(verdict) == expected, go.printed
+    assert verdict["verdict"] == ("failed" if expected else "passed")
+
+
+@pytest.mark.soak
+def test_package_without_set_up_is_named(go: Loop) -> None:
+    verdict = go.run(WAY="setup")
+    assert verdict["verdict"] == "incomplete"
+    assert {one["unit"] for one in verdict["missing"]} == {
+        f"{SHOP}/slow.TestOne",
+        f"{SHOP}/slow.TestTwo",
+    }
+    assert "set-up fails" in go.printed
+
+
+@pytest.mark.soak
+def test_package_that_cannot_be_built_is_named(go: Loop) -> None:
+    (go.folder / "broken" / "more_test.go").write_text("package broken\n\nvar x = undefined\n")
+    verdict = go.run()
+    assert verdict["verdict"] == "incomplete"
+    assert [one["unit"] for one in verdict["missing"]] == [f"{SHOP}/broken.TestBuilt"]
+    assert "undefined: undefined" in go.printed
+
+
+@pytest.mark.soak
+def test_what_cannot_be_built_cannot_be_listed(go: Loop) -> None:
+    (go.folder / "broken" / "more_test.go").write_text("package broken\n\nvar x = undefined\n")
+    with pytest.raises(AssertionError, match="undefined: undefined"):
+        go.plan()
+
+
+@pytest.mark.soak
+def test_tests_that_are_gone_are_named(go: Loop) -> None:
+    for path in (go.folder / "slow" / "slow_test.go", go.folder / "sums" / "sums_test.go"):
+        text = path.read_text()
+        assert text.count("func TestTwo(") + text.count("func TestAdds(") == 1
+        text = text.replace("func TestTwo(", "func TestThree(")
+        path.write_text(text.replace("func TestAdds(", "func TestAddsMore("))
+    verdict = go.run()
+    assert verdict["verdict"] == "incomplete"
+    gone = {f"{SHOP}/slow.TestTwo", f"{SHOP}/sums.TestAdds"}
+    assert {one["unit"] for one in verdict["missing"]} == gone
+
+
+@pytest.mark.soak
+def test_limit_of_go_itself_is_a_timeout(go: Loop) -> None:
+    toml = TOML.replace('"./..."', '"-timeout=2s", "./..."').replace("5s", "60s")
+    (go.folder / "ciguard.toml").write_text(toml)
+    go.plan()
+    verdict = go.run(WAY="hang")
+    is_whole(verdict, go)
+    assert bad(verdict) == {ENDS: "timeout"}
+
+
+@pytest.mark.soak
+def test_without_the_stream_the_run_is_incomplete(go: Loop) -> None:
+    """A wrapper that keeps what Go prints: no result is taken from an exit code."""
+    script = 'if [ "$MUTE" ]; then exec go "$@" > /dev/null; else exec go "$@"; fi'
+    command = json.dumps(["sh", "-c", script, "go", "test"])
+    (go.folder / "ciguard.toml").write_text(f"{TOML}command = {command}\n")
+    go.plan()
+    assert go.run()["verdict"] == "passed"
+    verdict = go.run(MUTE="1")
+    assert verdict["verdict"] == "incomplete", (bad(verdict), go.printed)
+    assert len(verdict["missing"]) == len(UNITS)
+
+
+@pytest.mark.soak
+def test_memory_is_that_of_the_test_that_holds_it(go: Loop) -> None:
+    go.run()
+    records = sorted(go.folder.glob("records/*/supervisor.jsonl"))
+    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
+    needed = {
+        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
+        for line in lines
+        if line["type"] == "peak" and line.get("peak_lower_bytes")
+    }
+    holds = f"{SHOP}/sums.TestHolds"
+    assert max(needed, key=lambda unit: needed[unit]) == holds
+    assert 100 << 20 < needed[holds] < 200 << 20
+
+
+@pytest.mark.soak
+def test_killed_leg_goes_on_where_it_was(go: Loop) -> None:
+    kill_at_random_moments(go, times=20, longest_s=2.0)

@@ -1,0 +1,111 @@
+"""Go's launcher and stream by literals: what a line comes to, how a command is divided."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from run.frameworks.test_registry import batch
+
+from ciguard.errors import UsageError
+from ciguard.model import Suite, Variant
+from ciguard.run.frameworks import go
+from ciguard.run.plugins.ciguard_go import PATTERN_BYTES, by_package, divided, patterns
+from ciguard.run.plugins.ciguard_go_stream import GoStream
+
+
+def event(action: str, test: str = "", **more: object) -> bytes:
+    return json.dumps({"Action": action, "Package": "m/p", "Test": test, **more}).encode()
+
+
+def read(stream: GoStream, *lines: bytes) -> list[tuple[str, str, str]]:
+    """Kind or outcome, unit and case of the lines that come of it."""
+    found = [one for line in lines for one in stream.read(line)[0]]
+    return [
+        (one.get("kind") or one.get("outcome") or "start", one["unit"], one.get("case", ""))
+        for one in found
+    ]
+
+
+def test_paused_test_is_not_running() -> None:
+    stream = GoStream({})
+    assert read(stream, event("run", "TestA"), event("pause", "TestA"), event("run", "TestB")) == [
+        ("start", "m/p.TestA", ""),
+        ("unit_paused", "m/p.TestA", ""),
+        ("start", "m/p.TestB", ""),
+    ]
+    assert read(stream, event("fail")) == [("died", "m/p.TestB", "")]
+    assert stream.is_cut_short("m/p.TestA"), "it has not run"
+    assert not stream.is_cut_short("m/p.TestB")
+    assert not stream.is_cut_short("other.TestC"), "nothing is known of its package"
+
+
+def test_test_says_no_more_than_its_failed_subtest() -> None:
+    stream = GoStream({"m/p": "p"})
+    read(stream, event("run", "TestA"), event("run", "TestA/x"))
+    read(stream, event("output", "TestA/x", Output="    a_test.go:7: wrong\n"))
+    assert read(stream, event("fail", "TestA/x"), event("fail", "TestA", Elapsed=0.5)) == [
+        ("failed", "m/p.TestA", "TestA/x"),
+        ("closed", "m/p.TestA", ""),
+    ]
+
+
+def test_package_that_failed_without_a_test_is_an_error() -> None:
+    stream = GoStream({})
+    stream.read(b"# m/p [m/p.test]\n")
+    stream.read(b"p/a_test.go:3:1: undefined: x\n")
+    stream.read(b"FAIL\tm/p [build failed]\n")
+    (line,) = stream.end()
+    assert (line["kind"], line["unit"]) == ("collection_error", "m/p")
+    assert line["detail"] == "p/a_test.go:3:1: undefined: x"
+
+
+def test_lines_that_are_no_events_are_shown() -> None:
+    assert GoStream({}).read(b"{not json\n") == ([], b"{not json\n")
+    assert GoStream({}).read(b"go: downloading x\n") == ([], b"go: downloading x\n")
+
+
+def test_command_is_divided_into_flags_packages_and_arguments() -> None:
+    words = ["go", "test", "-tags", "slow", "./a", "example.org/b/...", "-args", "-x", "./c"]
+    assert divided(words) == (
+        ["go", "test", "-tags", "slow"],
+        ["./a", "example.org/b/..."],
+        ["-args", "-x", "./c"],
+    )
+    assert divided(["go", "test"])[1] == ["./..."]
+
+
+def test_patterns_are_short_enough_and_match_each_name_once() -> None:
+    names = [f"Test{number:06}" for number in range(20_000)]
+    found = patterns(names)
+    assert len(found) == 3
+    assert all(len(one) < PATTERN_BYTES + 100 for one in found)
+    assert "|".join(one[2:-2] for one in found).split("|") == names
+    assert patterns(["TestA"]) == ["^(TestA)$"]
+
+
+def test_dot_before_the_test_ends_the_package() -> None:
+    assert by_package(["gopkg.in/yaml.v3.TestA", "m.TestB", "m.TestA"]) == {
+        "gopkg.in/yaml.v3": ["TestA"],
+        "m": ["TestB", "TestA"],
+    }
+
+
+@pytest.mark.parametrize("word", ["-run=X", "--skip", "-exec"])
+def test_flags_that_change_what_runs_are_refused(word: str) -> None:
+    suite = Suite("go", ("go", "test"), args=(word,), variants={"": Variant()})
+    with pytest.raises(UsageError, match=f"the flag -{word.strip('-').partition('=')[0]} of"):
+        go.listing(suite, "", "answer", "inside")
+
+
+def test_flags_of_the_tests_own_are_let_pass() -> None:
+    suite = Suite("go", ("go", "test"), args=("-race", "-args", "-run=X"))
+    argv = go.execution(suite, "", batch()).argv
+    assert argv[0] == sys.executable
+    assert argv[-5:] == ("go", "test", "-race", "-args", "-run=X")
+
+
+def test_no_go_test_is_refused() -> None:
+    with pytest.raises(UsageError, match="no `go test`"):
+        go.listing(Suite("go", ("make", "check")), "", "answer", "inside")
