@@ -70,7 +70,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "template_loader",
         ),
         *("run.frameworks", "init.checksum", "init.project", "init.repository"),
-        *("init.workflow_files", "init.other_tools"),
+        *("init.workflow_files", "init.other_tools", "init.language_suites"),
     ),
     "template_loader": ("text",),
     "mermaid": (),

@@ -41,7 +41,6 @@ from ciguard.init.repository import default_branch, git, repository_problem
 from ciguard.plan.collection import FIX, collect_units
 from ciguard.plan.outputs import BEGIN
 from ciguard.render.plaintext import as_text
-from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
@@ -183,7 +182,7 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
                 continue
             text = f"{suite.framework} lists {count_of(len(found.units), 'unit')}"
             if found.errors:
-                program = _program(invocation, suite, variant)
+                program = _program(invocation, suite)
                 errors = count_of(len(found.errors), "error")
                 yield error(
                     words, f"{text} by {program}, and {errors}: {_first(found.errors)}", FIX
@@ -194,9 +193,9 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
                 yield ok(words, text)
 
 
-def _program(invocation: Invocation, suite: Suite, variant: str) -> str:
+def _program(invocation: Invocation, suite: Suite) -> str:
     """The path of what listed the tests, so that a Python of another environment is seen."""
-    name = list_invocation(framework(suite.framework), suite, variant).argv[0]
+    name = (suite.list_command or suite.command)[0]
     return shutil.which(name, path=invocation.environ.get("PATH")) or name
 
 

@@ -14,6 +14,7 @@ from ciguard.config import FILE, SuiteConfig, WorkflowConfig, configured_by
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
+from ciguard.init.language_suites import joined, suggest_languages
 from ciguard.init.other_tools import no_suite, other_projects
 from ciguard.init.project import Suggestion, detect_framework, is_dependency_file, matches, suggest
 from ciguard.init.repository import default_branch, git, repository_files
@@ -163,18 +164,26 @@ def suggest_suites(
     Raises:
         InputError: there are none, so that a workflow could only fail.
     """
-    patterns = {name: one.FILE_PATTERNS for name, one in FRAMEWORKS.items()}
-    name, count = detect_framework(tracked, patterns)
-    notify(f"{name}: {count} test files" if count else "no test framework found")
-    framework = FRAMEWORKS[name or SuiteConfig().framework]
+    framework = FRAMEWORKS[SuiteConfig().framework]
+    name, count = detect_framework(tracked, {framework.NAME: framework.FILE_PATTERNS})
+    if count:
+        notify(f"{name}: {count} test files")
     wanted = framework.FILE_PATTERNS
     tests = [path for path in tracked if any(matches(path, one) for one in wanted)]
     read = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
     texts = {path: text for path, text in read.items() if text is not None}
+    others, taken = suggest_languages(tracked, texts, FRAMEWORKS, notify)
+    if not count and not others.suites:
+        notify("no test framework found")
     suggestion = suggest(tests, texts, framework, config.workflow.python, notify)
-    if not suggestion.is_useful:
+    if not suggestion.is_useful and not (others.suites and not tests):
         raise no_suite(framework, suggestion.unknown, texts, tracked)
-    left_out = {**suggestion.unknown, **other_projects(tracked, texts)}
+    projects = other_projects(tracked, texts).items()
+    left_out = {
+        **suggestion.unknown,
+        **{path: tool for path, tool in projects if path not in taken},
+    }
+    suggestion = joined(suggestion, others)
     for place, tool in left_out.items():
         notify(f"{place} ({tool}): not in the workflow; see docs/how-to/other-frameworks.md")
     return suggestion

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
-from ciguard.init.toolchains import PROJECT_FILE, declares_tests, uses_poetry, uses_uv
+from ciguard.init.languages import ProjectFolder, go, node
+from ciguard.init.toolchains import (
+    PROJECT_FILE,
+    TOP,
+    declares_tests,
+    steps_of,
+    uses_poetry,
+    uses_uv,
+)
 from ciguard.workflow.job_templates import ACTIONS, quoted
 
 if TYPE_CHECKING:
@@ -83,14 +91,6 @@ LANGUAGES: Final = {
     "Gemfile": "Ruby",
 }
 NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", "cypress")
-# By the lock file beside package.json; Corepack takes the version that packageManager names.
-_COREPACK: Final = "npm install --global corepack && corepack enable"
-NODE_INSTALLS: Final = {
-    "pnpm-lock.yaml": f"{_COREPACK} && pnpm install --frozen-lockfile",
-    "yarn.lock": f"{_COREPACK} && yarn install --immutable",
-    "package-lock.json": "npm ci",
-    "npm-shrinkwrap.json": "npm ci",
-}
 
 
 def python_tool_files() -> tuple[str, ...]:
@@ -179,14 +179,7 @@ timeout = "10m"
 def _setup(path: str, folder: str, files: Collection[str], package_json: str) -> str:
     """Steps for Node.js and Go, with the version that the project names; "" for others."""
     start = f"{folder}/" if folder else ""
+    project = ProjectFolder(folder or TOP, files, package_json)
     if path == f"{start}go.mod":
-        return f"- uses: {ACTIONS['setup_go']}\n  with:\n    go-version-file: {path}"
-    if path != f"{start}package.json":
-        return ""
-    named = [name for name in (".nvmrc", ".node-version") if f"{start}{name}" in files]
-    named += ["package.json"] if '"engines"' in package_json else []
-    version = f"node-version-file: {start}{named[0]}" if named else "node-version: lts/*"
-    locks = (command for name, command in NODE_INSTALLS.items() if f"{start}{name}" in files)
-    install = next(locks, "npm install")
-    place = f"\n  working-directory: {quoted(folder)}" if folder else ""
-    return f"- uses: {ACTIONS['setup_node']}\n  with:\n    {version}\n- run: {install}{place}"
+        return steps_of({project.path: go(project)})
+    return steps_of({project.path: node(project)}) if path == f"{start}package.json" else ""

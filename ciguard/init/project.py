@@ -16,6 +16,7 @@ from ciguard.init.python_version import is_supported, lowest_allowed, pinned
 from ciguard.init.toolchains import (
     PROJECT_FILE,
     TOOLCHAINS,
+    TOP,
     VERSION_FILE,
     Environment,
     Place,
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
 
     from ciguard.run.frameworks.base import Framework
 
-TOP: Final = "."
 # The files whose text is looked at; of all others only the name counts.
 DEPENDENCY_FILES: Final = (
     *(PROJECT_FILE, "setup.py", "setup.cfg", "uv.lock", "poetry.lock", VERSION_FILE),
     *python_tool_files(),
-    "package.json",
+    *("package.json", "go.mod", "Gemfile", "pom.xml", "CMakeLists.txt"),
 )
 # A folder of this name, or below one, is part of the project around it.
 INNER_FOLDERS: Final = frozenset(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ciguard.run.frameworks.base import Framework
 
+TOP: Final = "."
 PROJECT_FILE: Final = "pyproject.toml"
 VERSION_FILE: Final = ".python-version"
 TEST_GROUPS: Final = ("test", "tests", "testing", "dev")

@@ -71,6 +71,7 @@ class StarterSuite:
     """A suite of a new configuration; empty values are left out."""
 
     name: str
+    framework: str = ""
     cwd: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()

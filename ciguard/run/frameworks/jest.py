@@ -18,6 +18,7 @@ from ciguard.run.frameworks.node import (
     SHARED_PLUGIN,
     TEST_FILES,
     batch_variables,
+    missing_packages,
     node_invocation,
 )
 
@@ -68,10 +69,8 @@ def file_of(unit: str) -> str:  # noqa: ARG001
 
 
 def advice(output: str) -> str:
-    """Where there is no Jest, or one that does not load the plugin."""
-    if "npx canceled" in output or "could not determine executable" in output:
-        return "install the project's packages first (npm ci), or set the suite's command"
-    return ""
+    """Where the project's packages are not installed."""
+    return missing_packages(output)
 
 
 def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001

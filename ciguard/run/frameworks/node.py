@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.run.frameworks.base import Invocation, variant_args
@@ -13,9 +14,19 @@ if TYPE_CHECKING:
 
 SHARED_PLUGIN: Final = "ciguard_node.cjs"
 EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")
+NOT_INSTALLED: Final = re.compile(
+    r"npx canceled|could not determine executable|ERR_PNPM_RECURSIVE_EXEC|Cannot find module"
+)
 TEST_FILES: Final = tuple(
     f"*.{word}.{extension}" for word in ("test", "spec") for extension in EXTENSIONS
 )
+
+
+def missing_packages(output: str) -> str:
+    """What to do where npx, or the suite's own command, found no program; else ""."""
+    if NOT_INSTALLED.search(output) is None:
+        return ""
+    return "install the project's packages first (npm ci), or set the suite's command"
 
 
 def batch_variables(batch: ProcessFiles) -> dict[str, str]:

@@ -1,0 +1,140 @@
+"""Test frameworks of other languages than Python: what names each, what its tests need. Pure.
+
+One table. Commands are those of npm 11, pnpm 11, Yarn 4, Go 1.27, Bundler 4, Maven 3.9, CMake 4.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.init.toolchains import TOP, Environment
+from ciguard.workflow.job_templates import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFolder:
+    """A folder with a project file.
+
+    Attributes:
+        path: "." for the top.
+        files: all of the repository.
+        text: of the project file.
+    """
+
+    path: str
+    files: Collection[str]
+    text: str
+
+    @property
+    def start(self) -> str:
+        return "" if self.path == TOP else f"{self.path}/"
+
+    def has(self, name: str) -> bool:
+        return f"{self.start}{name}" in self.files
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a framework needs in a project that names it.
+
+    Attributes:
+        framework: name of its adapter.
+        project_file: in the project's folder.
+        named: what in the project file says that the framework is used.
+        environment: what makes its tests runnable.
+        args: of the suite.
+        kind: of the frameworks of one kind a project has the first that it names.
+    """
+
+    framework: str
+    project_file: str
+    named: re.Pattern[str]
+    environment: Callable[[ProjectFolder], Environment]
+    args: tuple[str, ...] = ()
+    kind: str = ""
+
+
+# By the lock file beside package.json; Corepack takes the version that packageManager names.
+_COREPACK: Final = "npm install --global corepack && corepack enable"
+_NODE_INSTALLS: Final = {
+    "pnpm-lock.yaml": f"{_COREPACK} && pnpm install --frozen-lockfile",
+    "yarn.lock": f"{_COREPACK} && yarn install --immutable",
+    "package-lock.json": "npm ci",
+    "npm-shrinkwrap.json": "npm ci",
+}
+_NODE_RUN: Final = {"pnpm-lock.yaml": ("pnpm", "exec"), "yarn.lock": ("yarn", "run")}
+_NO_INSTALL: Final = ("npx", "--no")  # npx would fetch what the project has not installed
+
+
+def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> Environment:
+    """Node.js in the version that the project names, and its packages; `more` commands after."""
+    named = [name for name in (".nvmrc", ".node-version") if folder.has(name)]
+    named += ["package.json"] if '"engines"' in folder.text else []
+    version = f"node-version-file: {folder.start}{named[0]}" if named else "node-version: lts/*"
+    install = next((one for name, one in _NODE_INSTALLS.items() if folder.has(name)), "npm install")
+    run = next((one for name, one in _NODE_RUN.items() if folder.has(name)), _NO_INSTALL)
+    tools = (f"- uses: {ACTIONS['setup_node']}\n  with:\n    {version}",)
+    commands = (install, *more)
+    return Environment(tools, commands, commands, (*run, *command))
+
+
+def go(folder: ProjectFolder) -> Environment:
+    """Go in the version that go.mod names."""
+    version = f"go-version-file: {folder.start}go.mod"
+    tools = (f"- uses: {ACTIONS['setup_go']}\n  with:\n    {version}",)
+    return Environment(tools, (), (), ())
+
+
+def bundler(folder: ProjectFolder, *command: str) -> Environment:
+    """Ruby in the version that the project names, and its gems."""
+    named = any(folder.has(name) for name in (".ruby-version", ".tool-versions"))
+    version = "" if named else '\n  with:\n    ruby-version: "3.4"'
+    tools = (f"- uses: {ACTIONS['setup_ruby']}{version}",)
+    install = ("bundle install",)
+    return Environment(tools, install, install, ("bundle", "exec", *command))
+
+
+def maven(_: ProjectFolder) -> Environment:
+    """A current Java; the tests are compiled once, and so are they in each job."""
+    java = f"- uses: {ACTIONS['setup_java']}\n  with:\n    distribution: temurin"
+    tools = (f'{java}\n    java-version: "21"\n    cache: maven',)
+    compile_ = ("mvn --batch-mode --quiet test-compile",)
+    return Environment(tools, compile_, compile_, ())
+
+
+def cmake(_: ProjectFolder) -> Environment:
+    """What a hosted runner has; `build` is the folder of the build."""
+    commands = ("cmake -S . -B build", "cmake --build build --parallel")
+    return Environment((), commands, commands, ("ctest", "--test-dir", "build"))
+
+
+def _key(name: str) -> re.Pattern[str]:
+    return re.compile(rf'"{re.escape(name)}"\s*:')
+
+
+RECIPES: Final = (
+    Recipe("vitest", "package.json", _key("vitest"), lambda at: node(at, "vitest"), kind="node"),
+    Recipe("jest", "package.json", _key("jest"), lambda at: node(at, "jest"), kind="node"),
+    Recipe("mocha", "package.json", _key("mocha"), lambda at: node(at, "mocha"), kind="node"),
+    Recipe(
+        "playwright",
+        "package.json",
+        _key("@playwright/test"),
+        lambda at: node(at, "playwright", "test", more=("npx playwright install --with-deps",)),
+    ),
+    Recipe("go", "go.mod", re.compile(r"^module\s", re.M), go, args=("./...",)),
+    Recipe("rspec", "Gemfile", re.compile(r"rspec"), lambda at: bundler(at, "rspec")),
+    Recipe("maven", "pom.xml", re.compile(r"<project\b"), maven),
+    Recipe(
+        "ctest",
+        "CMakeLists.txt",
+        re.compile(r"^\s*(?:enable_testing|include)\s*\(\s*(?:\)|CTest\b)", re.M | re.I),
+        cmake,
+    ),
+)
+PROJECT_FILES: Final = tuple(dict.fromkeys(recipe.project_file for recipe in RECIPES))

@@ -1,0 +1,82 @@
+"""Projects of other languages get suites with their own frameworks and steps."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from ciguard.init.language_suites import joined, suggest_languages
+from ciguard.init.languages import RECIPES, ProjectFolder, Recipe
+from ciguard.init.project import Suggestion, is_dependency_file
+from ciguard.init.toolchains import steps_of
+from ciguard.run.frameworks.registry import FRAMEWORKS
+
+JEST = '{"devDependencies": {"jest": "30"}}'
+
+
+def suggested(files: dict[str, str]) -> tuple[Suggestion, list[str]]:
+    texts = {path: text for path, text in files.items() if is_dependency_file(path)}
+    said: list[str] = []
+    return suggest_languages(tuple(files), texts, FRAMEWORKS, said.append)[0], said
+
+
+def test_each_project_gets_a_suite_and_the_tools_once() -> None:
+    found, said = suggested(
+        {
+            "web/package.json": JEST,
+            "web/package-lock.json": "",
+            "web/src/a.test.ts": "",
+            "admin/package.json": JEST,
+            "admin/pnpm-lock.yaml": "",
+            "admin/__tests__/a.js": "",
+            "go.mod": "module m\n",
+            "sums_test.go": "",
+        }
+    )
+    assert [(one.name, one.cwd, one.command, one.args) for one in found.suites] == [
+        ("jest-admin", "admin", ("pnpm", "exec", "jest"), ()),
+        ("jest-web", "web", ("npx", "--no", "jest"), ()),
+        ("go", "", (), ("./...",)),
+    ]
+    steps = yaml.safe_load(found.setup)
+    assert [step.get("working-directory") for step in steps if "run" in step] == ["admin", "web"]
+    assert sum("setup-node" in step.get("uses", "") for step in steps) == 1
+    assert "go: 1 test file" in said
+    assert "(cd web && npm ci)" in found.checkout
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"package.json": JEST},  # no test
+        {"package.json": '{"name": "jest"}', "a.test.js": ""},
+        {"docs/package.json": JEST, "docs/a.test.js": ""},
+        {"go.mod": "// nothing", "a_test.go": ""},
+    ],
+)
+def test_project_without_tests_or_framework_gets_no_suite(files: dict[str, str]) -> None:
+    assert suggested(files)[0].suites == ()
+
+
+def test_project_inside_of_another_belongs_to_it() -> None:
+    found, _ = suggested(
+        {"package.json": JEST, "packages/a/package.json": JEST, "packages/a/a.test.js": ""}
+    )
+    assert [(one.name, one.cwd) for one in found.suites] == [("jest", "")]
+
+
+def test_suites_of_python_come_first() -> None:
+    found, _ = suggested({"package.json": JEST, "a.test.js": ""})
+    python = Suggestion("- run: one", "one", (), {"x": "tox"})
+    both = joined(python, found)
+    assert both.setup.startswith("- run: one\n- uses: actions/setup-node@")
+    assert both.checkout == "one && npm install"
+    assert both.unknown == {"x": "tox"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.framework)
+def test_steps_of_each_framework_are_yaml(recipe: Recipe) -> None:
+    for path in (".", "web app"):
+        environment = recipe.environment(ProjectFolder(path, frozenset(), ""))
+        steps = yaml.safe_load(steps_of({path: environment}))
+        assert all("uses" in step or "run" in step for step in steps)
