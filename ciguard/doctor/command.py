@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
     from ciguard.model import Suite
 
+FIX_WORD: Final = "fix: "
 SECONDS: Final = 15.0  # for an answer of GitHub: somebody sits and waits
 # Permission, a path below the repository that nothing has, and what is missing without it.
 READS: Final = (
@@ -184,9 +185,11 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
             if found.errors:
                 program = _program(invocation, suite)
                 errors = count_of(len(found.errors), "error")
-                yield error(
-                    words, f"{text} by {program}, and {errors}: {_first(found.errors)}", FIX
-                )
+                # What the adapter advises says more than that the tests must be listed.
+                lines = [line for one in found.errors for line in one.splitlines()]
+                advice = [line[len(FIX_WORD) :] for line in lines if line.startswith(FIX_WORD)]
+                what = f"{text} by {program}, and {errors}: {_first(found.errors)}"
+                yield error(words, what, (*advice, FIX)[0])
             elif not found.units:
                 yield error(words, text, "set args or cwd of the suite to the folder of its tests")
             else:
@@ -202,7 +205,10 @@ def _program(invocation: Invocation, suite: Suite) -> str:
 def _first(errors: Sequence[str]) -> str:
     """Where the first error is, and the line that names it, which may be on stderr."""
     head, *_ = errors[0].strip().splitlines()
-    bodies = [one.strip().partition("\n")[2] for one in errors]
+    bodies = [
+        "\n".join(line for line in one.strip().splitlines()[1:] if not line.startswith(FIX_WORD))
+        for one in errors
+    ]
     named = [lines[-1] for lines in map(error_lines, bodies) if lines]
     return f"{head} {(*named, last_line(bodies[-1]))[0]}".rstrip()
 
