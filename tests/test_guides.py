@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -12,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from conftest import call_in_process, clean_environment
+from frameworks.loop import GO, needs_node
 
 from ciguard import cli, config
 from ciguard.codec import plan_file, quarantine
 
 ROOT = Path(__file__).parent.parent
-TUTORIAL = ROOT / "docs" / "tutorial.md"
+DOCS = ROOT / "docs"
+TUTORIAL = DOCS / "tutorial.md"
 GUIDES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -27,24 +30,18 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
 
 
-def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
-    """The repository on GitHub is a bare one beside the folder: git rewrites its address."""
-    page = TUTORIAL.read_text(encoding="utf-8")
-    work = tmp_path / "work"
+def executed(page: Path, work: Path, **environment: str) -> list[str]:
+    """Execute every command of a page; the lines that it printed, each promised one among them."""
+    text = page.read_text(encoding="utf-8")
     work.mkdir()
-    remote = tmp_path / "remote.git"
-    subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
-    settings = {
-        f"url.{remote}.insteadOf": "https://github.com/OWNER/shop.git",
-        "user.name": "reader",
-        "user.email": "reader@example.org",
-    }
-    environment = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_COUNT": str(len(settings))}
+    identity = {"user.name": "reader", "user.email": "reader@example.org"}
+    settings = {**json.loads(environment.pop("settings", "{}")), **identity}
+    environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
         environment[f"GIT_CONFIG_KEY_{number}"] = key
         environment[f"GIT_CONFIG_VALUE_{number}"] = value
     done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(blocks(page, "sh"))],
+        ["bash", "-e", "-c", "\n".join(blocks(text, "sh"))],
         cwd=work,
         env=clean_environment(**environment),
         stdin=subprocess.DEVNULL,
@@ -54,8 +51,18 @@ def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    for line in "".join(blocks(page, "text")).splitlines():
-        assert line in lines
+    for line in "".join(blocks(text, "text")).splitlines():
+        assert line in lines, done.stdout
+    return lines
+
+
+def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
+    """The repository on GitHub is a bare one beside the folder: git rewrites its address."""
+    work = tmp_path / "work"
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
+    settings = {f"url.{remote}.insteadOf": "https://github.com/OWNER/shop.git"}
+    lines = executed(TUTORIAL, work, settings=json.dumps(settings))
     assert lines.count("exit code 10") == 2
     branches = subprocess.run(
         ["git", "-C", remote, "branch"], capture_output=True, text=True, check=True
@@ -63,6 +70,21 @@ def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
     assert branches.stdout.split() == ["main", "rounding"]
     workflow = (work / "shop" / ".github" / "workflows" / "ciguard.yml").read_text("utf-8")
     assert "git+https://HOST/OWNER/REPOSITORY@COMMIT" in workflow
+
+
+def test_the_commands_of_the_tutorial_for_jest_work(tmp_path: Path) -> None:
+    needs_node("jest")
+    lines = executed(DOCS / "tutorial-jest.md", tmp_path / "work", npm_config_prefer_offline="true")
+    assert "  died (crash) [jest] src/prices.test.js: the process died (exit code 0)" in lines
+
+
+def test_the_commands_of_the_tutorial_for_go_work(tmp_path: Path) -> None:
+    if not (GO / "go").is_file():
+        pytest.skip("needs Go: make tools")
+    path = f"{GO}:{clean_environment()['PATH']}"
+    environ = {"PATH": path, "HOME": str(tmp_path), "GOTOOLCHAIN": "local"}
+    lines = executed(DOCS / "tutorial-go.md", tmp_path / "work", **environ)
+    assert "  died (crash) [go] example.org/shop/prices.TestReadsPrices" in lines
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

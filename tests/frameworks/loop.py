@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PROJECTS = Path(__file__).parent / "projects"
 TOOLS = Path(__file__).parent.parent.parent / ".tools"
 NODE_MODULES = TOOLS / "frameworks" / "node_modules"
+GO = TOOLS / "go" / "bin"
 SHARDS = ("01", "02")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from frameworks.loop import (
-    TOOLS,
+    GO,
     Loop,
     bad,
     is_whole,
@@ -21,7 +21,6 @@ framework = "go"
 args = ["./..."]
 timeout = "5s"
 """
-GO = TOOLS / "go" / ("Scripts" if sys.platform == "win32" else "bin")
 SHOP = "example.org/shop"
 ENDS = (f"{SHOP}/ends.TestEnds", "")
 TABLE = f"{SHOP}/sums.TestTable"
