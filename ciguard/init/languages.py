@@ -118,7 +118,9 @@ def _key(name: str) -> re.Pattern[str]:
 
 
 RECIPES: Final = (
-    Recipe("vitest", "package.json", _key("vitest"), lambda at: node(at, "vitest"), kind="node"),
+    Recipe(
+        "vitest", "package.json", _key("vitest"), lambda at: node(at, "vitest", "run"), kind="node"
+    ),
     Recipe("jest", "package.json", _key("jest"), lambda at: node(at, "jest"), kind="node"),
     Recipe("mocha", "package.json", _key("mocha"), lambda at: node(at, "mocha"), kind="node"),
     Recipe(

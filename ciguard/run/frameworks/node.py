@@ -47,8 +47,9 @@ def node_invocation(suite: Suite, variant: str, env: Mapping[str, str], plugin: 
 
     Args:
         env: for the plugin.
-        plugin: path of a CommonJS file.
+        plugin: path of a CommonJS file, or of an ECMAScript module, which ends with "mjs".
     """
-    options = {"NODE_OPTIONS": (" ", f"--require {json.dumps(plugin, ensure_ascii=False)}")}
+    option = "--import" if plugin.endswith("mjs") else "--require"
+    options = {"NODE_OPTIONS": (" ", f"{option} {json.dumps(plugin, ensure_ascii=False)}")}
     words = () if suite.is_script else variant_args(suite, variant)
     return Invocation((*suite.command, *words), env, {}, options)

@@ -101,6 +101,12 @@ class Leg {
     this.append(line);
   }
 
+  // A unit that began and will not end, where the framework goes on without it.
+  died(unit, ending, message) {
+    const line = { type: "result", unit, outcome: "died", ending, at_s: this.nowS() };
+    this.append({ ...line, message: truncated(message) });
+  }
+
   closed(unit) {
     this.append({ type: "event", kind: "closed", unit, at_s: this.nowS() });
   }

@@ -1,0 +1,88 @@
+"""Vitest, 3 and newer: a unit is a test file, its cases are the tests in it.
+
+The plugin enters by NODE_OPTIONS and starts Vitest itself, with what the command line and the
+project's configuration say and one more reporter. Files given as arguments are parts of names to
+Vitest, and run in an order of its own: the plugin chooses and orders them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Invocation, Listing, enclosing
+from ciguard.run.frameworks.node import (
+    SHARED_PLUGIN,
+    TEST_FILES,
+    batch_variables,
+    missing_packages,
+    node_invocation,
+)
+
+if TYPE_CHECKING:
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+NAME: Final = "vitest"
+IS_DEFAULT: Final = False
+FILE_PATTERNS: Final[tuple[str, ...]] = TEST_FILES
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "vitest", "run")
+IGNORE_FOLDER: Final = "--exclude={}/**"
+UNIT: Final = "file"
+CLOSES_UNITS: Final = True
+KEEPS_ORDER: Final = True
+IDS_ONE_PER_LINE: Final = False
+LISTS_IN_TESTED_PROCESS: Final = False
+REPORTS_STARTS: Final = True
+
+PLUGIN: Final = "ciguard_vitest.mjs"
+PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
+PASSED, FAILED = 0, 1
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
+    """Looks for test files only; the plugin writes `answer_file`."""
+    env = {"CIGUARD_COLLECT_FILE": answer_file}
+    return node_invocation(suite, variant, env, os.path.join(inside_folder, PLUGIN))
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
+    """Paths from the suite's folder, sorted."""
+    return read_answer(suite, answer, printed, code, NAME)
+
+
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Runs a batch: the plugin reads the files, orders and records."""
+    plugin = os.path.join(batch.inside_folder, PLUGIN)
+    return node_invocation(suite, variant, batch_variables(batch), plugin)
+
+
+def file_of(unit: str) -> str:  # noqa: ARG001
+    """A file is read after it was announced."""
+    return ""
+
+
+def advice(output: str) -> str:
+    """Where the project's packages are not installed."""
+    return missing_packages(output)
+
+
+def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """Vitest reports a test that ran over its limit, and goes on."""
+    return False
+
+
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
+    """Whether Vitest ended by itself after its last file."""
+    return exit_code == PASSED or (exit_code == FAILED and had_results)
+
+
+def junit_name(unit: str) -> tuple[str, str]:
+    """The id is all that is known."""
+    return "", unit
+
+
+def ancestors(unit: str) -> tuple[str, ...]:
+    """The file and its folders."""
+    return enclosing(unit)

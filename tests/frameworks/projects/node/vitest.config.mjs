@@ -1,0 +1,1 @@
+export default { test: { globals: true, testTimeout: 2000, include: ["test/**/*.test.js"] } };

@@ -1,0 +1,185 @@
+"""Node's frameworks through the whole loop: what passes, fails, dies or vanishes is accounted for.
+
+One suite of files, which each of them runs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from frameworks.loop import (
+    Loop,
+    bad,
+    is_whole,
+    kill_at_random_moments,
+    lay_out,
+    link_node_modules,
+    needs_node,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+ENDS = ("test/ends.test.js", "")
+SETUP = "test/setup.test.js"
+Bad = dict[tuple[str, str], str]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A framework, and where it differs from others.
+
+    Attributes:
+        name: of the adapter, the package, and the program.
+        words: behind the program.
+        separator: between the names of a group and of a test.
+        ways: by `WAY`, what is bad.
+    """
+
+    name: str
+    words: str = ""
+    separator: str = " "
+    ways: Mapping[str, Bad] = field(default_factory=dict)
+
+    def case(self, *names: str) -> str:
+        return self.separator.join(names)
+
+    @property
+    def toml(self) -> str:
+        program = f"node_modules/.bin/{self.name}{self.words}"
+        command = json.dumps(["sh", "-c", f'exec ${{RUN:-{program}}} "$@"', self.name])
+        return f'[suite.js]\nframework = "{self.name}"\ncommand = {command}\ntimeout = "8s"\n'
+
+
+DEATHS: dict[str, Bad] = {
+    "kill": {ENDS: "crash"},
+    "hang": {ENDS: "timeout"},
+    "heap": {ENDS: "out_of_memory"},
+    "import": {("test/imports.test.js", ""): "errored"},
+}
+TOOLS = [
+    Tool(
+        "jest",
+        ways=DEATHS
+        | {
+            "exit0": {ENDS: "crash"},
+            "exit3": {ENDS: "crash"},
+            "setup": {(SETUP, "one"): "failed", (SETUP, "two"): "failed"},
+        },
+    ),
+    Tool(
+        "vitest",
+        " run",
+        separator=" > ",
+        ways=DEATHS
+        | {
+            # A worker of Vitest lets no test end it so.
+            "exit0": {("test/ends.test.js", "ends"): "failed"},
+            "exit3": {("test/ends.test.js", "ends"): "failed"},
+            "setup": {(SETUP, ""): "errored"},
+        },
+    ),
+]
+FILES = [
+    *("test/adds.test.js", "test/deep/adds.test.js", "test/ends.test.js", "test/imports.test.js"),
+    *("test/memory.test.js", "test/odd names.test.js", "test/setup.test.js"),
+]
+
+
+@pytest.fixture(params=TOOLS, ids=lambda tool: tool.name)
+def tool(request: pytest.FixtureRequest) -> Tool:
+    assert isinstance(request.param, Tool)
+    return request.param
+
+
+@pytest.fixture
+def loop(tmp_path: Path, tool: Tool) -> Loop:
+    needs_node(tool.name)
+    link_node_modules(tmp_path)
+    return lay_out(tmp_path, "node", tool.toml)
+
+
+def test_every_case_of_every_file_is_recorded(loop: Loop, tool: Tool) -> None:
+    assert loop.planned() == FILES
+    verdict = loop.run(WAY="kill", FAIL="1")
+    is_whole(verdict, loop)
+    odd = "test/odd names.test.js"
+    assert bad(verdict) == {ENDS: "crash", (odd, tool.case("odd [x] (y)", "twice #2")): "failed"}
+    results = [line for line in loop.record_lines() if line.get("type") == "result"]
+    cases = {line["case"]: line["outcome"] for line in results if line["unit"] == odd}
+    names = ('says "it\'s" so', "a line\nfeed", "grüße 😀 日本", "twice", "twice #2", "")
+    assert cases == {
+        tool.case("odd [x] (y)", name): "failed" if name == "twice #2" else "passed"
+        for name in names
+    }
+    skipped = {line["case"] for line in results if line["outcome"] == "skipped"}
+    assert skipped == {tool.case("sums", "divides"), tool.case("sums", "multiplies")}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["", "kill", "hang", "heap", "import", "exit0", "exit3", "setup"])
+def test_report_names_the_culprit_and_no_other_test(loop: Loop, tool: Tool, way: str) -> None:
+    verdict = loop.run(WAY=way, NODE_OPTIONS="--max-old-space-size=300")
+    is_whole(verdict, loop)
+    assert bad(verdict) == tool.ways.get(way, {}), loop.printed
+    assert verdict["verdict"] == ("failed" if way else "passed")
+
+
+@pytest.mark.soak
+def test_limit_of_a_test_is_a_timeout(loop: Loop) -> None:
+    verdict = loop.run(WAY="slow")
+    is_whole(verdict, loop)
+    assert bad(verdict) == {("test/ends.test.js", "ends"): "failed"}
+    assert [one["ending"] for one in verdict["failures"]] == ["timeout"]
+
+
+@pytest.mark.soak
+def test_file_that_is_gone_is_named(loop: Loop) -> None:
+    (loop.folder / "test" / "setup.test.js").unlink()
+    verdict = loop.run()
+    assert verdict["verdict"] == "incomplete"
+    assert [one["unit"] for one in verdict["missing"]] == ["test/setup.test.js"]
+
+
+@pytest.mark.soak
+def test_without_the_plugin_the_run_is_incomplete(loop: Loop, tool: Tool) -> None:
+    """As behind a wrapper that hands no variable on: no result is taken from an exit code."""
+    verdict = loop.run(RUN=f"env -u NODE_OPTIONS node_modules/.bin/{tool.name}{tool.words}")
+    assert verdict["verdict"] == "incomplete"
+    assert len(verdict["missing"]) == len(FILES)
+
+
+@pytest.mark.soak
+def test_memory_is_that_of_the_file_that_holds_it(loop: Loop) -> None:
+    loop.run()
+    records = sorted(loop.folder.glob("records/*/supervisor.jsonl"))
+    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
+    needed = {
+        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
+        for line in lines
+        if line["type"] == "peak" and line.get("peak_lower_bytes")
+    }
+    assert max(needed, key=lambda unit: needed[unit]) == "test/memory.test.js"
+    # Where each file has a worker of its own, what the one before had freed is counted as before.
+    assert 60 << 20 < needed["test/memory.test.js"] < 260 << 20
+
+
+@pytest.mark.soak
+def test_own_reporters_go_on(loop: Loop, tool: Tool) -> None:
+    hooks = {"jest": "onRunComplete", "vitest": "onTestRunEnd"}
+    reporter = f"module.exports = class {{ {hooks[tool.name]}() {{ console.log('OWN'); }} }};"
+    (loop.folder / "own.cjs").write_text(reporter)
+    (loop.folder / "jest.config.js").write_text("module.exports = { reporters: ['./own.cjs'] };")
+    config = "export default { test: { globals: true, reporters: ['./own.cjs'] } };"
+    (loop.folder / "vitest.config.mjs").write_text(config)
+    assert loop.run()["verdict"] == "passed"
+    assert loop.printed.count("OWN") == 2
+
+
+@pytest.mark.soak
+def test_killed_leg_goes_on_where_it_was(loop: Loop) -> None:
+    kill_at_random_moments(loop, times=20, longest_s=3.0)
