@@ -107,12 +107,16 @@ class Leg {
     this.append({ ...line, message: truncated(message) });
   }
 
+  event(kind, facts = {}) {
+    this.append({ type: "event", kind, ...facts, at_s: this.nowS() });
+  }
+
   closed(unit) {
-    this.append({ type: "event", kind: "closed", unit, at_s: this.nowS() });
+    this.event("closed", { unit });
   }
 
   notCollected(unit, detail = "") {
-    this.append({ type: "event", kind: "not_collected", unit, detail, at_s: this.nowS() });
+    this.event("not_collected", { unit, detail });
   }
 
   // What exists: all files, or why one cannot be read, and at last that this is all.

@@ -1,0 +1,1 @@
+module.exports = () => { throw new Error("global set-up fails"); };

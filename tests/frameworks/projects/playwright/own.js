@@ -1,0 +1,1 @@
+module.exports = class { onEnd() { console.log("OWN REPORTER"); } };
