@@ -1,0 +1,175 @@
+"""RSpec through the whole loop: what passes, fails, dies, hangs and vanishes is accounted for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from frameworks.loop import (
+    Loop,
+    bad,
+    is_whole,
+    kill_at_random_moments,
+    lay_out,
+    needs_program,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOML = """[suite.rb]
+framework = "rspec"
+command = ["sh", "-c", "exec ${RUN:-rspec} \\"$@\\"", "rspec"]
+timeout = "8s"
+"""
+ENDS = ("spec/ends_spec.rb", "")
+IMPORTS = ("spec/imports_spec.rb", "")
+SETUP = "spec/setup_spec.rb"
+FILES = [
+    *("spec/deep/sums_spec.rb", "spec/ends_spec.rb", "spec/imports_spec.rb"),
+    *("spec/memory_spec.rb", "spec/odd names_spec.rb", "spec/setup_spec.rb", "spec/sums_spec.rb"),
+]
+
+
+@pytest.fixture
+def rspec(tmp_path: Path) -> Loop:
+    needs_program("rspec", "Debian's ruby-rspec")
+    return lay_out(tmp_path, "rspec", TOML)
+
+
+def test_every_example_of_every_file_is_recorded(rspec: Loop) -> None:
+    assert rspec.planned() == FILES
+    verdict = rspec.run(WAY="exit0", FAIL="1")
+    is_whole(verdict, rspec)
+    odd = "spec/odd names_spec.rb"
+    results = [line for line in rspec.record_lines() if line.get("type") == "result"]
+    cases = {line["case"]: line["outcome"] for line in results if line["unit"] == odd}
+    assert bad(verdict) == {ENDS: "crash", (odd, "odd [x] (y) twice #2"): "failed"}
+    (message,) = (line["message"] for line in results if line["outcome"] == "failed")
+    assert message.splitlines() == [
+        "RuntimeError: no UTF-8: \ufffd",
+        "./spec/odd names_spec.rb:6:in `block (2 levels) in <top (required)>'",
+    ]
+    assert cases == {
+        'odd [x] (y) says "it\'s" so': "passed",
+        "odd [x] (y) a line\nfeed": "passed",
+        "odd [x] (y) grüße 😀 日本": "passed",
+        "odd [x] (y) twice": "passed",
+        "odd [x] (y) twice #2": "failed",
+        "odd [x] (y) ": "passed",
+        "odd [x] (y) is expected to eq 1": "passed",
+    }
+    skipped = {line["case"]: line["message"] for line in results if line["outcome"] == "skipped"}
+    assert skipped == {
+        "sums divides": "Temporarily skipped with xit",
+        "sums multiplies": "Not yet implemented",
+        "sums rounds": "xfail: not yet",
+    }
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("", {}),
+        *((way, {ENDS: "crash"}) for way in ("kill", "exit0", "exit!0", "exit3", "abort")),
+        ("hang", {ENDS: "timeout"}),
+        ("heap", {ENDS: "out_of_memory"}),
+        ("fork", {}),
+        ("import", {IMPORTS: "errored"}),
+        ("import exit", {IMPORTS: "errored"}),
+        ("setup", {(SETUP, "setup one"): "failed", (SETUP, "setup two"): "failed"}),
+        ("teardown", {(SETUP, ""): "errored"}),
+        ("suite", {(file, ""): "errored" for file in FILES}),
+        ("helper", {(file, ""): "errored" for file in FILES}),
+    ],
+)
+def test_report_names_the_culprit_and_no_other_test(
+    rspec: Loop, way: str, expected: dict[tuple[str, str], str]
+) -> None:
+    verdict = rspec.run(WAY=way)
+    assert bad(verdict) == expected
+    is_whole(verdict, rspec)
+    assert verdict["verdict"] == ("failed" if expected else "passed")
+
+
+@pytest.mark.soak
+def test_file_that_ends_the_process_at_import_is_found(rspec: Loop) -> None:
+    """All files are loaded before the first example: the leg finds it by bisection."""
+    verdict = rspec.run(WAY="import kill")
+    assert verdict["verdict"] == "incomplete"
+    assert bad(verdict) == {}
+    assert [one["unit"] for one in verdict["missing"]] == ["spec/imports_spec.rb"]
+
+
+@pytest.mark.soak
+def test_file_that_is_gone_is_named(rspec: Loop) -> None:
+    (rspec.folder / SETUP).unlink()
+    verdict = rspec.run()
+    assert verdict["verdict"] == "incomplete"
+    assert [one["unit"] for one in verdict["missing"]] == [SETUP]
+
+
+@pytest.mark.soak
+def test_without_the_plugin_the_run_is_incomplete(rspec: Loop) -> None:
+    """As behind a wrapper that hands no variable on: no result is taken from an exit code."""
+    verdict = rspec.run(RUN="env -u RUBYOPT rspec")
+    assert verdict["verdict"] == "incomplete"
+    assert len(verdict["missing"]) == len(FILES)
+
+
+@pytest.mark.soak
+def test_memory_is_that_of_the_file_that_holds_it(rspec: Loop) -> None:
+    rspec.run()
+    records = sorted(rspec.folder.glob("records/*/supervisor.jsonl"))
+    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
+    needed = {
+        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
+        for line in lines
+        if line["type"] == "peak" and line.get("peak_lower_bytes")
+    }
+    assert max(needed, key=lambda unit: needed[unit]) == "spec/memory_spec.rb"
+    assert 140 << 20 < needed["spec/memory_spec.rb"] < 190 << 20
+
+
+@pytest.mark.soak
+def test_own_formatters_and_filters_go_on(rspec: Loop) -> None:
+    options = "--require spec_helper\n--format doc\n--format json --out own.json\n--tag ~slow\n"
+    (rspec.folder / ".rspec").write_text(options)
+    (rspec.folder / SETUP).write_text(
+        'RSpec.describe("setup") { it("one") {}; it("two", :slow) { raise "not wanted" } }'
+    )
+    verdict = rspec.run()
+    assert verdict["verdict"] == "passed"
+    assert rspec.printed.count("more sums\n  is shared") == 1
+    assert json.loads((rspec.folder / "own.json").read_text())["summary"]["failure_count"] == 0
+
+
+@pytest.mark.soak
+def test_error_after_the_suite_is_one_of_the_last_file(rspec: Loop) -> None:
+    """No example failed, and RSpec ends with 1."""
+    verdict = rspec.run(WAY="after suite")
+    assert verdict["verdict"] == "failed"
+    assert [one["outcome"] for one in verdict["failures"]] == ["errored", "errored"]
+    for one in verdict["failures"]:
+        first, *_ = one["message"].splitlines()
+        assert first == (
+            "An error occurred in an `after(:suite)` hook: RuntimeError: fails after the suite"
+        )
+
+
+@pytest.mark.soak
+def test_fail_fast_names_what_it_left_out(rspec: Loop) -> None:
+    (rspec.folder / ".rspec").write_text("--require spec_helper\n--fail-fast\n")
+    first = rspec.folder / "spec" / "deep" / "sums_spec.rb"
+    first.write_text('RSpec.describe("sums") { it("fails") { raise "no" } }')
+    verdict = rspec.run()
+    assert verdict["verdict"] == "incomplete"
+    assert bad(verdict) == {("spec/deep/sums_spec.rb", "sums fails"): "failed"}
+    assert "fail_fast is set; --no-fail-fast runs all" in " ".join(rspec.printed.split())
+
+
+@pytest.mark.soak
+def test_killed_leg_goes_on_where_it_was(rspec: Loop) -> None:
+    kill_at_random_moments(rspec, times=20, longest_s=2)
