@@ -137,11 +137,12 @@ def test_memory_is_that_of_the_file_that_holds_it(rspec: Loop) -> None:
 def test_own_formatters_and_filters_go_on(rspec: Loop) -> None:
     options = "--require spec_helper\n--format doc\n--format json --out own.json\n--tag ~slow\n"
     (rspec.folder / ".rspec").write_text(options)
-    (rspec.folder / SETUP).write_text(
-        'RSpec.describe("setup") { it("one") {}; it("two", :slow) { raise "not wanted" } }'
-    )
+    (rspec.folder / SETUP).write_text('RSpec.describe("x") { it("two", :slow) { raise "no" } }')
     verdict = rspec.run()
     assert verdict["verdict"] == "passed"
+    results = [line for line in rspec.record_lines() if line["type"] == "result"]
+    (line,) = (line for line in results if line["unit"] == SETUP)
+    assert (line["outcome"], line["message"]) == ("skipped", "no example of it is selected")
     assert rspec.printed.count("more sums\n  is shared") == 1
     assert json.loads((rspec.folder / "own.json").read_text())["summary"]["failure_count"] == 0
 

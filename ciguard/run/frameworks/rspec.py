@@ -1,4 +1,4 @@
-"""RSpec 3: a unit is a spec file, its cases are the examples in it.
+"""RSpec 3.8 and newer: a unit is a spec file, its cases are the examples in it.
 
 The plugin enters by RUBYOPT and changes the configuration of RSpec's own run: no file of the
 project changes, and its own formatters go on. RSpec loads all files before the first example. A

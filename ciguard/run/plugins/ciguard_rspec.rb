@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# RSpec 3: runs the files that a leg asks for, in that order, and records them as they run.
+# RSpec 3.8+: runs the files that a leg asks for, in that order, and records them as they run.
 # Loaded by RUBYOPT, so that it reaches an RSpec that bundle, rake or a script starts. It changes
 # the objects of the run alone, not RSpec's classes: an RSpec that a test runs is none of ours.
 # The configuration of the project stays what it is, its formatters and filters included.
@@ -15,15 +15,14 @@ module Ciguard
 
     def initialize(unit, run)
       @unit, @run = unit, run
-      @groups = []
     end
 
     def descendants
-      @groups.flat_map(&:descendants)
+      @groups.to_a.flat_map(&:descendants)
     end
 
     def run(reporter)
-      @run.file(@unit, @error) do
+      @groups && @run.file(@unit, @error) do
         ordering = RSpec.configuration.ordering_registry.fetch(:global)
         ordering.order(@groups).map { |group| group.run(reporter) }.all?
       end
@@ -69,12 +68,13 @@ module Ciguard
       @loading = @files.fetch(@leg.unit_of(file))
       begin
         yield
-      rescue SystemExit
-        @world.rspec_is_quitting = false
+      rescue SystemExit => error
+        @loading.error ||= "An `exit` while loading #{@loading.unit}: #{text(error)}" # before 3.11
       end
       # A group of a file that .rspec requires runs with the first one.
       defined = @world.example_groups.slice!(@known..-1)
-      @loading.error ? @world.wants_to_quit = false : @loading.groups = defined
+      @loading.groups = @loading.error ? [] : defined
+      @world.wants_to_quit = false if @loading.error
       @known = @world.example_groups.concat(@loading.groups).size
       name_examples(@loading)
       @loading = nil
@@ -84,11 +84,13 @@ module Ciguard
       return true if @leg.stop? || @world.wants_to_quit
 
       @now = unit
-      @failed = false
+      @failed, @recorded = false, 0
       @left -= [unit]
       @leg.start(unit)
       @leg.result(unit, nil, "errored", message: error) if error
       passed = yield
+      nothing = @recorded.zero? && !error && !@world.wants_to_quit
+      @leg.result(unit, nil, "skipped", message: "no example of it is selected") if nothing
       # An interrupt leaves examples of it out; so does fail-fast, after one has failed.
       @leg.closed(unit) if @failed || !@world.wants_to_quit
       passed && !error
@@ -146,6 +148,7 @@ module Ciguard
       if outcome == "skipped" && found.pending_message
         message = "#{'xfail: ' unless example.skipped?}#{found.pending_message}"
       end
+      @recorded += 1
       name = @names[example] || @leg.numbered(@now, example.full_description)
       reruns = example.metadata[:retry_attempts].to_i # of rspec-retry
       @leg.result(@now, name, outcome, wall_s: found.run_time, message: message, reruns: reruns)
@@ -178,6 +181,7 @@ module Ciguard
         world.wants_to_quit = true
       else
         super
+        self.fail_if_no_examples = false # a shard may have files without any
         ciguard.report_missing
       end
     end
@@ -221,6 +225,8 @@ module Ciguard
     def run(*streams)
       return super unless Ciguard.asked?
 
+      known = @configuration.respond_to?(:load_file_handling_errors, true)
+      abort("RSpec 3.8 or newer is needed, not #{RSpec::Core::Version::STRING}") unless known
       ciguard = Run.new(Leg.new("ciguard_rspec"), @world)
       @configuration.backtrace_exclusion_patterns << Regexp.new(Regexp.escape(__FILE__))
       [[@configuration, Configuration], [@world, World]].each do |object, change|
