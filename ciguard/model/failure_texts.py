@@ -77,6 +77,7 @@ _FATAL_MEMORY: Final = re.compile(
     r"^(?:FATAL ERROR: .{0,120}(?:heap out of memory|Allocation failed)"  # V8
     r"|fatal error: (?:runtime: )?(?:out of memory|cannot allocate memory)"  # Go
     r"|.{0,200}java\.lang\.OutOfMemoryError\b|Terminating due to java\.lang\.OutOfMemoryError"
+    r"|\[ERROR\] (?:Java heap space|GC overhead limit exceeded|Metaspace)$"  # Surefire's summary
     r"|\[FATAL\] failed to allocate memory|.{0,200}failed to allocate memory \(NoMemoryError\)"
     r"|(?:PHP )?Fatal error: +Allowed memory size of \d+ bytes exhausted"
     r"|memory allocation of \d+ bytes failed"  # Rust

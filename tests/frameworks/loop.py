@@ -38,6 +38,13 @@ def needs_node(package: str) -> None:
         pytest.skip(f"needs {package} of npm: make tools")
 
 
+def needs_maven() -> None:
+    """Skip the test where Maven or what the project's pom.xml names is missing."""
+    needs_program("mvn", "Debian's maven")
+    if not (Path.home() / ".m2/repository/org/apache/maven/plugins/maven-surefire-plugin").is_dir():
+        pytest.skip(f"needs plugins of Maven: run `mvn test` in {PROJECTS / 'maven'} once")
+
+
 @dataclass
 class Loop:
     """One suite in a folder of its own, with a plan of two shards."""

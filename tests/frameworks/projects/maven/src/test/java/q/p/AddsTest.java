@@ -1,0 +1,5 @@
+package q.p;
+
+import org.junit.jupiter.api.Test;
+
+class AddsTest { @Test void endsWithTheNameOfAnother() {} }

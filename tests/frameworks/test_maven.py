@@ -1,0 +1,205 @@
+"""JUnit 5 through Maven in the whole loop: what passes, fails, dies and vanishes is accounted for.
+
+Maven is offline here: its plugins lie in its local repository.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from frameworks.loop import (
+    Loop,
+    bad,
+    is_whole,
+    kill_at_random_moments,
+    lay_out,
+    needs_maven,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOML = """[suite.java]
+framework = "maven"
+command = ["sh", "-c", "exec mvn \\"$@\\" $MORE", "mvn", "-o", "-B", "-q", "test"]
+timeout = "8s"
+"""
+ENDS = ("p.EndsTest", "")
+NAMES = (
+    *("Adds", "Disabled", "Ends", "Flaky", "Imports", "Launcher", "Memory", "OddNames", "Setup"),
+)
+UNITS = [*(f"p.{name}Test" for name in NAMES), "q.p.AddsTest"]
+
+
+@pytest.fixture
+def maven(tmp_path: Path) -> Loop:
+    needs_maven()
+    return lay_out(tmp_path, "maven", TOML, MAVEN_OPTS="-XX:TieredStopAtLevel=1")  # starts sooner
+
+
+def test_every_case_of_every_class_is_recorded(maven: Loop) -> None:
+    assert maven.planned() == UNITS
+    verdict = maven.run(FAIL="1")
+    is_whole(verdict, maven)
+    assert bad(verdict) == {("p.OddNamesTest", "größe()"): "failed"}
+    (failure,) = verdict["failures"]
+    assert failure["message"].startswith('org.opentest4j.AssertionFailedError: the odd one: "ä\\"')
+    results = [line for line in maven.record_lines() if line.get("type") == "result"]
+    assert {line["unit"] for line in results} == set(UNITS)
+    cases = {
+        line["case"]: line["outcome"]
+        for line in results
+        if line["unit"] in ("p.OddNamesTest", "p.AddsTest")
+    }
+    assert cases == {
+        'says "it\'s" so': "passed",
+        "a line\nfeed": "passed",
+        "grüße 😀 日本": "passed",
+        "twice": "passed",
+        "twice #2": "passed",
+        "größe()": "failed",
+        "adds()": "passed",
+        "plusOne(int, int) > [1] 1, 2": "passed",
+        "plusOne(int, int) > [2] 2, 3": "passed",
+        "repeats() > repetition 1 of 2": "passed",
+        "repeats() > repetition 2 of 2": "passed",
+        "made() > a": "passed",
+        "made() > a #2": "passed",
+        "divides()": "skipped",
+        "needsWindows()": "skipped",
+        "Inner > deep()": "passed",
+    }
+    (disabled,) = (line for line in results if line["unit"] == "p.DisabledTest")
+    assert (disabled["outcome"], disabled["message"]) == ("skipped", "all of it")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("", {}),
+        ("kill", {ENDS: "crash"}),
+        ("exit0", {ENDS: "crash"}),
+        ("exit3", {ENDS: "crash"}),
+        ("halt", {ENDS: "crash"}),
+        ("hang", {ENDS: "timeout"}),
+        ("heap", {ENDS: "out_of_memory"}),
+        ("import", {("p.ImportsTest", "needsItsClass()"): "failed"}),
+        ("setup", {("p.SetupTest", ""): "errored"}),
+    ],
+)
+def test_report_names_the_culprit_and_no_other_test(
+    maven: Loop, way: str, expected: dict[tuple[str, str], str]
+) -> None:
+    verdict = maven.run(WAY=way)
+    is_whole(verdict, maven)
+    assert bad(verdict) == expected, maven.printed
+    assert verdict["verdict"] == ("failed" if expected else "passed")
+
+
+@pytest.mark.soak
+def test_limit_of_a_test_is_a_timeout(maven: Loop) -> None:
+    verdict = maven.run(WAY="slow")
+    is_whole(verdict, maven)
+    assert bad(verdict) == {("p.EndsTest", "limited()"): "failed"}
+    assert [one["ending"] for one in verdict["failures"]] == ["timeout"]
+
+
+@pytest.mark.soak
+def test_class_that_is_gone_is_named(maven: Loop) -> None:
+    (maven.folder / "src/test/java/p/SetupTest.java").unlink()
+    verdict = maven.run()
+    assert verdict["verdict"] == "incomplete"
+    assert [one["unit"] for one in verdict["missing"]] == ["p.SetupTest"]
+
+
+@pytest.mark.soak
+def test_without_the_listener_the_run_is_incomplete(maven: Loop) -> None:
+    verdict = maven.run(MORE="-Dmaven.test.additionalClasspath=")
+    assert verdict["verdict"] == "incomplete"
+    assert sorted(one["unit"] for one in verdict["missing"]) == UNITS
+
+
+@pytest.mark.soak
+def test_memory_is_that_of_the_class_that_holds_it(maven: Loop) -> None:
+    maven.run()
+    records = sorted(maven.folder.glob("records/*/supervisor.jsonl"))
+    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
+    needed = {
+        line["unit"]: line["peak_upper_bytes"] - line["rss_before_bytes"]
+        for line in lines
+        if line["type"] == "peak" and line.get("peak_lower_bytes")
+    }
+    # Upper bounds: the lower ones are of the tests' process alone, what was before of Maven's, too.
+    assert max(needed, key=lambda unit: needed[unit]) == "p.MemoryTest"
+    assert 140 << 20 < needed["p.MemoryTest"] < 190 << 20
+
+
+@pytest.mark.soak
+def test_own_reports_go_on(maven: Loop) -> None:
+    assert maven.run(MORE="-Dsurefire.useFile=false")["verdict"] == "passed"
+    written = {path.name for path in (maven.folder / "target/surefire-reports").glob("*.xml")}
+    assert {f"TEST-{unit}.xml" for unit in UNITS} <= written
+
+
+@pytest.mark.soak
+def test_rerun_of_surefire_is_a_retry(maven: Loop) -> None:
+    verdict = maven.run(FLAKY="1", MORE="-Dsurefire.rerunFailingTestsCount=1")
+    is_whole(verdict, maven)
+    assert verdict["verdict"] == "passed"
+    found = [line for line in maven.record_lines() if line.get("unit") == "p.FlakyTest"]
+    results = [line for line in found if line["type"] == "result"]
+    assert [(line["outcome"], line["try"]) for line in results] == [
+        ("failed", 1),
+        ("passed", 2),
+    ]
+
+
+@pytest.mark.soak
+def test_what_does_not_compile_cannot_be_listed(maven: Loop) -> None:
+    (maven.folder / "src/test/java/p/BrokenTest.java").write_text(
+        "package p; class BrokenTest { X x; }"
+    )
+    with pytest.raises(AssertionError, match=r"BrokenTest\.java:\[1,31\] cannot find symbol"):
+        maven.plan()
+    verdict = maven.run()
+    assert verdict["verdict"] == "incomplete"
+    assert len(verdict["missing"]) == len(UNITS)
+    assert "make the tests compile" in maven.printed
+
+
+@pytest.mark.soak
+def test_modules_and_tags_are_kept(maven: Loop, tmp_path: Path) -> None:
+    """A failure in one module keeps none of the next from running."""
+    pom = (maven.folder / "pom.xml").read_text()
+    top = pom.replace("<version>1</version>", "<version>1</version><packaging>pom</packaging>", 1)
+    modules = "<modules><module>one</module><module>two</module></modules>"
+    (maven.folder / "pom.xml").write_text(top.replace("<properties>", modules + "<properties>", 1))
+    parent = "<parent><groupId>p</groupId><artifactId>p</artifactId><version>1</version></parent>"
+    for name, fails in (("one", "true"), ("two", "false")):
+        folder = maven.folder / name / "src/test/java/m"
+        folder.mkdir(parents=True)
+        (maven.folder / name / "pom.xml").write_text(
+            f"<project><modelVersion>4.0.0</modelVersion>{parent}"
+            f"<artifactId>{name}</artifactId></project>"
+        )
+        for kind, tag in (("Fast", "fast"), ("Slow", "slow")):
+            (folder / f"{name.title()}{kind}Test.java").write_text(
+                "package m; import org.junit.jupiter.api.*;"
+                f'@Tag("{tag}") class {name.title()}{kind}Test'
+                f" {{ @Test void a() {{ Assertions.assertFalse({fails}); }} }}"
+            )
+    toml = (maven.folder / "ciguard.toml").read_text()
+    (maven.folder / "ciguard.toml").write_text(toml + 'args = ["-Dgroups=fast"]\n')
+    maven.plan()
+    assert maven.planned() == ["m.OneFastTest", "m.TwoFastTest"]
+    verdict = maven.run()
+    is_whole(verdict, maven)
+    assert bad(verdict) == {("m.OneFastTest", "a()"): "failed"}
+
+
+@pytest.mark.soak
+def test_killed_leg_goes_on_where_it_was(maven: Loop) -> None:
+    kill_at_random_moments(maven, times=20, longest_s=4)
