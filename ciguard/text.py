@@ -25,6 +25,7 @@ ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
 ID_WIDTH: Final = 1000  # of an id, which readers copy: only one made to do harm is longer
 NAME_CHARACTERS: Final = 300  # of an id in a log
 _RULER: Final = "=!-_*# "  # what frameworks draw around a line
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # a line may hold nothing else, as Maven's last one
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
 
@@ -186,7 +187,7 @@ def code(text: str, width: int = 200) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    bare = (line.strip().strip(_RULER) for line in text.splitlines())
+    bare = (line.strip().strip(_RULER) for line in _COLOURS.sub("", text).splitlines())
     # "E   ValueError: no": how an error's own lines are marked in a longer report.
     return [line[1:].strip() if line.startswith("E  ") else line for line in bare if line]
 

@@ -29,6 +29,7 @@ def test_count_of_uses_singular_or_plural(number: int, word: str, expected: str)
         ("one\ntwo\n\n", "two", "two"),
         ("=== 2 passed in 0.12s ===\n", "2 passed in 0.12s", "2 passed in 0.12s"),
         ("1 error\n=== 2 passed ===", "2 passed", "1 error / 2 passed"),
+        ("\x1b[31mno\x1b[0m\n\x1b[0m\x1b[0m\n", "no", "no"),
         ("a\nE   ValueError: no", "ValueError: no", "ValueError: no"),
     ],
 )

@@ -116,8 +116,8 @@ def advice(output: str) -> str:
     """Where there is no Maven or Java, or the tests do not compile."""
     if "JAVA_HOME" in output or "No compiler is provided" in output:
         return "set up Java in the job (actions/setup-java)"
-    if "COMPILATION ERROR" in output or "Compilation failure" in output:
-        return "make the tests compile; Maven's [ERROR] lines above name the files"
+    if "MojoFailureException" in output:  # at Maven's end; what failed stands too far above
+        return "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler"
     return ""
 
 
