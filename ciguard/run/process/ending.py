@@ -42,7 +42,10 @@ FAILED: Final = 1  # what a program ends with where tests failed
 NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 # What a runtime prints before it ends a process says why and where: its start is worth more.
 FATAL: Final = re.compile(
-    "Fatal Python error|^(?:FATAL ERROR: |fatal error: |(?:PHP )?Fatal error: |panic: )", re.M
+    "Fatal Python error|^(?:FATAL ERROR: |fatal error: |(?:PHP )?Fatal error: |panic: "
+    # Surefire, before a stack of Maven's own.
+    r"|\[ERROR\] (?=There was an error in the forked process|The forked VM terminated))",
+    re.M,
 )
 
 

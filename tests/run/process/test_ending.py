@@ -81,6 +81,12 @@ def test_fatal_error_dump_takes_precedence_over_the_last_lines() -> None:
     assert last_output(b"\xff") == "\ufffd"
 
 
+def test_death_that_surefire_names_takes_precedence_over_the_stack_of_maven() -> None:
+    ending = "The forked VM terminated without properly saying goodbye. VM crash or System.exit?"
+    stack = "[ERROR]   at org.apache.maven.Main.main (Main.java:1)\n" * 20
+    assert last_output(f"noise\n[ERROR] {ending}\n{stack}".encode()).startswith(f"[ERROR] {ending}")
+
+
 def test_exit_codes_and_signal_names() -> None:
     assert describe_exit(3) == "exit code 3"
     assert describe_exit(-signal.SIGTERM) == "killed by SIGTERM"
