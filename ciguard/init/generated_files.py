@@ -88,7 +88,7 @@ def generate(
     notify: Callable[[str], None] = lambda _: None,
     *,
     static: bool = False,
-    suite: str = "",
+    suite: StarterSuite | None = None,
 ) -> list[GeneratedFile]:
     """What would be written, the configuration first: the workflow is made from it.
 
@@ -107,7 +107,7 @@ def generate(
     artifacts = config.workflow.artifacts or artifact_version(folder, notify)
     if not configured_by(folder):
         suggestion = (
-            Suggestion("", "", (StarterSuite(suite),), {})
+            Suggestion("", "", (suite,), {})
             if suite
             else suggest_suites(folder, config, tracked, notify)
         )
@@ -121,7 +121,7 @@ def generate(
             artifacts=artifacts,
             forks=config.workflow.forks,
             confirm=suggestion.checkout if config.workflow.confirm_suspects else None,
-            is_moved=bool(suite),
+            is_moved=suite is not None,
         )
         changed_files.append(GeneratedFile(FILE, None, starter))
     elif config.workflow.confirm_suspects and not config.experiment.setup:

@@ -20,11 +20,11 @@ from ciguard.init.generated_files import (
     text_of,
     unused_keys,
 )
-from ciguard.init.project import detect_framework
+from ciguard.init.job_framework import job_framework
+from ciguard.init.project import is_dependency_file
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.tool_environments import FILES, read_environments
-from ciguard.init.workflow_files import render_new_jobs
-from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
+from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.sources import local
 from ciguard.template_loader import environment
 from ciguard.workflow.environment_axis import (
@@ -35,7 +35,7 @@ from ciguard.workflow.environment_axis import (
     tool_of_all_environments,
 )
 from ciguard.workflow.guard_job import without_guard_jobs
-from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shortened
+from ciguard.workflow.movable_job import read_job, reject_condition
 from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import MovedWorkflow, NewJobs
 
-_OTHER_FRAMEWORK_FIX: Final = (
-    'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
-    "docs/how-to/other-frameworks.md"
-)
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
 
 
@@ -87,15 +83,21 @@ def moved_files(
     job = read_job(text, path, job_name, step)
     # Not in read_job: `--out` restores a job that an earlier version moved.
     reject_condition(job)
-    reject_framework(job, config, tracked)
+    is_new = not configured_by(folder)
+    texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
+    framework = job_framework(job, config, tracked, texts, is_new=is_new)
     suite = suite_name(config, job.name)
     job, environments = select_each_environment(folder, job, path, tracked)
     moved = move_job(job, new_jobs(actions, job, suite), actions)
     messages = [*environments, *remarks(job, moved, default_branch(folder))]
     notify_user(job, messages, _coverage_gates(folder, tracked, job))
     files = [GeneratedFile(path, text, moved.text)]
-    if not configured_by(folder):
-        files += [item for item in generate(folder, config, suite=suite) if item.path == FILE]
+    if is_new:
+        files += [
+            item
+            for item in generate(folder, config, suite=StarterSuite(suite, framework))
+            if item.path == FILE
+        ]
     return files
 
 
@@ -195,20 +197,6 @@ def require_committed(folder: Path, path: str) -> None:
     if git(folder, "status", "--porcelain", "--", path) or not git(folder, "ls-files", "--", path):
         what = "has changes that are not committed"
         raise InputError(what, where=path, fix="commit it first: --out restores it from git")
-
-
-def reject_framework(job: MovableJob, config: Config, tracked: Sequence[str]) -> None:
-    """Raise NotMovable if the step runs tests that ciguard cannot plan."""
-    if any(suite.framework != DEFAULT for suite in config.suite.values()):
-        return
-    for command in job.commands:
-        if command.framework not in ("", DEFAULT):
-            what = f"ciguard has no adapter for {command.framework}: {shortened(command.words)}"
-            raise NotMovable(what, where=job.where, fix=_OTHER_FRAMEWORK_FIX)
-    patterns = {DEFAULT: FRAMEWORKS[DEFAULT].FILE_PATTERNS}
-    if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
-        what = f"no test file of {DEFAULT} was found"
-        raise NotMovable(what, where=job.where, fix=_OTHER_FRAMEWORK_FIX)
 
 
 def select_each_environment(

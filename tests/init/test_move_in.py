@@ -153,7 +153,13 @@ REFUSED = {
         3,
     ),
     "docker": (b"      - run: docker run image pytest\n", "variables do not reach the tests", 3),
-    "jest": (b"      - run: npx jest\n", "ciguard has no adapter for jest: npx jest", 3),
+    "jest": (
+        b"      - run: npx jest\n",
+        "the framework of its tests is not configured: npx jest",
+        3,
+    ),
+    "bazel": (b"      - run: bazel test\n", "ciguard has no adapter for bazel: bazel test", 3),
+    "go": (b"      - run: go test ./...\n", "ciguard starts go test itself: go test ./...", 3),
     "condition": (
         b"      - run: pytest\n        if: matrix.coverage\n",
         "jobs.test.steps[1], line 7: jobs where its condition is false would have no results: "

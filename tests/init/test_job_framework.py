@@ -1,0 +1,47 @@
+"""The framework of a workflow's test job, by its command and the repository's files."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.config import Config
+from ciguard.init.job_framework import job_framework
+from ciguard.workflow.movable_job import NotMovable, read_job
+
+PACKAGE = '{"devDependencies": {"jest": "^30"}}'
+BOTH = '{"devDependencies": {"vitest": "^4", "@playwright/test": "^1"}}'
+FILES = ("package.json", "src/cart.test.ts", "test_a.py")
+
+
+def found(command: str, package: str = PACKAGE, *, toml: str = "") -> str:
+    steps = f"    steps:\n      - run: {command}\n"
+    job = read_job(f"on: push\njobs:\n  test:\n    runs-on: a\n{steps}", "ci.yml", "", "")
+    config = Config.model_validate({"suite": {"test": {"framework": toml}}} if toml else {})
+    return job_framework(job, config, FILES, {"package.json": package}, is_new=not toml)
+
+
+@pytest.mark.parametrize(
+    ("command", "framework"),
+    [
+        ("pytest", ""),
+        ("make test", ""),
+        ("npm test", "jest"),
+        ("yarn test", "jest"),
+        ("npx jest", "jest"),
+        ("mvn -B verify", "maven"),
+    ],
+)
+def test_command_and_files_name_the_framework(command: str, framework: str) -> None:
+    assert found(command) == framework
+
+
+def test_several_that_a_command_can_mean_are_named() -> None:
+    with pytest.raises(NotMovable, match="the framework of its tests is not configured") as raised:
+        found("npm test", BOTH)
+    assert raised.value.fix == (
+        'add to ciguard.toml: [suite."test"], with framework = "vitest" or framework = "playwright"'
+    )
+
+
+def test_configured_framework_is_taken() -> None:
+    assert found("npm test", BOTH, toml="vitest") == ""
