@@ -53,8 +53,8 @@ soak: $(INSTALLED)
 bench: $(INSTALLED)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
-# GitHub's own workflow parser and test frameworks of npm; without node their tests are skipped.
-tools: $(PARSER) $(NODE_TOOLS) $(GO)
+# GitHub's own workflow parser and test frameworks of npm and PyPI; without one its tests are skipped.
+tools: $(if $(shell command -v npm),$(PARSER) $(NODE_TOOLS)) $(GO)
 
 $(PARSER): Makefile
 	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \

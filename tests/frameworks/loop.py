@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ PROJECTS = Path(__file__).parent / "projects"
 TOOLS = Path(__file__).parent.parent.parent / ".tools"
 NODE_MODULES = TOOLS / "frameworks" / "node_modules"
 GO = TOOLS / "go" / "bin"
+OLDEST_NODE = 20
 SHARDS = ("01", "02")
 
 
@@ -31,9 +33,18 @@ def needs_program(name: str, package: str) -> None:
         pytest.skip(f"needs {name} ({package})")
 
 
+@cache
+def node_version() -> str:
+    """20.1.0."""
+    done = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.strip().removeprefix("v")
+
+
 def needs_node(package: str) -> None:
-    """Skip the test where a package of npm is missing."""
-    needs_program("node", "Debian's nodejs")
+    """Skip the test where a package of npm is missing, or Node.js is older than they allow."""
+    needs_program("node", f"{OLDEST_NODE} or newer")
+    if int(node_version().split(".")[0]) < OLDEST_NODE:
+        pytest.skip(f"needs Node.js {OLDEST_NODE} or newer")
     if not (NODE_MODULES / package).is_dir():
         pytest.skip(f"needs {package} of npm: make tools")
 
