@@ -120,4 +120,5 @@ def test_feasible_units_meet_the_limit_with_few_extra_shards(
     plan = planned({**units, **rest}, **options).plan
     assert sorted(late(plan)) == sorted([unit] for unit in units)
     alone = len(planned(rest, **options).plan.shards)
-    assert len(plan.shards) <= len(endless) + alone
+    # With the same target for all, files are cut at another place: that can take one shard more.
+    assert len(plan.shards) <= len(endless) + alone + 1
