@@ -122,6 +122,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "actions_address",
     ),
     "init.tool_environments": ("errors", "workflow"),
+    "init.job_framework": ("config", "init", "run.frameworks", "workflow"),
     "init.move_in": (
         "actions_address",
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),

@@ -277,7 +277,9 @@ def test_links_between_pages_resolve() -> None:
 
 
 def test_docs_stay_short() -> None:
-    assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 3440
+    assert (
+        sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 3600
+    )  # 40 to each framework
 
 
 # Phrases that have no ordinary English use in what a user reads here.
