@@ -24,10 +24,8 @@ else:
     from ciguard_go_stream import GoStream
     from ciguard_launcher import Leg, exit_as, follow
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows, where Go starts one binary at a time
-    fcntl = None  # type: ignore[assignment]
 
 NO_PROGRAM = 127  # as a shell ends that finds none
 PATTERN_BYTES = 100 << 10  # of one argument; Linux takes 128 KiB
@@ -167,11 +165,11 @@ def run_binary(words: Sequence[str]) -> int:
 
 
 def _locked(path: str) -> Optional[int]:
-    if fcntl is None:
-        return None
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
+    if sys.platform != "win32":
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return descriptor
+    return None  # Go starts one binary at a time there
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
