@@ -79,7 +79,7 @@ def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> 
         count, name = now[one.suite, one.variant], " ".join(filter(None, (one.suite, one.variant)))
         if one.suite not in plan.suites or one.variant not in plan.suites[one.suite].variants:
             gone.append(name or '""')
-        elif _lost_too_many(one.units, count, policy.max_drop):
+        elif lost_too_many(one.units, count, policy.max_drop):
             fewer.append((count / one.units, name, count, one.units))
     if fewer:
         (left_ratio, name, count, before), *others = sorted(fewer)
@@ -118,7 +118,7 @@ def _tests_gone(gone: AbstractSet[UnitKey], policy: Policy) -> Iterator[Finding]
         yield Finding("warning", "base_tests_gone", units=units, facts=facts)
 
 
-def _lost_too_many(before: int, now: int, max_drop: float) -> bool:
+def lost_too_many(before: int, now: int, max_drop: float) -> bool:
     """Say so of a combination; it may lose one unit where any: 1 % of 50 is none."""
     # What 0.07 * 100 is more than 7 by must not count as an eighth.
     allowed = math.ceil(round(max_drop * before, 6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, fields
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Final
@@ -12,27 +13,33 @@ from ciguard import console
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
-from ciguard.guard.github_facts import decode_needs, query_jobs
+from ciguard.github.events import current_run
+from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_without_closing
+from ciguard.guard.github_facts import decode_needs, query_jobs, select_of_run
 from ciguard.guard.json import annotations_of, outputs_of
-from ciguard.guard.policy import effective_policy
+from ciguard.guard.policy import Questions, effective_policy
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import WITHOUT_HISTORY
 from ciguard.sources import local
+from ciguard.sources.base_files import changed_files
 from ciguard.sources.inputs import RUN_HELP, Sources
 from ciguard.suites_and_pools import configured_suites
 from ciguard.text import annotation, step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob, RunFacts
-    from ciguard.guard.verdict import Policy, Verdict
+    from ciguard.guard.record_selection import Selection
+    from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import Attempt
     from ciguard.invocation import Invocation
     from ciguard.model import Plan, Record
     from ciguard.sources.inputs import RunInputs
 
+MAX_COMPARED: Final = 100  # files: each may be a request
 _OPTIONS: Final = (
     click.option("--plan", metavar="FILE|DIR", help="Plan of the run, or its folder."),
     click.option("--records", metavar="DIR", help="Folder of the records."),
@@ -166,8 +173,11 @@ def evaluate(
         options.ignore_base_failures,
         past.at,
         location=options.history,
-        counted=plan.suites if count else None,
-        orphans=[one.key for one in plan.inventory.orphans],
+        questions=Questions(
+            suites=plan.suites if count else None,
+            orphans=[one.key for one in plan.inventory.orphans],
+            with_cases=units_without_closing(plan, foreign=bool(options.results)) if count else (),
+        ),
         # A static one may be old: what exists is listed by its jobs.
         plan_path="" if plan.is_static else local.path_below(invocation.folder, options.plan),
     )
@@ -181,9 +191,42 @@ def evaluate(
         extra_findings=(
             *check_unread_files(arrived.problems),
             *check_unknown_shards(plan, imported.unknown_shards),
+            *_check_cases(invocation, plan, policy, lambda: select_of_run(plan, records, platform)),
         ),
     )
     return Evaluation(verdict.plan, records, platform, policy, verdict)
+
+
+def _check_cases(
+    invocation: Invocation, plan: Plan, policy: Policy, selected: Callable[[], Selection]
+) -> Iterator[Finding]:
+    """What the base's runs had of the units of which only result files tell.
+
+    Their files are compared with those that the base's run tested, as far as both can be had.
+    """
+    if not policy.base_cases:
+        return
+    records = tuple(selected().newest.values())
+    losses = find_case_losses(plan, records, policy.base_cases)
+    run = current_run(invocation.environ)
+    tested = _tested_commit(records, run)
+    by_commit: dict[str, list[str]] = defaultdict(list)
+    for loss in losses[:MAX_COMPARED]:
+        if loss.file and loss.base.run.sha and tested:
+            by_commit[loss.base.run.sha].append(loss.file)
+    changed: dict[str, bool] = {}
+    for commit, names in by_commit.items():
+        commits = (commit, tested)
+        changed |= changed_files(invocation.folder, invocation.environ, run, commits, names)
+    yield from case_loss_findings(losses, changed, policy.base_cases, policy.max_drop)
+
+
+def _tested_commit(records: Iterable[Record], run: ActionsRun | None) -> str:
+    """What the records are of; "" where it is not known."""
+    found = {one.header.tested_sha for one in records if one.header is not None} - {None}
+    if not found and run is not None:
+        found = {run.tested_sha}
+    return next(iter(found)) or "" if len(found) == 1 else ""
 
 
 def write_annotations(

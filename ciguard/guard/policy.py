@@ -23,12 +23,12 @@ from ciguard.sources import local
 from ciguard.sources.base_files import files_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.history.file import History
-    from ciguard.history.query import BaseQuery, KnownFailure, LastShard
+    from ciguard.history.query import BaseQuery, KnownFailure, LastShard, StableCases
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey, Plan, Suite, UnitCount, UnitKey
 
@@ -47,14 +47,29 @@ class _PolicyFiles:
     commit: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What past runs are asked beside known failures; they are read only where something is.
+
+    Attributes:
+        suites: of the plan, for the units of the base: a plan that says nothing of them would hide
+            how many are gone.
+        orphans: of the plan; if they are too many, for their shards.
+        with_cases: units of which only result files tell, for their cases.
+    """
+
+    suites: Mapping[str, Suite] | None = None
+    orphans: Sequence[UnitKey] = ()
+    with_cases: Collection[UnitKey] = ()
+
+
 def effective_policy(
     invocation: Invocation,
     ignore_base_failures: bool,
     history: Callable[[str], History | None],
     *,
     location: str | None = None,
-    counted: Mapping[str, Suite] | None = None,
-    orphans: Sequence[UnitKey] = (),
+    questions: Questions | None = None,
     plan_path: str = "",
 ) -> Policy:
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
@@ -64,9 +79,7 @@ def effective_policy(
         history: gives the past runs that lie at a place, where somebody asks for them.
         location: where that is, as the command line says; None leaves it to the configuration, of a
             proposal to that of its base.
-        counted: suites of the plan; also ask them for the units of the base, lest a plan that says
-            nothing of them hides how many are gone.
-        orphans: of the plan; if they are too many, the past runs are asked for their shards.
+        questions: what else the past runs are asked.
         plan_path: of the plan below the folder, where it may be a file of the repository: that of
             the base says which tests a proposal may not lose.
 
@@ -91,13 +104,9 @@ def effective_policy(
         law is not own and run is not None and _changes_history_file(invocation, run, law, where)
     )
     past = (lambda _: None) if edited else history
-    base_units = None
-    if counted is not None and run is not None:
-        base_units = _base_units(run, past(where), counted)
-    accepted = strict.orphans if strict is not None else law.config.guard.orphans
-    last_shards = _last_shards(past(where), orphans) if len(orphans) > accepted else {}
+    asked = questions if questions is not None else Questions()
     if strict is not None:
-        return replace(strict, base_units=base_units, last_shards=last_shards)
+        return _with_answers(strict, asked, run, lambda: past(where))
     if run is not None and law is not own:
         found += _fixed_on_base(law, own)
         changes = [*_changes(law, own), *([where] if edited else ())]
@@ -112,20 +121,35 @@ def effective_policy(
         known, findings = _base_failures(run, past(where))
         found += findings
     config = law.config
-    return Policy(
+    policy = Policy(
         max_drop=config.guard.max_drop,
         min_units=config.guard.min_units,
-        orphans=accepted,
-        last_shards=last_shards,
+        orphans=config.guard.orphans,
         base_plan=base_plan,
         quarantine=law.quarantine.entries,
         base_failures=known,
-        base_units=base_units,
         findings=tuple(found),
         fail_on=config.policy.fail_on,
         source="base" if law.commit else "checkout",
         commit=law.commit,
         footer=config.report.footer,
+    )
+    return _with_answers(policy, asked, run, lambda: past(where))
+
+
+def _with_answers(
+    policy: Policy,
+    questions: Questions,
+    run: ActionsRun | None,
+    past: Callable[[], History | None],
+) -> Policy:
+    """The policy with what the past runs say."""
+    suites, orphans, units = questions.suites, questions.orphans, questions.with_cases
+    return replace(
+        policy,
+        base_units=_base_units(run, past(), suites) if run and suites is not None else None,
+        last_shards=_last_shards(past(), orphans) if len(orphans) > policy.orphans else {},
+        base_cases=_stable_cases(run, past(), units) if units else {},
     )
 
 
@@ -249,9 +273,9 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
 
 
 def _base_units(
-    run: ActionsRun, history: History | None, suites: Mapping[str, Suite]
+    run: ActionsRun | None, history: History | None, suites: Mapping[str, Suite] | None
 ) -> tuple[tuple[UnitCount, ...], str] | None:
-    if history is None:
+    if run is None or history is None or suites is None:
         return None
     from ciguard.history.query import units_planned  # noqa: PLC0415
 
@@ -267,6 +291,16 @@ def _last_shards(
     from ciguard.history.query import last_shards  # noqa: PLC0415
 
     return last_shards(history, orphans)
+
+
+def _stable_cases(
+    run: ActionsRun | None, history: History | None, wanted: Collection[UnitKey]
+) -> Mapping[UnitKey, StableCases]:
+    if history is None:
+        return {}
+    from ciguard.history.query import stable_cases  # noqa: PLC0415
+
+    return stable_cases(history, _base_query(run), wanted)
 
 
 def _base_failures(

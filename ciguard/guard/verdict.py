@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.codec.quarantine import Entry
-    from ciguard.history.query import KnownFailure, LastShard
+    from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, Ending, Outcome, Plan, Result, UnitCount, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
@@ -64,7 +64,7 @@ Kind = Literal[
     "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "orphans", "orphans_lost", "orphans_accepted", "base_tests_gone",
-    "base_plan_unread",
+    "base_plan_unread", "cases_gone", "cases_gone_of_changed_file", "cases_gone_of_unchanged_file",
     "ran_in_several_shards", "results_elsewhere", "different_scripts", "different_listings",
     "no_listing", "nothing_listed", "listing_short",
     # the policy
@@ -285,6 +285,7 @@ class Policy:
         min_units: so few, of all, that somebody acknowledged it.
         orphans: so many tests in no shard that somebody acknowledged it.
         last_shards: where the history has orphans, the shard in which each ran last.
+        base_cases: cases of the base's last runs, of units of which only result files tell.
         quarantine: entries that hold today.
         base_failures: cases that fail on the base too, where those are ignored.
         base_units: units of the base and where that is known from, for a plan that does not say.
@@ -299,6 +300,7 @@ class Policy:
     min_units: int | None = None
     orphans: int = 0
     last_shards: Mapping[UnitKey, LastShard] = field(default_factory=dict)
+    base_cases: Mapping[UnitKey, StableCases] = field(default_factory=dict)
     quarantine: tuple[Entry, ...] = ()
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
     base_units: tuple[tuple[UnitCount, ...], str] | None = None

@@ -19,6 +19,7 @@ ORPHANS: Final[tuple[Kind, ...]] = ("orphans", "orphans_lost")
 HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = (
     "base_plan_unread",
     "base_tests_gone",
+    "cases_gone_of_changed_file",
     "combination_gone",
     "policy_changed",
     "policy_unread",

@@ -313,6 +313,18 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "this plan lacks {units:test} of the plan of {source}: {tests}",
         "check that they were removed on purpose",
     ),
+    "cases_gone_of_unchanged_file": Words(
+        "{count:case} that run {run_id} had did not run, and the files are unchanged: {cases}",
+        "check the log of the job for a program that ended early, as by exit(0) in a test",
+    ),
+    "cases_gone": Words(
+        "{count:case} that run {run_id} had did not run: {cases}",
+        "check that they were removed on purpose, and did not end with their program",
+    ),
+    "cases_gone_of_changed_file": Words(
+        "{count:case} of changed files that run {run_id} had did not run: {cases}",
+        "check that they were removed on purpose",
+    ),
     "base_plan_unread": Words(
         "the plan of the base could not be read ({error}): whether tests are gone is not known"
     ),

@@ -18,7 +18,7 @@ from ciguard.history.file import CODE_NAMES, VALUES_PER_KEY
 from ciguard.model import BAD_OUTCOMES, UnitCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 COMPLETED: Final = CODE_NAMES["ending"].index("completed")
 DIED: Final = CODE_NAMES["outcome"].index("died")
+_RAN: Final = tuple(map(CODE_NAMES["outcome"].index, ("passed", "failed", "skipped")))
+STABLE_RUNS: Final = 3  # with one alone, each case with a random name would be lost in the next run
 _BAD: Final = tuple(CODE_NAMES["outcome"].index(outcome) for outcome in BAD_OUTCOMES)
 # Under this a duration says more about the machine's timer and caches than about its speed.
 STEADY_S: Final = 0.05
@@ -294,6 +296,38 @@ def cases_of_run(history: History, position: int) -> Iterator[CaseKey]:
     """The cases of which a run has a value, sorted. O(values)."""
     for place in history.values.key[history.values.run == position].tolist():
         yield history.keys[place]
+
+
+@dataclass(frozen=True, slots=True)
+class StableCases:
+    """The cases that a unit has in every recent run of the base; `run` is the newest of them."""
+
+    cases: frozenset[str]
+    run: HistoryRun
+
+
+def stable_cases(
+    history: History, query: BaseQuery, wanted: Collection[UnitKey]
+) -> Mapping[UnitKey, StableCases]:
+    """Of these units the cases that ran in each of the base's last complete runs with the unit.
+
+    In each of `STABLE_RUNS`, so that a name that changes from run to run is no case that can get
+    lost. A case named as its unit is that unit. O(values).
+    """
+    found: dict[UnitKey, StableCases] = {}
+    complete = [one for one in base_runs(history, query) if history.runs[one].complete]
+    for position in complete[:STABLE_RUNS]:
+        cases: dict[UnitKey, set[str]] = defaultdict(set)
+        ran = (history.values.run == position) & np.isin(history.values.outcome, _RAN)
+        for place in history.values.key[ran].tolist():
+            key = history.keys[place]
+            if key.unit_key in wanted and key.case != key.unit:
+                cases[key.unit_key].add(key.case)
+        for unit, names in cases.items():
+            known = found.get(unit)
+            both = frozenset(names) if known is None else known.cases & names
+            found[unit] = StableCases(both, history.runs[position] if known is None else known.run)
+    return found
 
 
 def known_failures(

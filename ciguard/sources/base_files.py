@@ -45,6 +45,31 @@ def files_at(
         return {path.removeprefix(prefix): content for path, content in found.items()}
 
 
+def changed_files(
+    folder: Path,
+    environ: Mapping[str, str],
+    run: ActionsRun | None,
+    commits: tuple[str, str],
+    names: Sequence[str],
+) -> dict[str, bool]:
+    """Of each file that one of two commits has, whether they differ; {} where one cannot be had.
+
+    Args:
+        run: without one, GitHub is not asked.
+    """
+    found = []
+    for commit in commits:
+        try:
+            if run is None:
+                found.append(Checkout(folder, environ).files_at(commit, names))
+            else:
+                found.append(files_at(folder, environ, run, commit, names))
+        except RemoteError:
+            return {}
+    before, now = found
+    return {name: before.get(name) != now.get(name) for name in names if {name} & {*before, *now}}
+
+
 def _prefix(folder: Path, environ: Mapping[str, str]) -> str:
     """Where the folder is in the repository, as far as the workspace tells; "a/b/" or ""."""
     workspace = environ.get("GITHUB_WORKSPACE")

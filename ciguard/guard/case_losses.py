@@ -1,0 +1,117 @@
+"""Cases that the base's last runs had and this run has not, where no event closes a unit. Pure.
+
+A program that ends in the midst of a file writes a well-formed result file of what ran before, and
+may end with exit code 0. Whoever deletes a case changes its file: only there a loss may be meant.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.combinations import lost_too_many
+from ciguard.guard.verdict import Finding
+from ciguard.model import UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ciguard.guard.verdict import Kind, Level
+    from ciguard.history.query import StableCases
+    from ciguard.model import Plan, Record
+
+# A unit that could not be read, or died, is a failure already, and has no cases.
+_WITHOUT_CASES: Final = ("errored", "died")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseLoss:
+    """What is gone of one unit; `file` is its own, below the plan's folder, if it is one."""
+
+    key: UnitKey
+    cases: tuple[str, ...]
+    base: StableCases
+    file: str
+
+
+def units_without_closing(plan: Plan, *, foreign: bool) -> frozenset[UnitKey]:
+    """Planned units of which result files alone say what ran.
+
+    Args:
+        foreign: there are result files of jobs of the user's own.
+    """
+    by_files = {name for name, one in plan.suites.items() if one.results and not one.closes_units}
+    units = (unit.key for shard in plan.shards for unit in shard.units)
+    return frozenset(key for key in units if foreign or key.suite in by_files)
+
+
+def find_case_losses(
+    plan: Plan, records: Iterable[Record], base: Mapping[UnitKey, StableCases]
+) -> tuple[CaseLoss, ...]:
+    """By unit; a unit without any result is missing as a whole, and no loss of cases. O(results).
+
+    Args:
+        records: that count.
+        base: the cases of the base.
+    """
+    ran: dict[UnitKey, set[str]] = defaultdict(set)
+    broken: set[UnitKey] = set()
+    for result in (result for record in records for result in record.results):
+        key = UnitKey(result.suite, result.variant, result.unit)
+        if key in base:
+            ran[key].add(result.key.case)
+            if result.outcome in _WITHOUT_CASES:
+                broken.add(key)
+    return tuple(
+        CaseLoss(key, tuple(sorted(base[key].cases - ran[key])), base[key], _file(plan, key))
+        for key in sorted(ran.keys() - broken)
+        if base[key].cases - ran[key]
+    )
+
+
+def _file(plan: Plan, key: UnitKey) -> str:
+    """The path that the unit would have if it is named as its file; "" for none."""
+    suite = plan.suites.get(key.suite)
+    path = posixpath.normpath(posixpath.join(suite.cwd if suite else ".", key.unit))
+    is_path = "." in path and not path.startswith(("/", "..")) and path.isprintable()
+    return path if is_path else ""
+
+
+def case_loss_findings(
+    losses: Sequence[CaseLoss],
+    changed: Mapping[str, bool],
+    base: Mapping[UnitKey, StableCases],
+    max_drop: float,
+) -> Iterator[Finding]:
+    """Lost cases of unchanged files make the run incomplete, those of changed ones are told.
+
+    Where that is not known, as of a class, a share of the combination's cases may be gone.
+
+    Args:
+        changed: by file, whether it differs from what the base's run tested.
+        base: all cases of the base.
+        max_drop: that share.
+    """
+    totals: Counter[tuple[str, str]] = Counter()
+    for key, known in base.items():
+        totals[key[:2]] += len(known.cases)
+    kinds: dict[tuple[Level, Kind], list[CaseLoss]] = defaultdict(list)
+    unknown: dict[tuple[str, str], list[CaseLoss]] = defaultdict(list)
+    for loss in losses:
+        if loss.file not in changed:
+            unknown[loss.key[:2]].append(loss)
+        elif changed[loss.file]:
+            kinds["warning", "cases_gone_of_changed_file"].append(loss)
+        else:
+            kinds["incomplete", "cases_gone_of_unchanged_file"].append(loss)
+    for suite_key, found in unknown.items():
+        total, count = totals[suite_key], sum(len(loss.cases) for loss in found)
+        too_many = lost_too_many(total, total - count, max_drop)
+        kinds["incomplete" if too_many else "warning", "cases_gone"] += found
+    for (level, kind), found in sorted(kinds.items()):
+        names = tuple(f"{loss.key.unit}: {case}" for loss in found for case in loss.cases)
+        runs = sorted({loss.base.run.run_id for loss in found})
+        facts = {"count": len(names), "run_id": runs[-1], "cases": names}
+        yield Finding(level, kind, units=tuple(loss.key for loss in found), facts=facts)
