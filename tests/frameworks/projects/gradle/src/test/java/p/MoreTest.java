@@ -1,0 +1,8 @@
+package p;
+
+import org.junit.Test;
+
+public class MoreTest {
+    @Test
+    public void one() {}
+}
