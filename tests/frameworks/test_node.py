@@ -83,6 +83,15 @@ TOOLS = [
             "setup": {(SETUP, ""): "errored"},
         },
     ),
+    Tool(
+        "mocha",
+        ways=DEATHS
+        | {
+            "exit0": {ENDS: "crash"},
+            "exit3": {ENDS: "crash"},
+            "setup": {(SETUP, ""): "errored"},
+        },
+    ),
 ]
 FILES = [
     *("test/adds.test.js", "test/deep/adds.test.js", "test/ends.test.js", "test/imports.test.js"),
@@ -170,12 +179,16 @@ def test_memory_is_that_of_the_file_that_holds_it(loop: Loop) -> None:
 
 @pytest.mark.soak
 def test_own_reporters_go_on(loop: Loop, tool: Tool) -> None:
-    hooks = {"jest": "onRunComplete", "vitest": "onTestRunEnd"}
-    reporter = f"module.exports = class {{ {hooks[tool.name]}() {{ console.log('OWN'); }} }};"
+    hooks = {"jest": "onRunComplete", "vitest": "onTestRunEnd", "mocha": "done"}
+    bodies = {"mocha": "(failures, end) { console.log('OWN'); end(failures); }"}
+    body = bodies.get(tool.name, "() { console.log('OWN'); }")
+    reporter = f"module.exports = class {{ {hooks[tool.name]}{body} }};"
     (loop.folder / "own.cjs").write_text(reporter)
     (loop.folder / "jest.config.js").write_text("module.exports = { reporters: ['./own.cjs'] };")
     config = "export default { test: { globals: true, reporters: ['./own.cjs'] } };"
     (loop.folder / "vitest.config.mjs").write_text(config)
+    options = {"require": "./mocha.cjs", "spec": "test/**/*.test.js", "reporter": "./own.cjs"}
+    (loop.folder / ".mocharc.cjs").write_text(f"module.exports = {json.dumps(options)};")
     assert loop.run()["verdict"] == "passed"
     assert loop.printed.count("OWN") == 2
 

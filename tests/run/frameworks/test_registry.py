@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import command, go, jest, maven, playwright, rspec, vitest
+from ciguard.run.frameworks import command, go, jest, maven, mocha, playwright, rspec, vitest
 from ciguard.run.frameworks import pytest as pytest_framework
 from ciguard.run.frameworks.base import Invocation, ProcessFiles, environment
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from ciguard.run.frameworks.base import Framework
 
 # mypy checks that they keep the Protocol.
-ADAPTERS: list[Framework] = [command, go, jest, maven, playwright, pytest_framework, rspec, vitest]
+ADAPTERS: list[Framework] = [
+    *(command, go, jest, maven, mocha, playwright, pytest_framework, rspec, vitest),
+]
 
 
 def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:

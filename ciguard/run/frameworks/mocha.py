@@ -1,0 +1,96 @@
+"""Mocha, 8 and newer: a unit is a test file, its cases are the tests in it.
+
+The plugin enters by NODE_OPTIONS and changes the run of Mocha's own command line: no file of the
+project changes, and its own reporters go on. Mocha sorts its files by name, loads all before the
+first test, and ends where one cannot be loaded; with the plugin, they run in the order of the plan,
+and the other files run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Invocation, Listing, enclosing
+from ciguard.run.frameworks.node import (
+    EXTENSIONS,
+    SHARED_PLUGIN,
+    TEST_FILES,
+    batch_variables,
+    missing_packages,
+    node_invocation,
+)
+
+if TYPE_CHECKING:
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+NAME: Final = "mocha"
+IS_DEFAULT: Final = False
+FILE_PATTERNS: Final[tuple[str, ...]] = (
+    *TEST_FILES,
+    *(f"{folder}test/*.{extension}" for folder in ("", "*/") for extension in EXTENSIONS),
+)
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "mocha")
+IGNORE_FOLDER: Final = ""  # --ignore takes paths as the project's own `spec` begins them
+UNIT: Final = "file"
+CLOSES_UNITS: Final = True
+KEEPS_ORDER: Final = True
+IDS_ONE_PER_LINE: Final = False
+LISTS_IN_TESTED_PROCESS: Final = False
+REPORTS_STARTS: Final = True
+
+PLUGIN: Final = "ciguard_mocha.cjs"
+PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
+PASSED, FAILED = 0, 1
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
+    """Looks for test files only, and loads none; the plugin writes `answer_file`."""
+    env = {"CIGUARD_COLLECT_FILE": answer_file}
+    return node_invocation(suite, variant, env, os.path.join(inside_folder, PLUGIN))
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
+    """Paths from the suite's folder, sorted."""
+    return read_answer(suite, answer, printed, code, "Mocha")
+
+
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Runs a batch: the plugin selects the files, orders and records."""
+    plugin = os.path.join(batch.inside_folder, PLUGIN)
+    return node_invocation(suite, variant, batch_variables(batch), plugin)
+
+
+def file_of(unit: str) -> str:
+    """All files are loaded before the first test."""
+    return unit
+
+
+def advice(output: str) -> str:
+    """Where the project's packages are not installed."""
+    return missing_packages(output)
+
+
+def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """Mocha reports a test that ran over its limit, and goes on."""
+    return False
+
+
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
+    """Whether Mocha ended by itself after its last file.
+
+    Its own exit code, the number of failures, may be that of a signal; the plugin makes it 1.
+    """
+    return exit_code == PASSED or (exit_code == FAILED and had_results)
+
+
+def junit_name(unit: str) -> tuple[str, str]:
+    """The id is all that is known."""
+    return "", unit
+
+
+def ancestors(unit: str) -> tuple[str, ...]:
+    """The file and its folders."""
+    return enclosing(unit)

@@ -1,0 +1,2 @@
+// Of --file: its hooks are for every file.
+beforeEach(() => { globalThis.prepared = true; });

@@ -1,0 +1,1 @@
+it("runs without the hooks of others", () => { if (globalThis.local) throw new Error("a hook"); });

@@ -1,0 +1,1 @@
+module.exports = { require: "./mocha.cjs", spec: "test/**/*.test.js" };
