@@ -28,6 +28,7 @@ def found(command: str, package: str = PACKAGE, *, toml: str = "") -> str:
         ("npm test", "jest"),
         ("yarn test", "jest"),
         ("npx jest", "jest"),
+        ("npx mocha", "mocha"),
         ("mvn -B verify", "maven"),
     ],
 )
