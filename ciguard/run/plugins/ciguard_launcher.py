@@ -86,8 +86,16 @@ class Leg:
         return asked or self.is_interrupted
 
 
-def follow(argv: Sequence[str], environ: Mapping[str, str], take: Callable[[bytes], bytes]) -> int:
+def follow(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    take: Callable[[bytes], bytes],
+    is_over: Callable[[], bool] = lambda: False,
+) -> int:
     """Run a tool to its end, give each line that it prints to `take`, and print what that gives.
+
+    Args:
+        is_over: asked after each line, until it wants the tool to be ended.
 
     Returns:
         Its exit code; -11 where signal 11 killed it.
@@ -100,11 +108,15 @@ def follow(argv: Sequence[str], environ: Mapping[str, str], take: Callable[[byte
         stderr=subprocess.STDOUT,
     )
     assert process.stdout is not None
+    is_asked = False
     for line in process.stdout:
         shown = take(line)
         if shown:
             sys.stdout.buffer.write(shown)
             sys.stdout.buffer.flush()
+        if not is_asked and is_over():
+            is_asked = True
+            process.terminate()
     return process.wait()
 
 

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import command, go, jest, maven, mocha, playwright, rspec, vitest
+from ciguard.run.frameworks import (
+    command,
+    go,
+    jest,
+    maven,
+    mocha,
+    nextest,
+    playwright,
+    rspec,
+    vitest,
+)
 from ciguard.run.frameworks import pytest as pytest_framework
 from ciguard.run.frameworks.base import Invocation, ProcessFiles, environment
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
@@ -22,7 +32,16 @@ if TYPE_CHECKING:
 
 # mypy checks that they keep the Protocol.
 ADAPTERS: list[Framework] = [
-    *(command, go, jest, maven, mocha, playwright, pytest_framework, rspec, vitest),
+    command,
+    go,
+    jest,
+    maven,
+    mocha,
+    nextest,
+    playwright,
+    pytest_framework,
+    rspec,
+    vitest,
 ]
 
 

@@ -1,0 +1,129 @@
+"""cargo-nextest: a unit is a test of a test binary, `shop::prices rounds_up`, as nextest prints it.
+
+A launcher runs `cargo nextest run` for the leg, as nextest has no plugins. Each job builds all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import UsageError
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Invocation, Listing, variant_args
+
+if TYPE_CHECKING:
+    from typing import Mapping
+
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+NAME: Final = "nextest"
+IS_DEFAULT: Final = False
+FILE_PATTERNS: Final[tuple[str, ...]] = ("*.rs",)
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("cargo", "nextest", "run")
+IGNORE_FOLDER: Final = ""
+UNIT: Final = "test of a binary"
+CLOSES_UNITS: Final = True
+KEEPS_ORDER: Final = False  # by binary and name, or by the priorities that the project configures
+PLUGIN_FILES: Final[tuple[str, ...]] = ()
+IDS_ONE_PER_LINE: Final = False
+LISTS_IN_TESTED_PROCESS: Final = False
+REPORTS_STARTS: Final = True
+
+LAUNCHER: Final = "ciguard_nextest.py"
+PASSED, FAILED = 0, 100
+NO_CARGO: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)  # by the launcher
+NO_NEXTEST: Final = re.compile(r"^error: no such (?:sub)?command: `nextest`", re.M)
+# What the launcher says itself, or what `cargo nextest list` would list and a run leave out.
+NOT_TAKEN: Final[Mapping[str, str]] = {
+    "--partition": "ciguard divides the tests",
+    "--nocapture": "without the output of a test, no exit code 0 can be told from a pass",
+    "--no-capture": "without the output of a test, no exit code 0 can be told from a pass",
+}
+
+
+def _words(suite: Suite, variant: str) -> tuple[str, ...]:
+    """The whole command.
+
+    Raises:
+        UsageError: it is not `cargo nextest run`, or has an option that cannot be kept.
+    """
+    words = (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
+    where = "framework nextest"
+    if "nextest" not in words or "run" not in words[words.index("nextest") :]:
+        fix = 'set command = ["cargo", "nextest", "run"], and its options as args'
+        what = f"no `cargo nextest run`: {' '.join(words)!r:.200}"
+        raise UsageError(what, where=where, fix=fix)
+    for word in words:
+        option = word.partition("=")[0]
+        if option in NOT_TAKEN:
+            raise UsageError(f"the option {option} of nextest", where=where, fix=NOT_TAKEN[option])
+    return words
+
+
+def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
+    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, LAUNCHER))
+    return Invocation((*program, *_words(suite, variant)), env)
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
+    """Builds all test binaries, and asks each for its tests; the launcher writes `answer_file`."""
+    return _launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
+    """The tests that the options and the profile's default filter select, by binary."""
+    return read_answer(suite, answer, printed, code, "nextest")
+
+
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Runs a batch: the launcher names its tests in filtersets, and follows what nextest says."""
+    env = {
+        "CIGUARD_UNITS_FILE": batch.units_file,
+        "CIGUARD_RECORD_FILE": batch.record_file,
+        "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+    }
+    return _launch(suite, variant, env, batch.inside_folder)
+
+
+def file_of(unit: str) -> str:  # noqa: ARG001
+    """A binary that cannot be built keeps all from running, and is named."""
+    return ""
+
+
+def advice(output: str) -> str:
+    """Where there is no Rust, or no nextest."""
+    if NO_CARGO.search(output):
+        return "install Rust in the job (rustup), or set the suite's command"
+    if NO_NEXTEST.search(output):
+        return "install cargo-nextest in the job (https://nexte.st/docs/installation)"
+    return ""
+
+
+def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """The launcher reports a test that ran over the limit of nextest."""
+    return False
+
+
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
+    """Whether nextest ended by itself after its last test."""
+    return exit_code == PASSED or (exit_code == FAILED and had_results)
+
+
+def junit_name(unit: str) -> tuple[str, str]:
+    """As nextest writes it: the binary as the class."""
+    binary, _, test = unit.partition(" ")
+    return binary, test
+
+
+def ancestors(unit: str) -> tuple[str, ...]:
+    """The modules that hold the test, from the inside out, its binary, and all."""
+    binary, space, test = unit.partition(" ")
+    modules = test.split("::")[:-1]
+    names = ["::".join(modules[:count]) for count in range(len(modules), 0, -1)]
+    inner = (f"{binary} {name}::" for name in names)
+    return (*inner, *((f"{binary} ",) if space else ()), "")

@@ -1,0 +1,7 @@
+fn main() {}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adds() {}
+}

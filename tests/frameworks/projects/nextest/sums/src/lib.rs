@@ -1,0 +1,10 @@
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adds() {}
+
+    #[test]
+    fn grüße() -> Result<(), String> {
+        Ok(())
+    }
+}
