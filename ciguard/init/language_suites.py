@@ -51,7 +51,8 @@ def suggest_languages(
             if (path, kind) in taken or _is_inside(project.path, recipe.framework, homes):
                 continue
             count = _count_tests(project, patterns)
-            if not count:
+            shown = project.has(recipe.shown_by) if recipe.shown_by else count
+            if not shown:
                 continue
             taken[path, kind] = recipe.framework
             homes.add((recipe.framework, project.path))
@@ -59,7 +60,7 @@ def suggest_languages(
             environments[project.path] = _both(environments.get(project.path), environment)
             suites.append(_suite(recipe, project, environment))
             where = "" if project.path == TOP else f" below {project.path}"
-            notify(f"{recipe.framework}: {count_of(count, 'test file')}{where}")
+            notify(f"{recipe.framework}: {recipe.shown_by or count_of(count, 'test file')}{where}")
     found = Suggestion(
         steps_of(environments), checkout_command(environments), _with_unique_names(suites), {}
     )

@@ -1,6 +1,7 @@
 """Test frameworks of other languages than Python: what names each, what its tests need. Pure.
 
-One table. Commands are those of npm 11, pnpm 11, Yarn 4, Go 1.27, Bundler 4, Maven 3.9, CMake 4.
+One table. Commands are those of npm 11, pnpm 11, Yarn 4, Go 1.27, Bundler 4, Maven 3.9, CMake 4,
+nextest 0.9.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Recipe:
         environment: what makes its tests runnable.
         args: of the suite.
         kind: of the frameworks of one kind a project has the first that it names.
+        shown_by: file in the project's folder, of a framework whose test files have no pattern.
     """
 
     framework: str
@@ -57,6 +59,7 @@ class Recipe:
     environment: Callable[[ProjectFolder], Environment]
     args: tuple[str, ...] = ()
     kind: str = ""
+    shown_by: str = ""
 
 
 # By the lock file beside package.json; Corepack takes the version that packageManager names.
@@ -113,6 +116,12 @@ def cmake(_: ProjectFolder) -> Environment:
     return Environment((), commands, commands, ("ctest", "--test-dir", "build"))
 
 
+def nextest(_: ProjectFolder) -> Environment:
+    """The Rust that a hosted runner has, or the project names (rust-toolchain.toml); nextest."""
+    install = f"- uses: {ACTIONS['install_action']}\n  with:\n    tool: cargo-nextest"
+    return Environment((install,), (), (), ())
+
+
 def _key(name: str) -> re.Pattern[str]:
     return re.compile(rf'"{re.escape(name)}"\s*:')
 
@@ -130,6 +139,14 @@ RECIPES: Final = (
         lambda at: node(at, "playwright", "test", more=("npx playwright install --with-deps",)),
     ),
     Recipe("go", "go.mod", re.compile(r"^module\s", re.M), go, args=("./...",)),
+    Recipe(
+        "nextest",
+        "Cargo.toml",
+        re.compile(r"^\s*\[(?:workspace|package)\b", re.M),
+        nextest,
+        args=("--workspace",),
+        shown_by=".config/nextest.toml",
+    ),
     Recipe("rspec", "Gemfile", re.compile(r"rspec"), lambda at: bundler(at, "rspec")),
     Recipe("maven", "pom.xml", re.compile(r"<project\b"), maven),
     Recipe(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DEPENDENCY_FILES: Final = (
     *(PROJECT_FILE, "setup.py", "setup.cfg", "uv.lock", "poetry.lock", VERSION_FILE),
     *python_tool_files(),
-    *("package.json", "go.mod", "Gemfile", "pom.xml", "CMakeLists.txt"),
+    *("package.json", "go.mod", "Gemfile", "pom.xml", "CMakeLists.txt", "Cargo.toml"),
 )
 # A folder of this name, or below one, is part of the project around it.
 INNER_FOLDERS: Final = frozenset(

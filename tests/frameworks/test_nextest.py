@@ -65,6 +65,8 @@ def set_config(rust: Loop, toml: str) -> None:
 
 def test_every_test_of_every_binary_is_recorded(rust: Loop) -> None:
     assert rust.planned() == UNITS
+    plan = json.loads((rust.folder / "plan.json").read_text())
+    assert plan["inventory"]["files"] == {".": 15, "sums": 2}, "folders of packages"
     verdict = rust.run(WAY="exit0", FAIL="1", ODD=ODD, CARGO_TERM_COLOR="always")
     is_whole(verdict, rust)
     assert bad(verdict) == {

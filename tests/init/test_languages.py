@@ -45,9 +45,22 @@ def test_each_project_gets_a_suite_and_the_tools_once() -> None:
     assert "(cd web && npm ci)" in found.checkout
 
 
+def test_workspace_that_configures_nextest_gets_a_suite() -> None:
+    files = {"Cargo.toml": "[workspace]\n", ".config/nextest.toml": "", "a/Cargo.toml": "[package]"}
+    found, said = suggested(files)
+    assert [(one.name, one.cwd, one.args) for one in found.suites] == [
+        ("nextest", "", ("--workspace",))
+    ]
+    (step,) = yaml.safe_load(found.setup)
+    assert step["uses"].startswith("taiki-e/install-action@")
+    assert step["with"] == {"tool": "cargo-nextest"}
+    assert said == ["nextest: .config/nextest.toml"]
+
+
 @pytest.mark.parametrize(
     "files",
     [
+        {"Cargo.toml": "[workspace]", "tests/a.rs": ""},  # `cargo test` runs them
         {"package.json": JEST},  # no test
         {"package.json": '{"name": "jest"}', "a.test.js": ""},
         {"docs/package.json": JEST, "docs/a.test.js": ""},

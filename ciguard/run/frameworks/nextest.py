@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "nextest"
 IS_DEFAULT: Final = False
-FILE_PATTERNS: Final[tuple[str, ...]] = ("*.rs",)
+FILE_PATTERNS: Final[tuple[str, ...]] = ()  # tests stand in any file
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ("cargo", "nextest", "run")
 IGNORE_FOLDER: Final = ""
 UNIT: Final = "test of a binary"
@@ -75,7 +75,7 @@ def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) ->
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """The tests that the options and the profile's default filter select, by binary."""
+    """The tests that options and default filter select; `file` is the folder of the package."""
     return read_answer(suite, answer, printed, code, "nextest")
 
 

@@ -202,15 +202,16 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     for line in printed:
         if line.startswith(LISTED):
             suites = json.loads(line)["rust-suites"]
+    here = os.getcwd()
     units = [
-        {"unit": f"{binary} {test}"}
+        {"unit": f"{binary} {test}", "file": os.path.relpath(suite["cwd"], here).replace("\\", "/")}
         for binary, suite in suites.items()
         for test, facts in suite["testcases"].items()
         if facts["filter-match"]["status"] == "matches"
     ]
     message = b"".join(printed[-ERROR_LINES:]).decode("utf-8", "replace")
     errors = [{"error": "cargo nextest list", "message": message}] if code else []
-    leg.answer(units, errors, os.getcwd())
+    leg.answer(units, errors, here)
     return code
 
 
