@@ -40,10 +40,10 @@ TEST = re.compile(
     r'(?:,"stdout":(?P<output>".*"))?)?\}\s*$'
 )
 RETRY = re.compile(r"^ +TRY \d+ ", re.M)
-STATUS = re.compile(rb" +[A-Z][A-Z\d ]* +\[[^\]]*s\]")
+STATUS = re.compile(rb" *[A-Z][A-Z\d -]* +\[[^\]]*s\]")
 LIBTEST = re.compile(r"^ *running 1 test$", re.M)  # with its own harness a test may print anything
 CLOSED = re.compile(r"^ *test result: \w", re.M)
-TIMED_OUT = re.compile(r"^ *\(test timed out\)$", re.M)
+TIMEOUT_PASSED = re.compile(r"^ *\(test passed with timeout\)$", re.M)  # on-timeout = "pass"
 ABORTED = re.compile(r"^ *\(test aborted with (.+)\)$", re.M)
 EXITED = re.compile(r"^ *\(test failed with (.+)\)$", re.M)
 NO_MEMORY = re.compile(r"^memory allocation of \d+ bytes failed", re.M)
@@ -94,7 +94,7 @@ class NextestStream:
         of_running = re.fullmatch(f"{re.escape(self.running)}(?:#(\\d+))?", unit)
         if found["event"] in ("ok", "failed") and self.running and of_running:
             lines = self._end(found, int(of_running[1] or 1) - 1)
-            return lines, self._shown(is_pass=lines[0] == {**lines[0], "outcome": "passed"})
+            return lines, self._shown(is_pass=lines[0]["outcome"] == "passed")
         return [], b""
 
     def _end(self, found: "re.Match[str]", reruns: int) -> List[Line]:
@@ -107,7 +107,7 @@ class NextestStream:
         aborted = ABORTED.search(last)
         if found["timeout"]:
             outcome, line["ending"], message = "died", "timeout", "over nextest's slow-timeout"
-        elif (aborted or is_cut) and not TIMED_OUT.search(last):
+        elif (aborted or is_cut) and not TIMEOUT_PASSED.search(last):
             how = aborted or EXITED.search(last)
             why = how[1] if how else "exit code 0" if outcome == "passed" else "no result"
             line["ending"] = "out_of_memory" if NO_MEMORY.search(output) else "crash"

@@ -59,7 +59,7 @@ def ended(
         ("ok", "running 1 test\n", "", "died", "crash"),  # exit(0)
         ("ok", "what a harness of its own prints", "", "passed", None),
         ("ok", "", "", "passed", None),
-        ("ok", "running 1 test\n(test timed out)", "", "passed", None),  # on-timeout = "pass"
+        ("ok", "running 1 test\n\n(test passed with timeout)", "", "passed", None),
         ("failed", OK.replace("ok.", "FAILED."), ',"stdout":""', "failed", None),
         ("failed", "running 1 test\n", ',"stdout":""', "died", "crash"),  # exit(101)
         ("failed", "(test failed with exit code 7)", ',"stdout":"x"', "failed", None),
