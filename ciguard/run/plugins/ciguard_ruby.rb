@@ -68,6 +68,11 @@ module Ciguard
       !@stop_file.empty? && @exists.call(@stop_file)
     end
 
+    # Test files are read from "start" to "end": none of them may end the process.
+    def collection(moment)
+      append(type: "event", kind: "collection_#{moment}", at_s: now_s)
+    end
+
     def start(unit)
       append(type: "start", unit: unit, at_s: now_s)
     end

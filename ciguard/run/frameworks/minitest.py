@@ -1,0 +1,90 @@
+"""Minitest 5.11 and newer: a unit is a test file, its cases are the tests in it.
+
+The plugin enters by RUBYOPT. Rake, Rails and Minitest's own runner require test files one by one:
+those that are not asked for are left out there, so that any of these commands may run a batch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Invocation, Listing, enclosing
+from ciguard.run.frameworks.node import batch_variables
+from ciguard.run.frameworks.ruby import SHARED_PLUGIN, ruby_invocation
+
+if TYPE_CHECKING:
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+NAME: Final = "minitest"
+IS_DEFAULT: Final = False
+FILE_PATTERNS: Final[tuple[str, ...]] = ("*_test.rb", "test_*.rb")
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("bundle", "exec", "rake", "test")
+IGNORE_FOLDER: Final = ""
+UNIT: Final = "file"
+CLOSES_UNITS: Final = True
+KEEPS_ORDER: Final = True
+IDS_ONE_PER_LINE: Final = False
+LISTS_IN_TESTED_PROCESS: Final = False
+REPORTS_STARTS: Final = True
+
+PLUGIN: Final = "ciguard_minitest.rb"
+PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
+NOT_INSTALLED: Final = re.compile(r"bundler: command not found|Could not (?:find|locate) ")
+# By rake, and by the plugin.
+NOT_LOADED: Final = re.compile(
+    r"No Rakefile found|Don't know how to build task|no test file was required"
+)
+PASSED, FAILED = 0, 1
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
+    """Looks for test files only, and loads none; the plugin writes `answer_file`."""
+    env = {"CIGUARD_COLLECT_FILE": answer_file}
+    return ruby_invocation(suite, variant, env, PLUGIN, inside_folder)
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
+    """Paths from the suite's folder, sorted."""
+    return read_answer(suite, answer, printed, code, "Minitest")
+
+
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Runs a batch: the plugin selects the files, orders and records."""
+    return ruby_invocation(suite, variant, batch_variables(batch), PLUGIN, batch.inside_folder)
+
+
+def file_of(unit: str) -> str:
+    """All files are loaded before the first test."""
+    return unit
+
+
+def advice(output: str) -> str:
+    """Where there are not all gems, or the command is none that the plugin can enter."""
+    if NOT_INSTALLED.search(output):
+        return "install the project's gems first (bundle install), or set the suite's command"
+    if NOT_LOADED.search(output):
+        return "set the suite's command to one that requires test files: rake test, bin/rails test"
+    return ""
+
+
+def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """Minitest has no limits."""
+    return False
+
+
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
+    """Whether Minitest ended by itself after its last file; rake ends as it does."""
+    return exit_code == PASSED or (exit_code == FAILED and had_results)
+
+
+def junit_name(unit: str) -> tuple[str, str]:
+    """The id is all that is known."""
+    return "", unit
+
+
+def ancestors(unit: str) -> tuple[str, ...]:
+    """The file and its folders."""
+    return enclosing(unit)

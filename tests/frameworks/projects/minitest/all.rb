@@ -1,0 +1,1 @@
+Dir["./test/**/*_test.rb"].each { |file| require file }

@@ -1,0 +1,246 @@
+"""Minitest through the whole loop: what passes, dies, hangs and vanishes is accounted for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from frameworks.loop import (
+    Loop,
+    bad,
+    is_whole,
+    kill_at_random_moments,
+    lay_out,
+    needs_program,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOML = """[suite.rb]
+framework = "minitest"
+command = ["sh", "-c", "exec ${RUN:-rake test}"]
+timeout = "8s"
+"""
+ENDS = ("test/ends_test.rb", "")
+WAYS_TO_DIE = ("kill", "exit0", "exit!0", "exit3", "exit!1", "abort")
+IMPORTS = ("test/imports_test.rb", "")
+SETUP = "test/setup_test.rb"
+FILES = [
+    *("test/deep/sums_test.rb", "test/ends_test.rb", "test/imports_test.rb"),
+    *("test/memory_test.rb", "test/odd names_test.rb", "test/setup_test.rb", "test/sums_test.rb"),
+]
+
+
+def needs_gem(name: str, package: str) -> None:
+    """Skip the test where a gem is missing, and say which package of Debian has it."""
+    needs_program("ruby", "Debian's ruby")
+    found = subprocess.run(["ruby", "-e", f'require "{name}"'], capture_output=True, check=False)
+    if found.returncode:
+        pytest.skip(f"needs {name} (Debian's {package})")
+
+
+@pytest.fixture
+def minitest(tmp_path: Path) -> Loop:
+    needs_program("rake", "Debian's ruby")
+    needs_gem("minitest", "ruby-minitest")
+    return lay_out(tmp_path, "minitest", TOML)
+
+
+def test_every_test_of_every_file_is_recorded(minitest: Loop) -> None:
+    assert minitest.planned() == FILES
+    verdict = minitest.run(WAY="exit0", FAIL="1")
+    is_whole(verdict, minitest)
+    results = [line for line in minitest.record_lines() if line.get("type") == "result"]
+    odd, sums = "test/odd names_test.rb", "test/sums_test.rb"
+    cases = {line["case"]: line["outcome"] for line in results if line["unit"] == odd}
+    assert bad(verdict) == {
+        ENDS: "crash",
+        (odd, "odd [x] (y)#test_0005_twice"): "errored",
+        (odd, "a class of this name#test_0001_is there #2"): "failed",
+        (sums, "SumsTest#test_adds"): "failed",
+    }
+    assert cases == {
+        'odd [x] (y)#test_0001_says "it\'s" so': "passed",
+        "odd [x] (y)#test_0002_a line\nfeed": "passed",
+        "odd [x] (y)#test_0003_grüße 😀 日本": "passed",
+        "odd [x] (y)#test_0004_twice": "passed",
+        "odd [x] (y)#test_0005_twice": "errored",
+        "odd [x] (y)#test_0006_": "passed",
+        "odd [x] (y)#test_0007_/pattern.*/": "passed",
+        "a class of this name#test_0001_is there": "passed",
+        "a class of this name#test_0001_is there #2": "failed",
+    }
+    messages = {line["case"]: line["message"] for line in results if line.get("message")}
+    where = minitest.folder.resolve()
+    twice = messages["odd [x] (y)#test_0005_twice"]
+    assert twice.startswith("RuntimeError: no UTF-8: \ufffd\n    ")
+    assert messages["SumsTest#test_adds"] == f"Expected: 42\n  Actual: 43\n{where}/{sums}:10"
+    assert messages["SumsTest#test_divides"] == "not yet"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("", {}),
+        *((way, {ENDS: "crash"}) for way in WAYS_TO_DIE),
+        ("hang", {ENDS: "timeout"}),
+        ("heap", {ENDS: "out_of_memory"}),
+        ("fork", {}),
+        ("fork exit", {}),
+        ("import", {IMPORTS: "errored"}),
+        ("import exit", {IMPORTS: "errored"}),
+        ("import library", {IMPORTS: "errored"}),
+        ("setup", {(SETUP, "SetupTest#test_one"): "errored"}),
+        ("teardown", {(SETUP, "SetupTest#test_one"): "errored"}),
+        ("helper", {(file, ""): "errored" for file in FILES}),
+    ],
+)
+def test_report_names_the_culprit_and_no_other_test(
+    minitest: Loop, way: str, expected: dict[tuple[str, str], str]
+) -> None:
+    verdict = minitest.run(WAY=way)
+    assert bad(verdict) == expected
+    is_whole(verdict, minitest)
+    assert verdict["verdict"] == ("failed" if expected else "passed")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("command", ["rake -f own.rake test", "ruby -Itest all.rb"])
+def test_other_commands_run_the_same(minitest: Loop, command: str) -> None:
+    minitest.environ = {"RUN": command}
+    minitest.plan()
+    assert minitest.planned() == FILES
+    verdict = minitest.run(WAY="kill")
+    assert bad(verdict) == {ENDS: "crash"}
+    is_whole(verdict, minitest)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("", {}),
+        ("exit0", {("test/models/ends_test.rb", ""): "crash"}),
+        ("fails", {("test/models/ends_test.rb", "EndsTest#test_ends"): "failed"}),
+    ],
+)
+def test_rails_runs_its_files_in_one_process(
+    tmp_path: Path, way: str, expected: dict[tuple[str, str], str]
+) -> None:
+    """Rails loads the files itself, and would run them in processes of its own."""
+    needs_gem("rails", "ruby-railties")
+    toml = '[suite.rails]\nframework = "minitest"\ncommand = ["bin/rails", "test"]\n'
+    rails = lay_out(tmp_path, "rails", toml, PARALLEL_WORKERS="2")
+    assert rails.planned() == ["test/models/ends_test.rb", "test/models/sums_test.rb"]
+    verdict = rails.run(WAY=way)
+    assert bad(verdict) == expected
+    is_whole(verdict, rails)
+
+
+@pytest.mark.soak
+def test_file_that_ends_the_process_at_import_is_found(minitest: Loop) -> None:
+    """All files are loaded before the first test: the leg finds it by bisection."""
+    verdict = minitest.run(WAY="import kill")
+    assert verdict["verdict"] == "incomplete"
+    assert bad(verdict) == {}
+    assert [one["unit"] for one in verdict["missing"]] == ["test/imports_test.rb"]
+
+
+@pytest.mark.soak
+def test_file_that_is_gone_is_named(minitest: Loop) -> None:
+    (minitest.folder / SETUP).unlink()
+    verdict = minitest.run()
+    assert verdict["verdict"] == "incomplete"
+    assert [one["unit"] for one in verdict["missing"]] == [SETUP]
+
+
+@pytest.mark.soak
+def test_without_the_plugin_the_run_is_incomplete(minitest: Loop) -> None:
+    """As behind a wrapper that hands no variable on: no result is taken from an exit code."""
+    verdict = minitest.run(RUN="env -u RUBYOPT rake test")
+    assert verdict["verdict"] == "incomplete"
+    assert len(verdict["missing"]) == len(FILES)
+
+
+@pytest.mark.soak
+def test_memory_is_that_of_the_file_that_holds_it(minitest: Loop) -> None:
+    """Without rake, which has memory of its own before, and in none of the marks."""
+    minitest.run(RUN="ruby -Itest all.rb")
+    records = sorted(minitest.folder.glob("records/*/supervisor.jsonl"))
+    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
+    needed = {
+        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
+        for line in lines
+        if line["type"] == "peak" and line.get("peak_lower_bytes")
+    }
+    assert max(needed, key=lambda unit: needed[unit]) == "test/memory_test.rb"
+    assert 140 << 20 < needed["test/memory_test.rb"] < 190 << 20
+
+
+@pytest.mark.soak
+def test_own_reporters_and_hooks_go_on(minitest: Loop) -> None:
+    reporter = """
+    class Own < Minitest::AbstractReporter
+      def record(test) = puts("own: #{test.name}")
+    end
+    module Minitest
+      def self.plugin_own_init(_) = self.reporter.reporters.replace([Own.new])
+      extensions << "own"
+    end
+    """
+    helper = minitest.folder / "test" / "test_helper.rb"
+    helper.write_text(helper.read_text() + reporter)
+    verdict = minitest.run()
+    assert verdict["verdict"] == "passed"
+    assert minitest.printed.count("own: test_has_the_same_base_name") == 1
+    assert minitest.printed.count("after the run") == 2
+
+
+@pytest.mark.soak
+def test_error_after_the_run_is_no_pass(minitest: Loop) -> None:
+    """No test failed, and Minitest ends with 1."""
+    verdict = minitest.run(WAY="after")
+    assert bad(verdict) == {}
+    assert verdict["verdict"] == "failed"
+
+
+@pytest.mark.soak
+def test_file_without_a_test_is_skipped(minitest: Loop) -> None:
+    (minitest.folder / SETUP).write_text('require "sums_test"\n')
+    minitest.plan()
+    verdict = minitest.run()
+    assert verdict["verdict"] == "passed"
+    is_whole(verdict, minitest)
+
+
+@pytest.mark.soak
+def test_fail_fast_names_what_it_left_out(minitest: Loop) -> None:
+    """As Rails and others do it: a reporter interrupts the run."""
+    reporter = """
+    class Fast < Minitest::AbstractReporter
+      def record(test) = (raise Interrupt unless test.passed? || test.skipped?)
+    end
+    module Minitest
+      def self.plugin_fast_init(_) = self.reporter.reporters.unshift(Fast.new)
+      extensions << "fast"
+    end
+    """
+    helper = minitest.folder / "test" / "test_helper.rb"
+    helper.write_text(helper.read_text() + reporter)
+    first = minitest.folder / FILES[0]
+    first.write_text(
+        'require "test_helper"\nclass FirstTest < Minitest::Test\n  def test_it = flunk\nend\n'
+    )
+    verdict = minitest.run()
+    assert verdict["verdict"] == "incomplete"
+    assert bad(verdict) == {(FILES[0], "FirstTest#test_it"): "failed"}
+    assert "Minitest was interrupted, or is to fail fast" in " ".join(minitest.printed.split())
+
+
+@pytest.mark.soak
+def test_killed_leg_goes_on_where_it_was(minitest: Loop) -> None:
+    kill_at_random_moments(minitest, times=20, longest_s=2)
