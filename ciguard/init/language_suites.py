@@ -69,7 +69,8 @@ def suggest_languages(
 
 def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) -> bool:
     return any(
-        name == framework and (home == TOP or path.startswith(f"{home}/")) for name, home in homes
+        name == framework and (home == TOP or f"{path}/".startswith(f"{home}/"))
+        for name, home in homes
     )
 
 

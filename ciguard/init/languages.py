@@ -7,7 +7,7 @@ nextest 0.9.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.init.toolchains import TOP, Environment
@@ -102,6 +102,13 @@ def bundler(folder: ProjectFolder, *command: str) -> Environment:
     return Environment(tools, install, install, ("bundle", "exec", *command))
 
 
+def minitest(folder: ProjectFolder) -> Environment:
+    """Rails runs its own tests, Rake those of other projects."""
+    if folder.has("bin/rails"):
+        return replace(bundler(folder), command=("bin/rails", "test"))
+    return bundler(folder, "rake", "test")
+
+
 def maven(_: ProjectFolder) -> Environment:
     """A current Java; the tests are compiled once, and so are they in each job."""
     java = f"- uses: {ACTIONS['setup_java']}\n  with:\n    distribution: temurin"
@@ -147,7 +154,10 @@ RECIPES: Final = (
         args=("--workspace",),
         shown_by=".config/nextest.toml",
     ),
-    Recipe("rspec", "Gemfile", re.compile(r"rspec"), lambda at: bundler(at, "rspec")),
+    Recipe("rspec", "Gemfile", re.compile(r"rspec"), lambda at: bundler(at, "rspec"), kind="ruby"),
+    Recipe("minitest", "Gemfile", re.compile("[\"'](?:minitest|rails)\\b"), minitest, kind="ruby"),
+    # A gem names its framework in its gemspec, which may have any name.
+    Recipe("minitest", "Rakefile", re.compile(r"\bTestTask\b"), minitest),
     Recipe("maven", "pom.xml", re.compile(r"<project\b"), maven),
     Recipe(
         "ctest",

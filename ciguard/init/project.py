@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.init.languages import PROJECT_FILES
 from ciguard.init.other_tools import python_tool, python_tool_files
 from ciguard.init.python_version import is_supported, lowest_allowed, pinned
 from ciguard.init.toolchains import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 DEPENDENCY_FILES: Final = (
     *(PROJECT_FILE, "setup.py", "setup.cfg", "uv.lock", "poetry.lock", VERSION_FILE),
     *python_tool_files(),
-    *("package.json", "go.mod", "Gemfile", "pom.xml", "CMakeLists.txt", "Cargo.toml"),
+    *PROJECT_FILES,
 )
 # A folder of this name, or below one, is part of the project around it.
 INNER_FOLDERS: Final = frozenset(

@@ -78,6 +78,31 @@ def test_project_inside_of_another_belongs_to_it() -> None:
     assert [(one.name, one.cwd) for one in found.suites] == [("jest", "")]
 
 
+RAKE = ("minitest", ("bundle", "exec", "rake", "test"))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"Gemfile": 'gem "rails"', "bin/rails": ""}, [("minitest", ("bin/rails", "test"))]),
+        ({"Gemfile": "gem 'minitest'", "Rakefile": "Minitest::TestTask.create"}, [RAKE]),
+        ({"Gemfile": "gemspec", "Rakefile": "Rake::TestTask.new(:test)"}, [RAKE]),
+        (
+            {"Gemfile": 'gem "rails"\ngem "rspec-rails"', "spec/a_spec.rb": ""},
+            [("rspec", ("bundle", "exec", "rspec"))],
+        ),
+        ({"Gemfile": 'gem "rack"', "Rakefile": 'task(:test) { sh "true" }'}, []),
+    ],
+)
+def test_ruby_project_gets_one_suite(
+    files: dict[str, str], expected: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    for start in ("", "shop/"):
+        there = {f"{start}{path}": text for path, text in files.items()}
+        suites = suggested({**there, f"{start}test/a_test.rb": ""})[0].suites
+        assert [(one.framework, one.command) for one in suites] == expected
+
+
 def test_suites_of_python_come_first() -> None:
     found, _ = suggested({"package.json": JEST, "a.test.js": ""})
     python = Suggestion("- run: one", "one", (), {"x": "tox"})
