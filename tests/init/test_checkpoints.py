@@ -126,8 +126,9 @@ def test_lost_runner_loses_only_results_after_last_checkpoint(tmp_path: Path) ->
     code, verdict = guard(tmp_path)
     assert code == 13
     (finding,) = verdict["findings"]
-    assert finding["kind"] == "checkpoint"
     done = verdict["counts"].get("passed", 0)
+    # A busy machine may begin no test within 1.5 s.
+    assert finding["kind"] in (("checkpoint",) if done else ("checkpoint", "empty_record"))
     assert len(verdict["missing"]) == 10 - done
     rerun = job.next_attempt().execute()
     assert not rerun.red, rerun.printed
