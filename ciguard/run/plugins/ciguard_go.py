@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, 
 
 if TYPE_CHECKING:  # the same files by the names that a checker finds them under
     from ciguard.run.plugins.ciguard_go_stream import GoStream
-    from ciguard.run.plugins.ciguard_launcher import Leg, exit_as, follow
+    from ciguard.run.plugins.ciguard_launcher import Leg, exit_as, follow, launch
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
     from ciguard_go_stream import GoStream
-    from ciguard_launcher import Leg, exit_as, follow
+    from ciguard_launcher import Leg, exit_as, follow, launch
 
 if sys.platform != "win32":
     import fcntl
 
-NO_PROGRAM = 127  # as a shell ends that finds none
 PATTERN_BYTES = 100 << 10  # of one argument; Linux takes 128 KiB
 BATCH = "CIGUARD_GO_BATCH"  # for ourselves as `-exec`: path of a JSON file
 LISTED = re.compile(r"(?:Test|Example|Fuzz)\w*$")
@@ -184,14 +183,7 @@ def main(words: Sequence[str]) -> None:
     """Do what the first word says; exits."""
     if words[0] == "exec":
         exit_as(run_binary(words[1:]))
-    leg = Leg(os.environ)
-    leg.leave_signals_to_the_tool()
-    try:
-        code = list_tests(words[1:], leg) if leg.collect_file else run_tests(words[1:], leg)
-    except OSError as error:
-        sys.stderr.write(f"ciguard: {words[1]} cannot be started: {error.strerror or error}\n")
-        code = NO_PROGRAM
-    exit_as(code)
+    launch(words[1:], list_tests, run_tests)
 
 
 if __name__ == "__main__":

@@ -10,21 +10,56 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Sequence
 
 Line = Dict[str, Any]
+NO_PROGRAM = 127  # as a shell ends that finds none
 MESSAGE_BYTES = 4096
+LOG_CHARACTERS = 1 << 16  # that are kept of a test's output: its end
 # What says whose memory marks may be reset stays with the tool.
 _KEPT = ("CIGUARD_PEAK_RESET_BY",)
+# What C++ and sanitizers print before they end a program that finds no memory.
+_NO_MEMORY = re.compile(r"what\(\):  std::bad_alloc|Sanitizer: (?:allocator is )?out of memory")
 
 
 def truncated(text: str) -> str:
     """As much of a text as a message may have."""
     return text.encode("utf-8", "replace")[:MESSAGE_BYTES].decode("utf-8", "ignore")
+
+
+def last_part(text: str) -> str:
+    """The end of a program's output, as much as a message may have: what went wrong comes last."""
+    whole = text.strip("\n").encode("utf-8", "replace")
+    return whole[-MESSAGE_BYTES:].decode("utf-8", "ignore")
+
+
+def death(unit: str, what: str, log: str) -> Line:
+    """The result of a test in C or C++ that ended its program.
+
+    Args:
+        what: how that ended. log: what the test printed.
+    """
+    ending = "out_of_memory" if _NO_MEMORY.search(log) else "crash"
+    message = f"{what}\n{last_part(log)}".strip()
+    return {
+        "type": "result", "unit": unit, "outcome": "died", "ending": ending, "message": message
+    }  # fmt: skip
+
+
+def closed(unit: str) -> Line:
+    """The event that a unit is over."""
+    return {"type": "event", "kind": "closed", "unit": unit}
+
+
+def gone(units: Iterable[str]) -> Iterator[Line]:
+    """The events that planned units do not exist any more."""
+    for unit in units:
+        yield {"type": "event", "kind": "not_collected", "unit": unit, "detail": ""}
 
 
 class Leg:
@@ -43,6 +78,7 @@ class Leg:
                 self.units = list(dict.fromkeys(json.load(stream)))
         self.private = os.path.dirname(environ.get("CIGUARD_UNITS_FILE", ""))
         self.is_interrupted = False
+        self._begun_s: Dict[str, float] = {}
         self.stop_file = environ.get("CIGUARD_STOP_FILE", "")
         self._origin_s = float(environ.get("CIGUARD_ORIGIN_S") or time.monotonic())
         path = self.collect_file or environ["CIGUARD_RECORD_FILE"]
@@ -57,6 +93,17 @@ class Leg:
         """Write lines of a record, which have the moment of now."""
         now_s = round(time.monotonic() - self._origin_s, 6)
         self._write({**line, "at_s": now_s} for line in lines)
+
+    def append_timed(self, lines: Iterable[Line]) -> None:
+        """Write lines, of which a result gets the time since the start of its unit."""
+        now_s = time.monotonic()
+        found = list(lines)
+        for line in found:
+            if line["type"] == "start":
+                self._begun_s[line["unit"]] = now_s
+            elif line["type"] == "result":
+                line["wall_s"] = round(now_s - self._begun_s[line["unit"]], 6)
+        self.append(found)
 
     def answer(self, units: Iterable[Line], errors: Iterable[Line], rootdir: str) -> None:
         """Write a whole listing."""
@@ -90,12 +137,12 @@ def follow(
     argv: Sequence[str],
     environ: Mapping[str, str],
     take: Callable[[bytes], bytes],
-    is_over: Callable[[], bool] = lambda: False,
+    must_end: Callable[[], bool] = lambda: False,
 ) -> int:
     """Run a tool to its end, give each line that it prints to `take`, and print what that gives.
 
     Args:
-        is_over: asked after each line, until it wants the tool to be ended.
+        must_end: asked after each line; then the tool is ended, and what it still prints is lost.
 
     Returns:
         Its exit code; -11 where signal 11 killed it.
@@ -108,16 +155,33 @@ def follow(
         stderr=subprocess.STDOUT,
     )
     assert process.stdout is not None
-    is_asked = False
+    is_over = False
     for line in process.stdout:
+        if is_over:
+            continue  # it must not wait for us to read
         shown = take(line)
         if shown:
             sys.stdout.buffer.write(shown)
             sys.stdout.buffer.flush()
-        if not is_asked and is_over():
-            is_asked = True
+        if must_end():
+            is_over = True
             process.terminate()
     return process.wait()
+
+
+Work = Callable[[Sequence[str], Leg], int]  # a command -> exit code
+
+
+def launch(words: Sequence[str], list_tests: Work, run_tests: Work) -> None:
+    """Do what the leg asks for, with the command of its suite; exits."""
+    leg = Leg(os.environ)
+    leg.leave_signals_to_the_tool()
+    try:
+        code = list_tests(words, leg) if leg.collect_file else run_tests(words, leg)
+    except OSError as error:
+        sys.stderr.write(f"ciguard: {words[0]} cannot be started: {error.strerror or error}\n")
+        code = NO_PROGRAM
+    exit_as(code)
 
 
 def exit_as(code: int) -> None:
