@@ -36,7 +36,8 @@ _MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
             r"Exception of type '?System\.(OutOf|Insufficient)Memory"
             r"|(FATAL ERROR: )?.{0,80}JavaScript heap out of memory"
             r"|Java heap space|CUDA out of memory|RESOURCE_EXHAUSTED: Out of memory"
-            r"|Out of memory|(E +)?MemoryError\s*$|std::bad_alloc"
+            r"|Out of memory|(E +)?MemoryError\s*$"
+            r'|(C\+\+ exception with description ")?std::bad_alloc'  # GoogleTest
             r"|\[Errno 12\] Cannot allocate memory"
             r"|.{0,80}Test host process crashed ?: Out of memory",
             re.I,

@@ -14,6 +14,7 @@ from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import (
     command,
     go,
+    gtest,
     jest,
     maven,
     minitest,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 ADAPTERS: list[Framework] = [
     command,
     go,
+    gtest,
     jest,
     maven,
     minitest,

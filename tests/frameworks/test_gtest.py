@@ -1,0 +1,222 @@
+"""GoogleTest: what passes, fails, dies, hangs and vanishes is accounted for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from frameworks.loop import (
+    PROJECTS,
+    Loop,
+    bad,
+    is_whole,
+    kill_at_random_moments,
+    lay_out,
+    needs_program,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOML = """[suite.gtest]
+framework = "gtest"
+command = ["build/shop", "build/other"]
+timeout = "5s"
+"""
+ENDS = ("[shop] Ends.Ends", "")
+SHARED = [(f"[shop] Shared.{name}", "") for name in ("One", "Two")]
+SUMS = ("Adds", "AddsMore", "Fails", "Skips")
+UNITS = sorted(
+    [
+        *("[other] Sums.Adds", "[other] Sums.Other", "[shop] Memory.Holds", "[shop] Waits.Half"),
+        *(f"[shop] Ends.{name}" for name in ("Before", "Behind", "Ends")),
+        *(f"[shop] Prints.{name}" for name in ("NoLineFeed", "OtherTests")),
+        *(f"[shop] Sums.{name}" for name in SUMS),
+        *(f"[shop] Some/Rows.Fits/{number}" for number in range(3)),
+        *(unit for unit, _ in SHARED),
+        "[shop] SumsMore.Adds",
+        *("[shop] Typed/std::pair<a, b> *?.Zero", '[shop] Typed/it-is ü:"x".Zero'),
+    ]
+)
+
+
+def build(source: str, program: Path, *words: str) -> None:
+    argv = ("g++", *words, "-o", str(program), source, "-lgtest", "-lgtest_main", "-pthread")
+    subprocess.run(argv, cwd=PROJECTS / "gtest", check=True, timeout=300)
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The test programs, built once."""
+    needs_program("g++", "Debian's g++")
+    if not Path("/usr/include/gtest/gtest.h").is_file():
+        pytest.skip("needs GoogleTest (Debian's libgtest-dev)")
+    folder = tmp_path_factory.mktemp("gtest")
+    found = {name: folder / name for name in ("shop", "other")}
+    for name, program in found.items():
+        build(f"{name}.cpp", program)
+    return found
+
+
+@pytest.fixture
+def gtest(tmp_path: Path, programs: Mapping[str, Path]) -> Loop:
+    (tmp_path / "build").mkdir()
+    for name in ("shop", "other"):
+        (tmp_path / "build" / name).symlink_to(programs[name])
+    return lay_out(tmp_path, "gtest", TOML)
+
+
+def test_every_test_is_recorded(gtest: Loop) -> None:
+    assert gtest.planned() == UNITS
+    verdict = gtest.run(WAY="exit0", FAIL="1")
+    is_whole(verdict, gtest)
+    rows = ("[shop] Some/Rows.Fits/2", "")
+    assert bad(verdict) == {ENDS: "crash", ("[shop] Sums.Fails", ""): "failed", rows: "failed"}
+    messages = {one["unit"]: one["message"] for one in verdict["failures"]}
+    assert messages[ENDS[0]] == "its program ended with exit code 0"
+    assert messages["[shop] Sums.Fails"].startswith("Expected equality of these values:\n")
+    results = [line for line in gtest.record_lines() if line.get("type") == "result"]
+    assert sorted(line["unit"] for line in results) == UNITS, "each has run once"
+    skipped = {line["unit"]: line["message"] for line in results if line["outcome"] == "skipped"}
+    assert list(skipped) == ["[shop] Sums.Skips"]
+    assert skipped["[shop] Sums.Skips"].endswith("not here")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("", {}),
+        ("kill", {ENDS: "crash"}),
+        ("segv", {ENDS: "crash"}),
+        ("exit3", {ENDS: "crash"}),
+        ("leave", {ENDS: "crash"}),
+        ("hang", {ENDS: "timeout"}),
+        ("memory", {ENDS: "failed"}),  # caught by GoogleTest
+        ("memory_thread", {ENDS: "out_of_memory"}),
+        ("setup", dict.fromkeys(SHARED, "errored")),
+        ("setup_kill", dict.fromkeys(SHARED, "crash")),
+        ("setup_hang", dict.fromkeys(SHARED, "timeout")),
+    ],
+)
+def test_report_names_the_culprit_and_no_other_test(
+    gtest: Loop, way: str, expected: dict[tuple[str, str], str]
+) -> None:
+    verdict = gtest.run(WAY=way)
+    is_whole(verdict, gtest)
+    assert bad(verdict) == expected, gtest.printed
+    assert verdict["verdict"] == ("failed" if expected else "passed")
+    if way.startswith("memory"):
+        assert verdict["failures"][0]["ending"] == "out_of_memory"
+
+
+@pytest.mark.soak
+def test_environment_that_fails_is_an_error_of_every_test(gtest: Loop) -> None:
+    verdict = gtest.run(WAY="environment")
+    is_whole(verdict, gtest)
+    shop = [unit for unit in UNITS if unit.startswith("[shop]")]
+    assert bad(verdict) == {(unit, ""): "errored" for unit in shop}
+    assert "no server" in verdict["failures"][0]["message"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["environment_kill", "teardown_kill"])
+def test_death_outside_of_tests_is_seen(gtest: Loop, way: str) -> None:
+    verdict = gtest.run(WAY=way)
+    assert verdict["verdict"] != "passed", gtest.printed
+    if way == "teardown_kill":
+        assert verdict["missing"] == []
+        assert bad(verdict) == {}
+
+
+@pytest.mark.soak
+def test_tests_that_are_gone_are_named(gtest: Loop) -> None:
+    program = gtest.folder / "build" / "other"
+    program.unlink()
+    build("other.cpp", program, "-DGONE")
+    verdict = gtest.run()
+    assert verdict["verdict"] == "incomplete"
+    assert [one["unit"] for one in verdict["missing"]] == ["[other] Sums.Other"]
+
+
+@pytest.mark.soak
+def test_program_that_is_not_built_is_named(gtest: Loop) -> None:
+    (gtest.folder / "build" / "other").unlink()
+    verdict = gtest.run()
+    assert verdict["verdict"] == "incomplete"
+    assert {one["unit"] for one in verdict["missing"]} >= {"[other] Sums.Adds"}
+    with pytest.raises(AssertionError, match="build the tests first"):
+        gtest.plan()
+
+
+@pytest.mark.soak
+def test_flags_and_one_program(gtest: Loop) -> None:
+    words = ["--gtest_filter=Sums.*:Waits.*:Shared.*", "--gtest_shuffle", "--gtest_color=yes"]
+    toml = TOML.replace(', "build/other"', "") + f"args = {json.dumps(words)}\n"
+    (gtest.folder / "ciguard.toml").write_text(toml)
+    gtest.plan()
+    kinds = ("Sums.", "Waits.", "Shared.")
+    names = [unit.removeprefix("[shop] ") for unit in UNITS if unit.startswith("[shop]")]
+    assert gtest.planned() == [name for name in names if name.startswith(kinds)]
+    for _ in range(5):  # in any order
+        verdict = gtest.run()
+        is_whole(verdict, gtest)
+        assert verdict["verdict"] == "passed", gtest.printed
+    assert bad(gtest.run(WAY="setup_kill")) == {
+        ("Shared.One", ""): "crash",
+        ("Shared.Two", ""): "crash",
+    }
+
+
+@pytest.mark.soak
+def test_without_the_stream_the_run_is_incomplete(gtest: Loop) -> None:
+    """A wrapper that keeps what GoogleTest prints: no result is taken from an exit code."""
+    script = gtest.folder / "build" / "quiet"
+    script.write_text('#!/bin/sh\n[ -z "$MUTE" ] || exec > /dev/null\nexec build/other "$@"\n')
+    script.chmod(0o755)
+    toml = TOML.replace('"build/shop", "build/other"', '"build/quiet"')
+    (gtest.folder / "ciguard.toml").write_text(toml)
+    gtest.plan()
+    assert gtest.run()["verdict"] == "passed"
+    verdict = gtest.run(MUTE="1")
+    assert verdict["verdict"] == "incomplete"
+    assert len(verdict["missing"]) == 2
+
+
+@pytest.mark.soak
+def test_memory_is_that_of_the_test_that_holds_it(gtest: Loop) -> None:
+    gtest.run()
+    records = sorted(gtest.folder.glob("records/*/supervisor.jsonl"))
+    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
+    needed = {
+        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
+        for line in lines
+        if line["type"] == "peak" and line.get("peak_lower_bytes")
+    }
+    holds = "[shop] Memory.Holds"
+    assert max(needed, key=lambda unit: needed[unit]) == holds
+    assert 100 << 20 < needed[holds] < 200 << 20
+
+
+@pytest.mark.soak
+def test_stopped_process_has_no_culprit(gtest: Loop) -> None:
+    """A leg that is to stop ends the program between two tests; the next one goes on."""
+    attempt = {"GITHUB_RUN_ID": "1", "GITHUB_RUN_ATTEMPT": "1"}
+    for number, for_s in enumerate((0.8, 1.0, 1.2, 1.5)):
+        shutil.rmtree(gtest.folder / "records", ignore_errors=True)
+        first = gtest.run_shard("01", "first", "--for", f"{for_s}s", **attempt)
+        assert {line.get("outcome") for line in gtest.record_lines()} <= {None, "passed", "skipped"}
+        attempt["GITHUB_RUN_ATTEMPT"] = "2"
+        gtest.run_shard("01", "second", "--resume-from", "records", **attempt)
+        gtest.run_shard("02", "02", **attempt)
+        verdict = gtest.guard()
+        assert verdict["verdict"] == "passed", (number, first)
+
+
+@pytest.mark.soak
+def test_killed_leg_goes_on_where_it_was(gtest: Loop) -> None:
+    kill_at_random_moments(gtest, times=20, longest_s=2.0)
