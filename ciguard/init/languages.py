@@ -164,6 +164,7 @@ RECIPES: Final = (
         "CMakeLists.txt",
         re.compile(r"^\s*(?:enable_testing|include)\s*\(\s*(?:\)|CTest\b)", re.M | re.I),
         cmake,
+        shown_by="CMakeLists.txt",
     ),
 )
 PROJECT_FILES: Final = tuple(dict.fromkeys(recipe.project_file for recipe in RECIPES))

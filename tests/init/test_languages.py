@@ -57,11 +57,22 @@ def test_workspace_that_configures_nextest_gets_a_suite() -> None:
     assert said == ["nextest: .config/nextest.toml"]
 
 
+def test_cmake_project_is_built_for_its_tests() -> None:
+    texts = {"CMakeLists.txt": "project(x CXX)\ninclude(CTest)\n", "sub/CMakeLists.txt": "x()"}
+    found, said = suggested(texts)
+    assert [(one.name, one.cwd, one.command) for one in found.suites] == [
+        ("ctest", "", ("ctest", "--test-dir", "build"))
+    ]
+    assert "cmake --build build --parallel" in found.setup
+    assert said == ["ctest: CMakeLists.txt"]
+
+
 @pytest.mark.parametrize(
     "files",
     [
         {"Cargo.toml": "[workspace]", "tests/a.rs": ""},  # `cargo test` runs them
         {"package.json": JEST},  # no test
+        {"CMakeLists.txt": "project(x CXX)\n"},
         {"package.json": '{"name": "jest"}', "a.test.js": ""},
         {"docs/package.json": JEST, "docs/a.test.js": ""},
         {"go.mod": "// nothing", "a_test.go": ""},

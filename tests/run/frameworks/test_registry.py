@@ -13,6 +13,7 @@ from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import (
     command,
+    ctest,
     go,
     gtest,
     jest,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 # mypy checks that they keep the Protocol.
 ADAPTERS: list[Framework] = [
     command,
+    ctest,
     go,
     gtest,
     jest,

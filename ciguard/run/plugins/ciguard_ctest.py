@@ -1,0 +1,214 @@
+"""Runs `ctest` for a leg: `ciguard_ctest.py ctest FLAGS`.
+
+CTest cannot be told to stop after the test that it is at, and a call costs 0.1 s in a build of
+5,000 tests: so each call gets some seconds of tests. Tests that need each other or a fixture are in
+one call. What CTest promises for tests that run side by side is kept over the processes of a leg.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
+
+if TYPE_CHECKING:  # the same files by the names that a checker finds them under
+    from ciguard.run.plugins.ciguard_ctest_stream import BuildTest, CTestStream
+    from ciguard.run.plugins.ciguard_launcher import Leg, follow, gone, launch
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
+    from ciguard_ctest_stream import BuildTest, CTestStream
+    from ciguard_launcher import Leg, follow, gone, launch
+
+if sys.platform != "win32":
+    import fcntl
+
+# The numbers of -I count all tests, whatever filters there are, only in a union with an expression
+# that matches none. CTest 4 takes a value after -U; older versions let a word pass that is no flag.
+BY_NUMBER = ("-R", "^$", "-U", "1", "-I")
+LISTED = re.compile(r"  Test +#(\d+): (.*)")
+# Variables that change what CTest prints.
+CHANGES_OUTPUT = ("CTEST_OUTPUT_ON_FAILURE", "CTEST_PROGRESS_OUTPUT")
+CALL_S = 5.0  # that one call is to take: what it costs itself is 2 % then
+FAILED = 8
+
+
+def environment(leg: Leg) -> Dict[str, str]:
+    """What CTest gets."""
+    return {name: text for name, text in leg.environ.items() if name not in CHANGES_OUTPUT}
+
+
+def printed(argv: Sequence[str], leg: Leg) -> Tuple[str, int]:
+    """What a call of CTest prints, and its exit code."""
+    done = subprocess.run(argv, env=environment(leg), stdout=subprocess.PIPE, check=False)
+    return done.stdout.decode("utf-8", "replace"), done.returncode
+
+
+def numbers(text: str) -> List[Tuple[int, str]]:
+    """Number and name, or its first line, of each test that `ctest -N` lists."""
+    return [(int(one[1]), one[2]) for one in map(LISTED.match, text.splitlines()) if one]
+
+
+def named(listed: Iterable[Tuple[int, str]], described: Mapping[str, Any]) -> Dict[int, BuildTest]:
+    """All tests of a build by number: `--show-only=json-v1` has none.
+
+    It leaves out tests of other configurations, which `ctest -N` lists.
+    """
+    units: Dict[str, List[str]] = {}  # by name, which tests of two folders may share
+    found: Dict[int, BuildTest] = {}
+    left = iter(listed)
+    for test in described["tests"]:
+        name = test["name"]
+        properties = {one["name"]: one["value"] for one in test.get("properties", ())}
+        number = next(number for number, line in left if line.startswith(name.split("\n")[0]))
+        same = units.setdefault(name, [])
+        same.append(f"{name} #{len(same) + 1}" if same else name)
+        found[number] = BuildTest(number, name, same[-1], properties)
+    for one in found.values():
+        one.needs = {unit for name in one.depends for unit in units.get(name, ())}
+    return found
+
+
+def fixture_tests(tests: Iterable[BuildTest]) -> Set[int]:
+    """Numbers of the set-ups and clean-ups that CTest adds to the tests that need them."""
+    found, required = list(tests), set()
+    for test in found:
+        if not test.is_disabled:
+            required.update(test.properties.get("FIXTURES_REQUIRED", ()))
+    return {
+        test.number
+        for test in found
+        for key in ("FIXTURES_SETUP", "FIXTURES_CLEANUP")
+        if required.intersection(test.properties.get(key, ()))
+    }
+
+
+def connected(tests: Iterable[BuildTest]) -> List[List[BuildTest]]:
+    """Divide tests into those that need each other, or a third one."""
+    found: Dict[str, List[BuildTest]] = {}
+    for test in tests:
+        part = [test]
+        for unit in (test.unit, *test.needs):
+            other = found.setdefault(unit, part)
+            if other is part:
+                continue
+            small, part = sorted((part, other), key=len)
+            part += small
+            for name in (name for one in small for name in (one.unit, *one.needs)):
+                if found.get(name) is small:
+                    found[name] = part
+    return list({id(part): part for part in found.values()}.values())
+
+
+def read_tests(words: Sequence[str], leg: Leg) -> Tuple[Dict[int, BuildTest], int]:
+    """All tests of the build, by number, and CTest's exit code where it cannot list."""
+    everything = (*words, *BY_NUMBER, "1,")
+    listed, code = printed([*everything, "-N"], leg)  # first: with JSON it keeps errors to itself
+    if code:
+        sys.stdout.write(listed)
+        return {}, code
+    text, code = printed([*everything, "--show-only=json-v1"], leg)
+    return named(numbers(listed), json.loads(text[text.index("{\n") :])), code
+
+
+def list_tests(words: Sequence[str], leg: Leg) -> int:
+    """Write down the tests that the flags of the command select, without those of fixtures."""
+    tests, code = read_tests(words, leg)
+    if code:
+        return code
+    selected, code = printed([*words, "-N"], leg)
+    chosen = [tests[number] for number, _ in numbers(selected) if number in tests]
+    hidden = fixture_tests(chosen)
+    chosen = [test for test in chosen if test.number not in hidden]
+    units = {test.unit for test in chosen}
+    for test in chosen:
+        test.needs &= units  # what shares a fixture only may run in different jobs
+    groups = {
+        test.unit: part[0].unit for part in connected(chosen) if len(part) > 1 for test in part
+    }
+    lines = [
+        {
+            "unit": test.unit,
+            "categories": list(test.properties.get("LABELS", ())),
+            "group": groups.get(test.unit),
+        }
+        for test in chosen
+    ]
+    missing = (test for test in chosen if test.name.endswith("_NOT_BUILT"))
+    errors = [{"error": test.name, "message": "build all tests first"} for test in missing]
+    leg.answer(lines, errors, os.getcwd())
+    return code
+
+
+def run_tests(words: Sequence[str], leg: Leg) -> int:
+    """Run the units, in calls that take some seconds each."""
+    tests, code = read_tests(words, leg)
+    if code:
+        return code
+    by_unit = {test.unit: test for test in tests.values()}
+    leg.append(gone(unit for unit in leg.units if unit not in by_unit))
+    parts = connected([by_unit[unit] for unit in leg.units if unit in by_unit])
+    queue = sorted(((locks(part), part) for part in parts), key=lambda one: one[0])
+    stream, size = CTestStream(tests, os.getcwd()), 1
+    while queue:
+        needed, batch = queue[0][0], []  # type: Tuple[Tuple[str, ...], List[BuildTest]]
+        while queue and queue[0][0] == needed and len(batch) < size:
+            batch += queue.pop(0)[1]
+        with held(needed, os.path.dirname(leg.private), leg):
+            if leg.must_stop():
+                break
+            began_s = time.monotonic()
+            code = max(code, call(words, leg, stream, batch), key=abs)
+            took_s = time.monotonic() - began_s
+        size = max(1, min(2 * len(batch), int(len(batch) * CALL_S / took_s)))
+    return code
+
+
+def call(words: Sequence[str], leg: Leg, stream: CTestStream, batch: Sequence[BuildTest]) -> int:
+    """Run tests by one call of CTest; its exit code."""
+    path = os.path.join(leg.private, "numbers")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"0,0,1,{','.join(str(test.number) for test in batch)}\n")
+
+    def take(line: bytes) -> bytes:
+        lines, shown = stream.read(line)
+        leg.append_timed(lines)
+        return shown
+
+    stream.begin(batch)
+    return follow([*words, *BY_NUMBER, path, "-V", "-j", "1"], environment(leg), take)
+
+
+def locks(part: Iterable[BuildTest]) -> Tuple[str, ...]:
+    """What a call has to lock: names of RESOURCE_LOCK, and "" for all other tests."""
+    names: Set[str] = set()
+    for test in part:
+        names.update(test.properties.get("RESOURCE_LOCK", ()))
+        names.update([""] if test.properties.get("RUN_SERIAL") else ())
+    return tuple(sorted(names))
+
+
+@contextlib.contextmanager
+def held(names: Sequence[str], folder: str, leg: Leg) -> Iterator[None]:
+    """Wait for locks that the processes of a leg share, in an order that all of them keep."""
+    with contextlib.ExitStack() as stack:
+        if sys.platform != "win32":
+            for name in ("", *filter(None, names)):
+                digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+                file = stack.enter_context(open(os.path.join(folder, f"lock-{digest}"), "wb"))
+                kind = fcntl.LOCK_EX if name in names else fcntl.LOCK_SH
+                while not leg.must_stop():
+                    with contextlib.suppress(BlockingIOError):
+                        fcntl.flock(file, kind | fcntl.LOCK_NB)
+                        break
+                    time.sleep(0.02)
+        yield
+
+
+if __name__ == "__main__":
+    launch(sys.argv[1:], list_tests, run_tests)
