@@ -75,6 +75,7 @@ def test_every_case_of_every_test_is_recorded(go: Loop) -> None:
         ("panic", {ENDS: "failed"}),
         ("goroutine", {ENDS: "crash"}),
         ("exit0", {ENDS: "failed"}),
+        ("sysexit0", {ENDS: "crash"}),
         ("exit3", {ENDS: "crash"}),
         ("hang", {ENDS: "timeout"}),
         ("memory", {ENDS: "out_of_memory"}),

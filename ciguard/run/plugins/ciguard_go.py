@@ -31,20 +31,42 @@ PATTERN_BYTES = 100 << 10  # of one argument; Linux takes 128 KiB
 BATCH = "CIGUARD_GO_BATCH"  # for ourselves as `-exec`: path of a JSON file
 LISTED = re.compile(r"(?:Test|Example|Fuzz)\w*$")
 ALL_TESTS = "^(Test|Example|Fuzz)"
+LIMIT = re.compile(r"--?(?:test\.)?timeout(?:=(.*))?$")
+REPLACED = re.compile(r"-test\.(?:run|timeout)=")
+GO_LIMIT = "10m"  # where no flag says it
+# Flags of `go test` whose value may be another word that looks like a package.
+VALUED = re.compile(
+    r"--?(?:test\.)?(?:C|o|coverpkg|coverprofile|exec|outputdir|tags|modfile|overlay|pgo|pkgdir"
+    r"|toolexec|trace|(?:asm|gc|ld)flags|(?:block|cpu|mem|mutex)profile)$"
+)
 
 
 def divided(words: Sequence[str]) -> Tuple[List[str], List[str], List[str]]:
     """Split a command: what stands before the packages, the packages, and what `-args` hands on."""
     end = words.index("-args") if "-args" in words else len(words)
     begin = end
-    while begin and not words[begin - 1].startswith("-") and is_package(words[begin - 1]):
+    while begin and is_package(words[begin - 1]) and not VALUED.match(words[begin - 2]):
         begin -= 1
     return list(words[:begin]), list(words[begin:end]) or ["./..."], list(words[end:])
 
 
 def is_package(word: str) -> bool:
-    """Whether a word that is no flag names packages, and is not the value of a flag before it."""
-    return word.startswith(".") or "/" in word or word == "all"
+    """Whether a word names packages, unless it is the value of a flag before it."""
+    return not word.startswith("-") and (word.startswith(".") or "/" in word or word == "all")
+
+
+def binary_limit(words: Sequence[str], go_flags: str) -> str:
+    """How long `go test` lets a test binary run, as a flag of Go: the last one given.
+
+    Args:
+        go_flags: what GOFLAGS holds.
+    """
+    found, all_words = GO_LIMIT, [*go_flags.split(), *words]
+    for word, after in zip(all_words, [*all_words[1:], ""]):
+        limit = LIMIT.match(word)
+        if limit:
+            found = after if limit[1] is None else limit[1]
+    return found
 
 
 def by_package(units: Iterable[str]) -> Dict[str, List[str]]:
@@ -86,8 +108,10 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     here, where = os.getcwd(), folders(command, packages, leg)
     units = [
         {"unit": f"{package}.{test}", "file": _relative(where.get(package, ""), here)}
-        for package, log in stream.printed.items()
-        for test in log.splitlines()
+        # In the order in which `go test` starts them, not that of the builds that were over first.
+        for package, log in sorted(stream.printed.items())
+        # A package and its `_test` package may both have a test of one name: one unit runs both.
+        for test in dict.fromkeys(log.splitlines())
         if LISTED.match(test)
     ]
     errors = [{"error": name, "message": text} for name, text in stream.failed.items()]
@@ -112,6 +136,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
         batch = {
             "stop": leg.stop_file,
             "lock": os.path.join(leg.private, "lock"),
+            "limit": binary_limit(command, leg.environ.get("GOFLAGS", "")),
             "tests": {
                 os.path.realpath(where[name]): tests
                 for name, tests in packages.items()
@@ -122,7 +147,8 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(batch, file)
         ourselves = f"'{sys.executable}' -I -S '{os.path.abspath(__file__)}' exec"
-        argv = [*command, "-json", "-count=1", "-exec", ourselves, "-run", "^$"]
+        # The limit is that of a binary, from its start: Go's own clock counts while ours waits.
+        argv = [*command, "-json", "-count=1", "-exec", ourselves, "-run", "^$", "-timeout=0"]
         argv += ["-p=1"] if sys.platform == "win32" else []
 
         def take(line: bytes) -> bytes:
@@ -154,7 +180,8 @@ def run_binary(words: Sequence[str]) -> int:
     for pattern in patterns(names) if names else ():
         if batch["stop"] and os.path.exists(batch["stop"]):
             break
-        argv = [f"-test.run={pattern}" if one.startswith("-test.run=") else one for one in words]
+        ours = [f"-test.run={pattern}", f"-test.timeout={batch['limit']}"]
+        argv = [words[0], *ours, *(word for word in words[1:] if not REPLACED.match(word))]
         code = _wait(subprocess.Popen(argv)) or code
         if code < 0:
             break

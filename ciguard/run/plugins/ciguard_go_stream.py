@@ -15,6 +15,7 @@ Line = Dict[str, Any]
 LOG_CHARACTERS = 1 << 16  # of a test or package: its start
 OUTCOMES = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME|ATTR) |\s*--- (?:PASS|FAIL|SKIP): |(?:FAIL|ok  )\t")
+ENDED = re.compile(r"\s*--- (?:PASS|FAIL|SKIP): ")
 PLACE = re.compile(r"\s*([\w.-]+_test\.go):(\d+): ")
 NOT_BUILT = re.compile(r"FAIL\t(\S+) \[(?:build|setup) failed\]\s*$")
 BUILD = re.compile(r"# (\S+)")
@@ -34,9 +35,11 @@ class _Test:
     def __init__(self) -> None:
         self.log = ""
         self.paused = False
+        self.has_ended = False
         self.has_failed_part = False
 
     def add(self, text: str) -> None:
+        self.has_ended = self.has_ended or ENDED.match(text) is not None
         if len(self.log) < LOG_CHARACTERS:
             self.log += text
 
@@ -135,7 +138,12 @@ class GoStream:
     def _end_test(
         self, package: str, name: str, outcome: str, elapsed: object
     ) -> Tuple[List[Line], str]:
-        test = self._tests[package].pop(name, None) or _Test()
+        test = self._tests[package].get(name) or _Test()
+        if not test.has_ended:
+            # The end of a binary that ended with 0 in a test (syscall.Exit, exit of C) is given to
+            # that test as its own: it stays open, and dies.
+            return [], ""
+        del self._tests[package][name]
         top, _, part = name.partition("/")
         unit, message = f"{package}.{top}", test.message()
         line: Line = {"type": "result", "unit": unit, "outcome": outcome}

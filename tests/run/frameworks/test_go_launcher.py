@@ -11,12 +11,24 @@ from run.frameworks.test_registry import batch
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import go
-from ciguard.run.plugins.ciguard_go import PATTERN_BYTES, by_package, divided, patterns
+from ciguard.run.plugins.ciguard_go import (
+    PATTERN_BYTES,
+    binary_limit,
+    by_package,
+    divided,
+    patterns,
+)
 from ciguard.run.plugins.ciguard_go_stream import GoStream
 
 
 def event(action: str, test: str = "", **more: object) -> bytes:
     return json.dumps({"Action": action, "Package": "m/p", "Test": test, **more}).encode()
+
+
+def ended(word: str, test: str, **more: object) -> tuple[bytes, bytes]:
+    return event("output", test, Output=f"--- {word.upper()}: {test} (0.00s)\n"), event(
+        word, test, **more
+    )
 
 
 def read(stream: GoStream, *lines: bytes) -> list[tuple[str, str, str]]:
@@ -45,10 +57,23 @@ def test_test_says_no_more_than_its_failed_subtest() -> None:
     stream = GoStream({"m/p": "p"})
     read(stream, event("run", "TestA"), event("run", "TestA/x"))
     read(stream, event("output", "TestA/x", Output="    a_test.go:7: wrong\n"))
-    assert read(stream, event("fail", "TestA/x"), event("fail", "TestA", Elapsed=0.5)) == [
+    assert read(stream, *ended("fail", "TestA/x"), *ended("fail", "TestA", Elapsed=0.5)) == [
         ("failed", "m/p.TestA", "TestA/x"),
         ("closed", "m/p.TestA", ""),
     ]
+
+
+def test_end_of_a_binary_is_not_that_of_its_test() -> None:
+    """As `go test` 1.27 says it of a binary that ended with 0 in TestB, and of the whole package.
+
+    https://go.dev/cmd/test2json: the event of a package is one without a test.
+    """
+    stream = GoStream({})
+    read(stream, event("run", "TestA"), *ended("pass", "TestA"), event("run", "TestB"))
+    says = event("output", "TestB", Output="ok  \tm/p\t0.004s\n")
+    assert read(stream, says, event("pass", "TestB", Elapsed=0.005)) == []
+    assert [(one["outcome"], one["unit"]) for one in stream.end()] == [("died", "m/p.TestB")]
+    assert stream.is_cut_short("m/p.TestC")
 
 
 def test_package_that_failed_without_a_test_is_an_error() -> None:
@@ -74,6 +99,29 @@ def test_command_is_divided_into_flags_packages_and_arguments() -> None:
         ["-args", "-x", "./c"],
     )
     assert divided(["go", "test"])[1] == ["./..."]
+
+
+def test_value_of_a_flag_is_no_package() -> None:
+    words = ["go", "test", "-coverpkg", "./...", "./..."]
+    assert divided(words) == (words[:4], ["./..."], [])
+    assert divided(words[:4]) == (words[:4], ["./..."], [])
+    assert divided(["go", "test", "-race", "./a", "./b"])[1] == ["./a", "./b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "go_flags", "expected"),
+    [
+        (["go", "test", "-v"], "-mod=mod", "10m"),
+        (["go", "test", "-timeout=2s"], "", "2s"),
+        (["go", "test", "-timeout", "2s", "-v"], "-timeout=1h", "2s"),
+        (["go", "test", "--test.timeout=0"], "", "0"),
+        (["go", "test"], "-v -timeout=1h", "1h"),
+    ],
+)
+def test_limit_of_a_binary_is_that_of_the_command(
+    words: list[str], go_flags: str, expected: str
+) -> None:
+    assert binary_limit(words, go_flags) == expected
 
 
 def test_patterns_are_short_enough_and_match_each_name_once() -> None:

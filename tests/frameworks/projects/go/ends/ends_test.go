@@ -20,6 +20,8 @@ func TestEnds(t *testing.T) {
 		<-done
 	case "exit0":
 		os.Exit(0)
+	case "sysexit0":
+		syscall.Exit(0)
 	case "exit3":
 		os.Exit(3)
 	case "hang":
