@@ -204,6 +204,20 @@ def test_process_that_is_done_and_does_not_exit_is_stopped() -> None:
     assert is_unexplained(state.running[1], "timeout", -15, errors=False)
 
 
+def test_unit_that_starts_a_second_time_is_waited_for() -> None:
+    """As a file that two projects of Jest share: its process is not done where it was closed."""
+    state = state_of("a")
+    start(state)
+    state.running[1].closes = True
+    closed = EventLine("closed", process=1, unit="a", at_s=1.0)
+    state.observe(StartLine("a", process=1, at_s=0.0))
+    state.observe(closed)
+    state.observe(StartLine("a", process=1, at_s=2.0))
+    assert next_action(state, 1e4) == Wait()
+    state.observe(replace(closed, at_s=1e4))
+    assert next_action(state, 1e4) == Wait(1e4 + 300.0)
+
+
 def test_after_the_step_limit_nothing_starts_and_nothing_is_stopped() -> None:
     state = state_of("a", "b", "c", "d", "e", processes=2, for_s=10.0)
     assert start(state).units == (0, 2, 4)
