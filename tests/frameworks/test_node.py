@@ -60,6 +60,7 @@ DEATHS: dict[str, Bad] = {
     "hang": {ENDS: "timeout"},
     "heap": {ENDS: "out_of_memory"},
     "import": {("test/imports.test.js", ""): "errored"},
+    "empty": {("test/imports.test.js", ""): "errored"},
 }
 TOOLS = [
     Tool(
@@ -130,7 +131,9 @@ def test_every_case_of_every_file_is_recorded(loop: Loop, tool: Tool) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("way", ["", "kill", "hang", "heap", "import", "exit0", "exit3", "setup"])
+@pytest.mark.parametrize(
+    "way", ["", "kill", "hang", "heap", "import", "empty", "exit0", "exit3", "setup"]
+)
 def test_report_names_the_culprit_and_no_other_test(loop: Loop, tool: Tool, way: str) -> None:
     verdict = loop.run(WAY=way, NODE_OPTIONS="--max-old-space-size=300")
     is_whole(verdict, loop)

@@ -57,7 +57,7 @@ module.exports = class {
     const found = tests.filter((test) => place(test) !== undefined);
     const there = new Set(found.map((test) => leg.unitOf(test.path)));
     for (const unit of leg.units.filter((unit) => !there.has(unit))) {
-      leg.notCollected(unit, existsSync(unit) ? "the configuration of Jest leaves it out" : "");
+      leg.notCollected(unit, existsSync(unit) ? "left out by the configuration of Jest" : "");
     }
     return found.sort((a, b) => place(a) - place(b));
   }

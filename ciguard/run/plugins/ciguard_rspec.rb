@@ -57,7 +57,7 @@ module Ciguard
 
     def report_missing
       (@leg.units - @found).each do |unit|
-        @leg.not_collected(unit, File.exist?(unit) ? "the options of RSpec leave it out" : "")
+        @leg.not_collected(unit, File.exist?(unit) ? "left out by the options of RSpec" : "")
       end
     end
 

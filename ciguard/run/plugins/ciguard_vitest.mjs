@@ -19,6 +19,7 @@ class Reporter {
   constructor(leg) {
     this.leg = leg;
     this.open = ""; // one file at a time
+    this.tested = new Set(); // units with a result
     this.lastWords = "";
     // A worker that dies prints here, and Vitest goes on with another one.
     const { write } = process.stderr;
@@ -43,6 +44,7 @@ class Reporter {
   onTestCaseResult(test) {
     const { state, errors } = test.result();
     const { duration, retryCount } = test.diagnostic() || {};
+    this.tested.add(this.unitOf(test.module));
     this.leg.result(this.unitOf(test.module), test.fullName, OUTCOMES[state] || "skipped", {
       wallMs: duration,
       message: (errors || []).map(describe).join("\n\n"),
@@ -64,6 +66,8 @@ class Reporter {
     const errors = module.errors();
     if (errors.length > 0) {
       this.leg.result(unit, "", "errored", { message: errors.map(describe).join("\n\n") });
+    } else if (module.ok() && !this.tested.has(unit)) { // an error without passWithNoTests
+      this.leg.result(unit, "", "skipped", { message: "it has no tests" });
     }
     this.leg.closed(unit);
     if (unit === this.open) this.open = "";
@@ -106,7 +110,7 @@ function chosen(leg, specifications) {
   const found = specifications.filter((one) => place(one) !== undefined);
   const there = new Set(found.map((one) => leg.unitOf(one.moduleId)));
   for (const unit of leg.units.filter((unit) => !there.has(unit))) {
-    leg.notCollected(unit, existsSync(unit) ? "the configuration of Vitest leaves it out" : "");
+    leg.notCollected(unit, existsSync(unit) ? "left out by the configuration of Vitest" : "");
   }
   return found.sort((a, b) => place(a) - place(b));
 }
@@ -125,7 +129,6 @@ async function run() {
     ...options,
     run: true,
     watch: false,
-    passWithNoTests: true, // what is not found is said by name
     ...(options.coverage && { coverage: { ...options.coverage, thresholds: undefined } }),
   });
   vitest.config.sequence.sequencer = class {

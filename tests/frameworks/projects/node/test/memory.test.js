@@ -4,4 +4,4 @@ test("holds 150 MiB", async () => {
   const kept = Buffer.alloc(150 << 20, 1);
   await after(200);
   expect(kept).toHaveLength(150 << 20);
-});
+}, 20000); // a busy machine fills them slowly
