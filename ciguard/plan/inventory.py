@@ -45,6 +45,7 @@ class Inventory:
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
         file_names: of each unit, where it is known.
+        folders: those of `file_names` that are folders of test files, as a package of Go is.
         orphans: by key, not in `units` either.
     """
 
@@ -55,6 +56,13 @@ class Inventory:
     files: Mapping[str, int]
     file_names: tuple[str | None, ...]
     orphans: tuple[Orphan, ...] = ()
+    folders: frozenset[str] = frozenset()
+
+    def in_folder(self) -> list[bool] | None:
+        """For each unit, whether its place is a folder; None where no unit's is."""
+        if not self.folders:
+            return None
+        return [name in self.folders for name in self.file_names]
 
     def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
         """Names of a unit's groups by position, nearest first, within its suite and variant."""
@@ -148,8 +156,10 @@ def inventory(
         raise NothingToDo(text, fix=fix)
     names = [file_of(unit) for unit in units]
     counts = Counter(name for name in names if name)
-    # Where a unit's place is a folder, as of Go's packages, no file of it is without tests.
-    empty = (name for name in files if (dirname(name) or ".") not in counts)
+    there = tuple(files)
+    folders = frozenset(dirname(name) or "." for name in there) & counts.keys()
+    # No file of a folder that has units is without tests.
+    empty = (name for name in there if (dirname(name) or ".") not in folders)
     one = {name: name for name in counts}  # a text a file, not a unit: 80 MB of a million units
     return Inventory(
         units=tuple(units[position] for position in planned),
@@ -158,6 +168,7 @@ def inventory(
         excluded=tuple(excluded),
         files={**dict.fromkeys(empty, 0), **counts},
         file_names=tuple(one.get(names[position] or "") for position in planned),
+        folders=folders,
     )
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     GroupKey = Callable[[int], Hashable | None]
 
 TOLERANCE: Final = 1.005  # x the best possible makespan: no group is cut to get closer
+# x the target: the units of a folder are built together (a package of Go), so that each part of it
+# costs a build, which no time of a unit contains. Only what is longer is cut.
+FOLDER_CUT: Final = 0.5
 
 
 # Not frozen, and never changed: without a group key there is one for each unit.
@@ -33,12 +36,14 @@ class Group:
         members: ascending.
         split_from: first unit of the group that this one is a part of; None for a whole group.
         indivisible: never cut.
+        is_folder: cut only where it takes more than half of the target.
     """
 
     members: tuple[int, ...]
     wall_s: float
     split_from: int | None = None
     indivisible: bool = False
+    is_folder: bool = False
 
 
 def lower_bound_s(total_s: float, floor_s: float, slots: int, *, setup_s: float = 0.0) -> float:
@@ -60,22 +65,26 @@ class Costs:
     Attributes:
         walls_s: estimate of each unit, by position, finite and >= 0.
         setups_s: by unit, what the group that it is in sets up once; nothing where None.
+        in_folder: by unit, whether its group is a folder; none is where None.
     """
 
     walls_s: Sequence[float]
     setups_s: Sequence[float] | None = None
+    in_folder: Sequence[bool] | None = None
 
     def setup_s(self, members: Sequence[int]) -> float:
         return self.setups_s[members[0]] if self.setups_s is not None else 0.0
 
     def group(self, members: Sequence[int], *, indivisible: bool = False) -> Group:
         wall_s = self.setup_s(members) + math.fsum([self.walls_s[unit] for unit in members])
-        return Group(tuple(members), wall_s, indivisible=indivisible)
+        is_folder = self.in_folder is not None and self.in_folder[members[0]]
+        return Group(tuple(members), wall_s, indivisible=indivisible, is_folder=is_folder)
 
     def part(self, group: Group, members: Sequence[int]) -> Group:
         """Some members of a group, as a group that pays the set-up, too."""
         found = self.group(members)
         found.split_from = group.members[0] if group.split_from is None else group.split_from
+        found.is_folder = False  # it is cut already
         return found
 
 
@@ -181,7 +190,7 @@ def pack_balanced(
 
     The target is the larger of the mean load and of the longest thing that cannot be cut, plus
     0.5 %. A cut makes a group pay its set-up once more. It is made where all shards together wait
-    at least as much less for the longest one.
+    at least as much less for the longest one; in a folder, only if that is over half of the target.
 
     Args:
         preassigned: what each shard holds already; at least one shard.
@@ -190,7 +199,8 @@ def pack_balanced(
     Returns:
         Each unit in exactly one shard. No shard is empty if there are units and indivisible groups
         enough. Ties go to the shard with fewer units, then to the first one. Without set-ups the
-        makespan is at most that of the best packing plus the longest unit or indivisible group.
+        makespan is at most that of the best packing plus the longest unit, indivisible group or
+        folder that is not cut.
         O(groups log groups + units + cuts x (groups + units of the group)).
     """
     count = len(preassigned)
@@ -207,8 +217,10 @@ def pack_balanced(
         if _is_divisible(group):
             setup_s = costs.setup_s(group.members)
             aim_s = TOLERANCE * max((total_s + setup_s) / count, longest_s)
-            excess_s = load_s + group.wall_s - max(aim_s, target_s)
-            if excess_s > 0 and excess_s * count >= setup_s:
+            limit_s = max(aim_s, target_s)
+            excess_s = load_s + group.wall_s - limit_s
+            is_short = group.is_folder and group.wall_s <= FOLDER_CUT * limit_s
+            if excess_s > 0 and excess_s * count >= setup_s and not is_short:
                 place = _units_within(costs, group, aim_s - load_s - setup_s)
                 insort(queue, costs.part(group, group.members[place:]), key=priority)
                 group = costs.part(group, group.members[:place])

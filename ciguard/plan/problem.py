@@ -35,6 +35,7 @@ class PackingProblem:
         run_order, variances_s2: by position, as in `Inventory` and `Estimates`.
         group_key: what keeps units together; None for nothing.
         overheads: of this pool's shards.
+        in_folder: by position, whether what keeps the unit together is a folder; None for none.
         colocated: units that the suite itself keeps together.
         previous_shard: by position, the number of the shard in which the base's plan has it.
         base_keys: of the shards that the base's plan has for this work.
@@ -54,6 +55,7 @@ class PackingProblem:
     group_key: GroupKey | None
     suites: Mapping[str, Suite]
     overheads: Overheads = NO_OVERHEADS
+    in_folder: Sequence[bool] | None = None
     colocated: Sequence[tuple[int, ...]] = ()
     previous_shard: Mapping[int, int] = field(default_factory=dict)
     base_keys: tuple[str, ...] = ()
@@ -81,7 +83,9 @@ class PackingProblem:
     @cached_property
     def costs(self) -> Costs:
         """What its units take, and what their groups set up."""
-        return Costs(self.walls_s, self.setups_s if self.group_key else None)
+        if self.group_key is None:
+            return Costs(self.walls_s)
+        return Costs(self.walls_s, self.setups_s, self.in_folder)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

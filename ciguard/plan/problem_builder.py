@@ -161,6 +161,7 @@ class ProblemBuilder:
         self._variances_s2 = basis.estimates.variance_s2.tolist()
         self.has_timings = basis.has_timings
         self._group_key = _group_key(basis, options.group)
+        self._in_folder = basis.inventory.in_folder()
         self._homes, self._keys = (
             previous_shards(basis.base, basis.inventory.keys) if basis.base else ({}, {})
         )
@@ -186,6 +187,7 @@ class ProblemBuilder:
             group_key=self._group_key,
             suites=self._basis.suites,
             overheads=self._basis.overheads,
+            in_folder=self._in_folder,
             colocated=_colocated(self._basis.inventory, positions, self._options.group),
             previous_shard=at_home,
             base_keys=base_keys,

@@ -91,6 +91,20 @@ def test_long_list_of_ids_is_shortened() -> None:
     assert name_some([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
 
 
+def test_folder_of_test_files_can_be_the_place_of_units() -> None:
+    units = [InventoryUnit("m.TestA", file="."), InventoryUnit("m/p.TestA", file="p"), C]
+    files = ["a_test.go", "p/a_test.go", "p/b_test.go", "q/a_test.go"]
+    found = inventory(units, exclude={}, files=files, ordered=True)
+    assert found.folders == {".", "p"}
+    assert dict(zip(found.file_names, found.in_folder() or (), strict=True)) == {
+        ".": True,
+        "p": True,
+        "d/c.x": False,
+    }
+    assert found.files == {".": 1, "p": 1, "d/c.x": 1, "q/a_test.go": 0}
+    assert inventory([A], exclude={}, files=["a.py"], ordered=True).in_folder() is None
+
+
 def test_siblings_share_suite_and_variant() -> None:
     of_suite = {"s": ancestors, "t": ancestors}
     alone = inventory(

@@ -285,3 +285,24 @@ def test_lower_bound_is_the_mean_load_or_the_longest_unit() -> None:
     assert lower_bound_s(100.0, 60.0, 4) == 60.0
     assert lower_bound_s(100.0, 20.0, 4, setup_s=2.0) == 27.0
     assert lower_bound_s(1.0, 0.1, 4, setup_s=0.5) == 0.75
+
+
+def folders(sizes_: Sequence[int], count: int) -> Packing:
+    """Folders of so many units, 1 s each."""
+    folder = [name for name, size in enumerate(sizes_) for _ in range(size)]
+    costs = Costs([1.0] * len(folder), in_folder=[True] * len(folder))
+    groups = form_groups(costs, folder.__getitem__)
+    return pack_balanced(groups, [Preassigned()] * count, costs)
+
+
+def test_folder_up_to_half_of_the_target_is_not_cut() -> None:
+    assert sizes(folders([10] * 5, 2)) == [30, 20]
+    assert folders([10] * 5, 2).split_groups == ()
+    assert sizes(by_file([10] * 5, 2)) == [25, 25]
+
+
+def test_folder_over_half_of_the_target_is_cut() -> None:
+    packing = folders([40, 10, 10], 3)
+    assert sizes(packing) == [20, 20, 20]
+    assert packing.split_groups == (0,)
+    assert sizes(folders([7], 3)) == [3, 2, 2]
