@@ -98,7 +98,8 @@ def _suite(recipe: Recipe, project: ProjectFolder, environment: Environment) -> 
         framework=recipe.framework,
         cwd="" if project.path == TOP else project.path,
         command=environment.command,
-        args=recipe.args,
+        args=(*environment.args, *recipe.args),
+        env=environment.env,
     )
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.init.package_scripts import framework_call
 from ciguard.init.toolchains import TOP, Environment
 from ciguard.workflow.job_templates import ACTIONS
 
@@ -75,7 +76,11 @@ _NO_INSTALL: Final = ("npx", "--no")  # npx would fetch what the project has not
 
 
 def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> Environment:
-    """Node.js in the version that the project names, and its packages; `more` commands after."""
+    """Node.js in the version that the project names, and its packages; `more` commands after.
+
+    Args:
+        command: the framework, which is called as the test script of the project does.
+    """
     named = [name for name in (".nvmrc", ".node-version") if folder.has(name)]
     named += ["package.json"] if '"engines"' in folder.text else []
     version = f"node-version-file: {folder.start}{named[0]}" if named else "node-version: lts/*"
@@ -83,7 +88,8 @@ def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> En
     run = next((one for name, one in _NODE_RUN.items() if folder.has(name)), _NO_INSTALL)
     tools = (f"- uses: {ACTIONS['setup_node']}\n  with:\n    {version}",)
     commands = (install, *more)
-    return Environment(tools, commands, commands, (*run, *command))
+    call = framework_call(folder.text, command)
+    return Environment(tools, commands, commands, (*run, *command), call.args, call.env)
 
 
 def go(folder: ProjectFolder) -> Environment:
@@ -154,7 +160,14 @@ RECIPES: Final = (
         args=("--workspace",),
         shown_by=".config/nextest.toml",
     ),
-    Recipe("rspec", "Gemfile", re.compile(r"rspec"), lambda at: bundler(at, "rspec"), kind="ruby"),
+    # A gem names it in its gemspec, from which Bundler takes it.
+    Recipe(
+        "rspec",
+        "Gemfile",
+        re.compile(r"rspec|^\s*gemspec\b", re.M),
+        lambda at: bundler(at, "rspec"),
+        kind="ruby",
+    ),
     Recipe("minitest", "Gemfile", re.compile("[\"'](?:minitest|rails)\\b"), minitest, kind="ruby"),
     # A gem names its framework in its gemspec, which may have any name.
     Recipe("minitest", "Rakefile", re.compile(r"\bTestTask\b"), minitest),

@@ -10,7 +10,7 @@ import contextlib
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
@@ -40,12 +40,15 @@ class Environment:
         install: shell commands, run in the folder.
         fresh_install: the same for a fresh checkout of a suspect; they write nothing outside of it.
         command: of a suite; () for the framework's own.
+        args, env: of a suite, as the project's own call has them.
     """
 
     tools: tuple[str, ...]
     install: tuple[str, ...]
     fresh_install: tuple[str, ...]
     command: tuple[str, ...]
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

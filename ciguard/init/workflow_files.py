@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import yaml
@@ -18,7 +18,7 @@ from ciguard.workflow.job_templates import ACTIONS, for_actions, quoted
 from ciguard.workflow.rewrite import NewJobs, action_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jinja2 import Environment
 
@@ -75,6 +75,7 @@ class StarterSuite:
     cwd: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
@@ -159,7 +160,7 @@ def render_configuration(
         setup=setup,
         suites={
             quoted(one.name): {
-                key: quoted(value) for key, value in asdict(one).items() if key != "name" and value
+                key: _value(value) for key, value in asdict(one).items() if key != "name" and value
             }
             for one in suites
         },
@@ -169,6 +170,13 @@ def render_configuration(
         confirm=confirm,
         is_moved=is_moved,
     )
+
+
+def _value(value: str | tuple[str, ...] | Mapping[str, str]) -> str:
+    """As TOML has it; the names of a table are those of variables."""
+    if isinstance(value, (str, tuple)):
+        return quoted(value)
+    return "{ " + ", ".join(f"{name} = {quoted(text)}" for name, text in value.items()) + " }"
 
 
 def render_new_jobs(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+
 import pytest
 import yaml
 
@@ -9,7 +12,9 @@ from ciguard.init.language_suites import joined, suggest_languages
 from ciguard.init.languages import RECIPES, ProjectFolder, Recipe
 from ciguard.init.project import Suggestion, is_dependency_file
 from ciguard.init.toolchains import steps_of
+from ciguard.init.workflow_files import render_configuration
 from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.template_loader import environment
 
 JEST = '{"devDependencies": {"jest": "30"}}'
 
@@ -123,9 +128,28 @@ def test_suites_of_python_come_first() -> None:
     assert both.unknown == {"x": "tox"}
 
 
+def test_suite_calls_the_framework_as_the_test_script_does() -> None:
+    script = "NODE_OPTIONS=--experimental-vm-modules jest -c unit.json"
+    text = json.dumps({"scripts": {"test": script}, "devDependencies": {"jest": "30"}})
+    found, _ = suggested({"package.json": text, "a.test.js": ""})
+    toml = render_configuration("", "", found.suites, environment())
+    assert tomllib.loads(toml)["suite"]["jest"] == {
+        "framework": "jest",
+        "command": ["npx", "--no", "jest"],
+        "args": ["-c", "unit.json"],
+        "env": {"NODE_OPTIONS": "--experimental-vm-modules"},
+        "timeout": "10m",
+    }
+
+
+def test_gem_names_rspec_in_its_gemspec() -> None:
+    files = {"Gemfile": "source 'https://rubygems.org'\ngemspec\n", "spec/a_spec.rb": ""}
+    assert [one.framework for one in suggested(files)[0].suites] == ["rspec"]
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.framework)
 def test_steps_of_each_framework_are_yaml(recipe: Recipe) -> None:
     for path in (".", "web app"):
-        environment = recipe.environment(ProjectFolder(path, frozenset(), ""))
-        steps = yaml.safe_load(steps_of({path: environment}))
+        found = recipe.environment(ProjectFolder(path, frozenset(), ""))
+        steps = yaml.safe_load(steps_of({path: found}))
         assert all("uses" in step or "run" in step for step in steps)

@@ -1,0 +1,54 @@
+"""What a test script adds to a call of its framework."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ciguard.init.package_scripts import ScriptCall, framework_call
+
+MODULES = {"NODE_OPTIONS": "--experimental-vm-modules"}
+
+
+@pytest.mark.parametrize(
+    ("script", "program", "expected"),
+    [
+        ("jest", ("jest",), ScriptCall()),
+        ("jest --color=true --watch", ("jest",), ScriptCall(("--color=true",))),
+        (
+            "NODE_OPTIONS=--experimental-vm-modules npx jest -c 'a b.json'",
+            ("jest",),
+            ScriptCall(("-c", "a b.json"), MODULES),
+        ),
+        (
+            "cross-env TZ=UTC node --experimental-vm-modules node_modules/jest/bin/jest.js --ci",
+            ("jest",),
+            ScriptCall(("--ci",), {"TZ": "UTC", **MODULES}),
+        ),
+        ("pnpm lint && vitest run --typecheck", ("vitest", "run"), ScriptCall(("--typecheck",))),
+        ("vitest --dir test", ("vitest", "run"), ScriptCall(("--dir", "test"))),
+        ("playwright test -c e2e", ("playwright", "test"), ScriptCall(("-c", "e2e"))),
+        ("jest --config $CONFIG", ("jest",), ScriptCall()),
+        ("jest 'not closed", ("jest",), ScriptCall()),
+        ("node test.js", ("jest",), ScriptCall()),
+        ("eslint .", ("jest",), ScriptCall()),
+        ("node", ("jest",), ScriptCall()),
+    ],
+)
+def test_call_of_the_test_script_is_kept(
+    script: str, program: tuple[str, ...], expected: ScriptCall
+) -> None:
+    assert framework_call(json.dumps({"scripts": {"test": script}}), program) == expected
+
+
+def test_script_called_test_comes_first() -> None:
+    scripts = {"test:unit": "jest -c unit.json", "test": "jest -c all.json", "dev": "jest --dev"}
+    assert framework_call(json.dumps({"scripts": scripts}), ("jest",)).args == ("-c", "all.json")
+    del scripts["test"]
+    assert framework_call(json.dumps({"scripts": scripts}), ("jest",)).args == ("-c", "unit.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": []}', '{"scripts": null}'])
+def test_file_without_scripts_adds_nothing(text: str) -> None:
+    assert framework_call(text, ("jest",)) == ScriptCall()
