@@ -19,7 +19,7 @@ class Reporter {
   constructor(leg) {
     this.leg = leg;
     this.open = ""; // one file at a time
-    this.tested = new Set(); // units with a result
+    this.recorded = new Set(); // ids of tests
     this.lastWords = "";
     // A worker that dies prints here, and Vitest goes on with another one.
     const { write } = process.stderr;
@@ -42,9 +42,10 @@ class Reporter {
   }
 
   onTestCaseResult(test) {
+    if (this.recorded.has(test.id)) return;
+    this.recorded.add(test.id);
     const { state, errors } = test.result();
     const { duration, retryCount } = test.diagnostic() || {};
-    this.tested.add(this.unitOf(test.module));
     this.leg.result(this.unitOf(test.module), test.fullName, OUTCOMES[state] || "skipped", {
       wallMs: duration,
       message: (errors || []).map(describe).join("\n\n"),
@@ -64,9 +65,12 @@ class Reporter {
   onTestModuleEnd(module) {
     const unit = this.unitOf(module);
     const errors = module.errors();
+    const tests = [...module.children.allTests()];
+    // Vitest may tell of the file before it does of its last tests.
+    tests.filter((test) => test.result().state !== "pending").forEach((test) => this.onTestCaseResult(test));
     if (errors.length > 0) {
       this.leg.result(unit, "", "errored", { message: errors.map(describe).join("\n\n") });
-    } else if (module.ok() && !this.tested.has(unit)) { // an error without passWithNoTests
+    } else if (tests.length === 0) { // an error without passWithNoTests
       this.leg.result(unit, "", "skipped", { message: "it has no tests" });
     }
     this.leg.closed(unit);
