@@ -95,9 +95,10 @@ def test_report_names_the_culprit_and_no_other_test(
 
 
 @pytest.mark.soak
-def test_file_that_ends_the_process_at_import_is_found(rspec: Loop) -> None:
+@pytest.mark.parametrize("way", ["import kill", "import exit!"])
+def test_file_that_ends_the_process_at_import_is_found(rspec: Loop, way: str) -> None:
     """All files are loaded before the first example: the leg finds it by bisection."""
-    verdict = rspec.run(WAY="import kill")
+    verdict = rspec.run(WAY=way)
     assert verdict["verdict"] == "incomplete"
     assert bad(verdict) == {}
     assert [one["unit"] for one in verdict["missing"]] == ["spec/imports_spec.rb"]

@@ -101,6 +101,13 @@ module Ciguard
       append(type: "event", kind: "not_collected", unit: unit, detail: detail, at_s: now_s)
     end
 
+    # Files are read: a process that ends between has died of one of them, with exit code 0, too.
+    def collecting
+      append(type: "event", kind: "collection_start", at_s: now_s)
+      yield
+      append(type: "event", kind: "collection_end", at_s: now_s)
+    end
+
     def stopped(detail)
       append(type: "event", kind: "session_stopped", detail: detail, at_s: now_s)
     end
