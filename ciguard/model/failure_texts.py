@@ -80,9 +80,10 @@ _FATAL_MEMORY: Final = re.compile(
     r"|.{0,200}java\.lang\.OutOfMemoryError\b|Terminating due to java\.lang\.OutOfMemoryError"
     r"|\[ERROR\] (?:Java heap space|GC overhead limit exceeded|Metaspace)$"  # Surefire's summary
     r"|\[FATAL\] failed to allocate memory|.{0,200}failed to allocate memory \(NoMemoryError\)"
-    r"|(?:PHP )?Fatal error: +Allowed memory size of \d+ bytes exhausted"
     r"|memory allocation of \d+ bytes failed"  # Rust
-    r"|.{0,200}(?:what\(\):  |')std::bad_alloc)",
+    r"|.{0,200}(?:what\(\):  |')std::bad_alloc)"
+    # PHP, after the progress that PHPUnit prints in a line.
+    r"|(?:PHP )?Fatal error: +(?:Allowed memory size of \d+ bytes exhausted|Out of memory \()",
     re.M,
 )
 # What stands before the words that count: a type, the place of a failure in the code, or how a

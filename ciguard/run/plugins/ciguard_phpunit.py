@@ -1,0 +1,273 @@
+"""Runs PHPUnit for a leg: `ciguard_phpunit.py COUNT PROGRAM OPTIONS`; COUNT words are the program.
+
+PHPUnit takes no list of files. It gets a copy of the project's configuration that has the files of
+the leg as its only test suite; the copy is in the leg's private folder. What runs is read from its
+TeamCity log, which it writes as it goes; what it prints is its own.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, Callable, Iterable, List, Mapping, NamedTuple, Sequence
+
+if TYPE_CHECKING:  # the same files by the names that a checker finds them under
+    from ciguard.run.plugins.ciguard_launcher import Leg, Line, exit_as
+    from ciguard.run.plugins.ciguard_teamcity import TeamCityStream, skipped
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
+    from ciguard_launcher import Leg, Line, exit_as
+    from ciguard_teamcity import TeamCityStream, skipped
+
+NO_PROGRAM = 127  # as a shell ends that finds none
+# PHPUnit's options, configuration or bootstrap file are wrong, or a shell runs no program.
+SET_UP_FAILED = (1, 2, 126, NO_PROGRAM)
+POLL_S = 0.01
+SUITE = "ciguard"
+CONFIGURATIONS = ("phpunit.xml", "phpunit.dist.xml", "phpunit.xml.dist")
+# What PHPUnit 9 to 13 resolve against the folder of the configuration.
+PATHS = (
+    *("bootstrap", "cacheDirectory", "cacheResultFile", "extensionsDirectory", "printerFile"),
+    *("testSuiteLoaderFile", "outputFile", "outputDirectory", "target", "customCssFile"),
+    *("baseline", "file"),
+)
+PATH_ELEMENTS = ("directory", "file", "includePath")
+SELECTING = ("--filter", "--exclude-filter", "--group", "--exclude-group")
+FAIL_ON_RISKY = ("--fail-on-risky", "--fail-on-all-issues")
+LISTED = re.compile(r"<(?:testCaseClass|testClass|phptFile|phpt) ([^>]*)>")
+ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+# PHPUnit 9 and 10 list classes without their files, 11 an inherited test with that of its parent.
+CLASSES_PHP = """<?php
+register_shutdown_function(static function () {
+    $files = [];
+    foreach (get_declared_classes() as $name) {
+        if (is_subclass_of($name, 'PHPUnit\\\\Framework\\\\TestCase')) {
+            $files[$name] = (new ReflectionClass($name))->getFileName();
+        }
+    }
+    file_put_contents(__DIR__ . '/classes.json', json_encode($files));
+});
+"""
+
+
+class Options(NamedTuple):
+    """Options of PHPUnit: those that stay in a run, and the configuration; "" for the usual one."""
+
+    kept: List[str]
+    configuration: str
+    is_configured: bool = True
+
+
+def parse_options(words: Sequence[str]) -> Options:
+    """Leave out what says which files run, or that some do not.
+
+    Raises:
+        ValueError: a word may be the value of an option, or a path.
+    """
+    kept: List[str] = []
+    configuration, is_configured = "", True
+    left = iter(words)
+    for word in left:
+        name, _, value = word.partition("=")
+        if name in ("-c", "--configuration"):
+            configuration = value or next(left, "")
+        elif name == "--no-configuration":
+            is_configured = False
+        elif name in ("--testsuite", "--exclude-testsuite"):
+            value = value or next(left, "")
+        elif name == "-d":
+            kept += [word, next(left, "")]
+        elif word.startswith("-"):
+            kept += [] if word.startswith("--stop-on-") else [word]
+        elif kept and kept[-1].startswith("--") and "=" not in kept[-1]:
+            if os.path.exists(word):
+                one = f"{kept[-1]}={word}"
+                raise ValueError(f"write {one} as one word, or the path {word} first")
+            kept.append(word)
+    return Options(kept, configuration, is_configured)
+
+
+def find_configuration(options: Options) -> str:
+    """The path of the file that PHPUnit would read; "" for none."""
+    if not options.is_configured:
+        return ""
+    where = options.configuration or "."
+    if not os.path.isdir(where):
+        return where
+    paths = (os.path.join(where, name) for name in CONFIGURATIONS)
+    return next((path for path in paths if os.path.isfile(path)), "")
+
+
+def read_configuration(path: str) -> ET.Element:
+    """The project's, of which no relative path depends on where the file is.
+
+    Raises:
+        OSError, ET.ParseError: it cannot be read.
+    """
+    root = ET.parse(path).getroot() if path else ET.Element("phpunit")
+    folder = os.path.dirname(os.path.abspath(path))
+    for element in root.iter():
+        for name in PATHS:
+            if element.get(name):
+                element.set(name, absolute(element.attrib[name], folder))
+        if element.tag in PATH_ELEMENTS and element.text:
+            element.text = absolute(element.text.strip(), folder)
+    return root
+
+
+def absolute(path: str, folder: str) -> str:
+    """A path of the configuration as PHPUnit understands it."""
+    return path if "://" in path else os.path.join(folder, path)
+
+
+def select_files(root: ET.Element, paths: Iterable[str]) -> None:
+    """Make `paths` all that runs, in this order, to its end."""
+    for name in list(root.attrib):
+        if name.startswith("stopOn") or name == "defaultTestSuite":
+            del root.attrib[name]
+    for element in [*root.findall("testsuites"), *root.findall("testsuite")]:
+        root.remove(element)
+    suite = ET.SubElement(ET.SubElement(root, "testsuites"), "testsuite", name=SUITE)
+    for path in paths:
+        ET.SubElement(suite, "file").text = path
+
+
+def follow_log(
+    argv: Sequence[str], environ: Mapping[str, str], log: str, take: Callable[[List[bytes]], bool]
+) -> int:
+    """Run a program, and give the lines of the log that it writes to `take`, until that says stop.
+
+    Returns:
+        Its exit code, -11 where signal 11 killed it; 0 where it was stopped.
+    """
+    open(log, "wb").close()
+    with open(log, "rb") as stream:
+        process = subprocess.Popen(list(argv), env=dict(environ), stdin=subprocess.DEVNULL)
+        rest = b""
+        while True:
+            code = process.poll()  # before the last look
+            *lines, rest = (rest + stream.read()).split(b"\n")
+            if take(lines):
+                process.terminate()
+                process.wait()
+                return 0
+            if code is not None:
+                return code
+            time.sleep(POLL_S)
+
+
+def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
+    """Run the units that are still there, in one PHPUnit."""
+    options = parse_options(words)
+    root = read_configuration(find_configuration(options))
+    files = {os.path.realpath(unit): unit for unit in leg.units if os.path.isfile(unit)}
+    leg.append(not_collected(unit, "") for unit in leg.units if unit not in files.values())
+    if not files or leg.must_stop():
+        return 0
+    is_strict = root.get("failOnRisky") == "true" or any(one in words for one in FAIL_ON_RISKY)
+    stream = TeamCityStream(files, SUITE, "failed" if is_strict else "passed")
+    select_files(root, files)
+    configuration = os.path.join(leg.private, "phpunit.xml")
+    ET.ElementTree(root).write(configuration, encoding="utf-8", xml_declaration=True)
+    log = os.path.join(leg.private, "teamcity.txt")
+
+    def take(lines: Sequence[bytes]) -> bool:
+        found = [one for line in lines for one in stream.read(line)]
+        ends = [at for at, one in enumerate(found, 1) if one.get("kind") == "closed"]
+        # Where all have run, PHPUnit need only write its reports.
+        stops = bool(ends) and not stream.is_complete and leg.must_stop()
+        leg.append(found[: ends[-1]] if stops else found)
+        return stops
+
+    argv = [*program, *options.kept, f"--configuration={configuration}", f"--log-teamcity={log}"]
+    code = follow_log(argv, leg.environ, log, take)
+    if not stream.has_begun and code not in SET_UP_FAILED:
+        leg.append([{"type": "event", "kind": "collection_start"}])  # where it has ended
+    if stream.is_complete and not leg.must_stop():
+        selects = root.find("groups") is not None or any(one.startswith(SELECTING) for one in words)
+        for unit in (one for one in files.values() if one not in stream.begun):
+            leg.append(unselected(unit) if selects else [not_collected(unit, "it has no test")])
+    return code
+
+
+def not_collected(unit: str, detail: str) -> Line:
+    """A unit that is not there."""
+    return {"type": "event", "kind": "not_collected", "unit": unit, "detail": detail}
+
+
+def unselected(unit: str) -> List[Line]:
+    """A unit none of whose tests the options select."""
+    closed = {"type": "event", "kind": "closed", "unit": unit}
+    return [{"type": "start", "unit": unit}, skipped(unit), closed]
+
+
+def list_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
+    """Write down the files of all test classes that PHPUnit would run."""
+    root = read_configuration(find_configuration(parse_options(words)))
+    errors = [
+        {"error": f"<{element.tag} {name}=...> of the configuration is not supported"}
+        for suites in root.iter("testsuites")
+        for element in suites.iter()
+        for name in ("bootstrap", "groups")
+        if name in element.attrib
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (
+            ("classes.php", CLASSES_PHP),
+            ("classes.ini", f"auto_prepend_file={json.dumps(os.path.join(folder, 'classes.php'))}"),
+            ("classes.json", "{}"),
+            ("tests.xml", ""),
+        ):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
+                stream.write(text)
+        scanned = leg.environ.get("PHP_INI_SCAN_DIR", "")  # "" is the folder that PHP has
+        environ = {**leg.environ, "PHP_INI_SCAN_DIR": f"{scanned}{os.pathsep}{folder}"}
+        argv = [*program, *words, f"--list-tests-xml={os.path.join(folder, 'tests.xml')}"]
+        code = subprocess.call(argv, env=environ, stdin=subprocess.DEVNULL)
+        with open(os.path.join(folder, "classes.json"), encoding="utf-8") as stream:
+            classes = json.load(stream)
+        with open(os.path.join(folder, "tests.xml"), encoding="utf-8", errors="replace") as stream:
+            listed = stream.read()
+    if listed:  # else what it printed says why
+        files = listed_files(listed, classes)
+        errors += [{"error": name, "message": "its file is unknown"} for name in files.pop("", ())]
+        here = os.path.realpath(os.getcwd())
+        names = (os.path.relpath(path, here).replace(os.sep, "/") for path in files)
+        leg.answer(({"unit": name, "file": name} for name in names), errors, here)
+    return code
+
+
+def listed_files(listed: str, classes: Mapping[str, str]) -> "dict[str, List[str]]":
+    """The classes of a list of tests, by file; "" where it is unknown."""
+    found: "dict[str, List[str]]" = {}
+    for text in LISTED.findall(listed):
+        said = {name: html.unescape(value) for name, value in ATTRIBUTE.findall(text)}
+        name = said.get("name", "")
+        path = classes.get(name) or said.get("file") or said.get("path", "")
+        found.setdefault(path, []).append(name)
+    return found
+
+
+def main(count: str, *words: str) -> None:
+    """Do what the leg asked for; exits."""
+    program, options = words[: int(count)], words[int(count) :]
+    leg = Leg(os.environ)
+    leg.leave_signals_to_the_tool()
+    try:
+        code = (list_tests if leg.collect_file else run_tests)(program, options, leg)
+    except (OSError, ET.ParseError, ValueError) as error:
+        what = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"ciguard: {' '.join(program)} cannot be started: {what}\n")
+        code = NO_PROGRAM
+    exit_as(code)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,2 @@
+<?php
+require 'way.php'; // by the include path of the configuration

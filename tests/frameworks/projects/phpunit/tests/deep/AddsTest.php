@@ -1,0 +1,8 @@
+<?php
+namespace Shop\Deep;
+
+require_once __DIR__ . "/../AddsTest.php";
+
+class AddsTest extends \Shop\AddsTest
+{
+}

@@ -1,0 +1,6 @@
+--TEST--
+a page
+--FILE--
+<?php echo 2 + 2;
+--EXPECT--
+4
