@@ -32,13 +32,13 @@ ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
     "rake": ("rspec", "minitest"),
     "rails": ("minitest",),
-    "phpunit": ("phpunit",),
 }
 # What a workflow calls -> adapters that start the framework themselves, so that no script can.
 STARTED: Final[Mapping[str, str]] = {
     "go test": "go",
     "ctest": "ctest",
     "cargo nextest": "nextest",
+    "phpunit": "phpunit",
 }
 
 

@@ -1,7 +1,7 @@
 """Test frameworks of other languages than Python: what names each, what its tests need. Pure.
 
 One table. Commands are those of npm 11, pnpm 11, Yarn 4, Go 1.27, Bundler 4, Maven 3.9, CMake 4,
-nextest 0.9.
+nextest 0.9, Composer 2.
 """
 
 from __future__ import annotations
@@ -123,6 +123,13 @@ def maven(_: ProjectFolder) -> Environment:
     return Environment(tools, compile_, compile_, ())
 
 
+def composer(_: ProjectFolder) -> Environment:
+    """PHP, without the coverage driver that would slow it down, and the project's packages."""
+    tools = (f"- uses: {ACTIONS['setup_php']}\n  with:\n    coverage: none",)
+    install = ("composer install --no-interaction --prefer-dist",)
+    return Environment(tools, install, install, ())
+
+
 def cmake(_: ProjectFolder) -> Environment:
     """What a hosted runner has; `build` is the folder of the build."""
     commands = ("cmake -S . -B build", "cmake --build build --parallel")
@@ -172,6 +179,7 @@ RECIPES: Final = (
     # A gem names its framework in its gemspec, which may have any name.
     Recipe("minitest", "Rakefile", re.compile(r"\bTestTask\b"), minitest),
     Recipe("maven", "pom.xml", re.compile(r"<project\b"), maven),
+    Recipe("phpunit", "composer.json", _key("phpunit/phpunit"), composer),
     Recipe(
         "ctest",
         "CMakeLists.txt",

@@ -89,6 +89,7 @@ LANGUAGES: Final = {
     "Cargo.toml": "Cargo",
     "CMakeLists.txt": "CMake",
     "Gemfile": "Ruby",
+    "composer.json": "PHP",
 }
 NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", "cypress")
 

@@ -30,6 +30,7 @@ ACTIONS: Final = {
     "setup_go": "actions/setup-go@b7ad1dad31e06c5925ef5d2fc7ad053ef454303e # v7.0.0",
     "setup_java": "actions/setup-java@b6effb05e454b25005698d916606bdc6ffcbf961 # v5.7.0",
     "setup_node": "actions/setup-node@820762786026740c76f36085b0efc47a31fe5020 # v7.0.0",
+    "setup_php": "shivammathur/setup-php@f3e473d116dcccaddc5834248c87452386958240 # 2.37.2",
     "setup_python": "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0",
     "setup_ruby": "ruby/setup-ruby@0dafeac902942906541bc140009cdbf32665b601 # v1.315.0",
     "setup_uv": "astral-sh/setup-uv@20cfd1bf945f4377ade1205e4dbc17946fc9a30d # v10.0.1",

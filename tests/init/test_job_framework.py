@@ -44,5 +44,10 @@ def test_several_that_a_command_can_mean_are_named() -> None:
     )
 
 
+def test_framework_that_ciguard_starts_enters_no_script() -> None:
+    with pytest.raises(NotMovable, match="ciguard starts phpunit itself: vendor/bin/phpunit"):
+        found("vendor/bin/phpunit --testdox")
+
+
 def test_configured_framework_is_taken() -> None:
     assert found("npm test", BOTH, toml="vitest") == ""

@@ -87,6 +87,18 @@ def test_project_without_tests_or_framework_gets_no_suite(files: dict[str, str])
     assert suggested(files)[0].suites == ()
 
 
+def test_composer_project_gets_php() -> None:
+    text = '{"require-dev": {"phpunit/phpunit": "^11"}}'
+    found, said = suggested({"composer.json": text, "tests/ATest.php": "", "src/A.php": ""})
+    assert [(one.name, one.framework, one.command) for one in found.suites] == [
+        ("phpunit", "phpunit", ())
+    ]
+    setup, install = yaml.safe_load(found.setup)
+    assert setup["uses"].startswith("shivammathur/setup-php@")
+    assert install["run"] == "composer install --no-interaction --prefer-dist"
+    assert "phpunit: 1 test file" in said
+
+
 def test_project_inside_of_another_belongs_to_it() -> None:
     found, _ = suggested(
         {"package.json": JEST, "packages/a/package.json": JEST, "packages/a/a.test.js": ""}
