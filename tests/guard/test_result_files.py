@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import zipfile
 from collections import Counter
 from dataclasses import replace
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan
 
-SAMPLES = Path(__file__).parents[1] / "samples" / "junit"
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "tests" / "samples" / "junit"
+SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data"))
+SHARED = SHARED / "frameworks" / "ciguard-guard-results"
 Row = tuple[str, str, str]  # the unit's class and method, the outcome, the message
 OUT_OF_MEMORY = "System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException'"
 
@@ -221,6 +225,37 @@ def test_case_that_ctest_could_not_run_has_failed() -> None:
     assert (verdict.exit_code, verdict.with_result) == (10, 7)
     assert [failure.result.name for failure in verdict.failures] == ["missing.binary", "shell.fail"]
     assert verdict.counts == {"passed": 1, "skipped": 4, "failed": 2}
+
+
+def test_tests_that_playwright_did_not_run_are_no_skips() -> None:
+    passed = ["passes", "slow", "after slow"]
+    skipped = ["is skipped by code", "skips itself", "fixme inside"]
+    units = [f"a.spec.js::{name}" for name in (*passed, *skipped)]
+    rest = ["b.spec.js::serial › first", "b.spec.js::serial › second"]
+    rest += ["c.spec.js::in hooked", "c.spec.js::in hooked 2"]
+    verdict = prove_sample("playwright_not_run", [*units, *rest])
+    assert verdict.exit_code == 13
+    assert verdict.counts == {"passed": 3, "skipped": 3, "errored": 1, "died": 3}
+
+
+@pytest.mark.parametrize(
+    ("tool", "code", "states"),
+    [
+        ("vitest", 13, "worker of test/crash.test.js was killed: no result for 3 of 3 tests"),
+        ("ctest", 10, ""),
+    ],
+)
+def test_recorded_files_with_tests_that_never_ran_do_not_pass(
+    tool: str, code: int, states: str
+) -> None:
+    if not SHARED.is_dir():
+        pytest.skip(f"no recorded files at {SHARED}; CIGUARD_SHARED_DATA says where")
+    shards = json.loads((SHARED / f"{tool}-units.json").read_bytes())
+    content = (SHARED / f"{tool}.junit.xml").read_bytes()
+    plan = make_plan({shard: tuple(units) for shard, units in shards.items()})
+    verdict = prove_files({"a/01/r.xml": content}, plan)
+    assert verdict.exit_code == code
+    assert states in " ".join(finding_message(one) for one in verdict.findings)
 
 
 def test_truncated_result_file_never_passes() -> None:

@@ -13,6 +13,15 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.results.base import truncate_message, xml_root
+from ciguard.codec.results.junit_producers import (
+    Producer,
+    counts_unlisted_skips,
+    is_failure_of_ctest,
+    is_lost_file,
+    producer_of,
+    ticks_per_second,
+    was_not_reached,
+)
 from ciguard.codec.results.xmlstream import MutableResult, XmlReader, seconds
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
@@ -55,11 +64,6 @@ _STATUS_OUTCOMES: Final[dict[str, Outcome]] = {
     **dict.fromkeys(("aborted", "canceled", "cancelled", "incomplete", "interrupted"), "errored"),
 }
 
-# What Vitest writes of a file of tests, and no other writer in just these attributes.
-_VITEST_FILE: Final = frozenset(
-    {"name", "timestamp", "hostname", "tests", "failures", "errors", "skipped", "time"}
-)
-
 
 def sniff(head: bytes) -> bool:
     """XML whose first element is one of JUnit's."""
@@ -75,16 +79,8 @@ class _Suite(NamedTuple):
     bad: int
     cases_before: int
     bad_before: int
+    producer: Producer | None  # of this suite, else of that around it
     is_lost: bool  # a file of Vitest whose worker was killed
-
-
-def _is_lost(attributes: dict[str, str]) -> bool:
-    """Say whether Vitest lost the worker of this file: only a file that ends gets a time.
-
-    Vitest writes a test that never ran as a passed one with `time="0"`. In a file that ended this
-    is a test below the resolution of a browser's clock.
-    """
-    return attributes.get("time") == "0" and attributes.keys() == _VITEST_FILE
 
 
 class _Try(NamedTuple):
@@ -102,6 +98,9 @@ class _Reading(XmlReader):
         self.cases = 0
         self.bad = 0  # elements that say so
         self.never_ran = 0  # cases of the innermost suite
+        self.not_reached = 0  # cases of Playwright
+        self.per_second = 1.0  # what `time` counts
+        self.properties: list[str] = []  # of the case, where they say something
         self.case: dict[str, str] | None = None
         self.orphan = False  # the case stands for a suite that has none
         self.outcome: Outcome = "passed"
@@ -124,21 +123,38 @@ class _Reading(XmlReader):
             ending = ending_of_failure(attributes.get("type", ""), message)
             self.tries.append(_Try(_TRIES[tag], ending, truncate_message(message)))
         elif tag in _ROOTS:
-            above = self.suites[-1].file if self.suites else None
-            bad = self.count(attributes, "failures") + self.count(attributes, "errors")
-            name, file = attributes.get("name", ""), attributes.get("file") or above
-            tests = self.count(attributes, "tests")
-            lost = _is_lost(attributes)
-            self.suites.append(_Suite(name, file, tests, bad, self.cases, self.bad, lost))
-            self.never_ran = 0
+            self.start_suite(tag, attributes)
         elif not self.suites and self.case is None:
             known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
             what = f"XML with the root <{tag:.80}>, which is not JUnit's"
             raise InputError(what, where=self.position(), fix=f"its roots are {known}")
         elif tag == _PROPERTIES:
-            self.skip((_PROPERTIES,))
+            if self.producer != "Playwright":
+                self.skip((_PROPERTIES,))
+        elif tag == "property":
+            self.properties.append(attributes.get("name", ""))
         elif tag not in _OUTPUTS:
             self.check_spelling(tag, _SPELLED)
+
+    @property
+    def producer(self) -> Producer | None:
+        """Of the innermost suite, as far as its rules need it."""
+        return self.suites[-1].producer if self.suites else None
+
+    def start_suite(self, tag: str, attributes: dict[str, str]) -> None:
+        """A suite, of which nothing is counted yet."""
+        producer = producer_of(tag, attributes) or self.producer
+        if not self.suites:
+            self.per_second = ticks_per_second(producer, attributes)
+        above = self.suites[-1].file if self.suites else None
+        bad = self.count(attributes, "failures") + self.count(attributes, "errors")
+        name, file = attributes.get("name", ""), attributes.get("file") or above
+        tests = self.count(attributes, "tests")
+        if counts_unlisted_skips(producer):
+            tests -= self.count(attributes, "skipped")
+        lost = is_lost_file(producer, attributes)
+        self.suites.append(_Suite(name, file, tests, bad, self.cases, self.bad, producer, lost))
+        self.never_ran = 0
 
     def end(self, tag: str) -> None:
         """What began ends."""
@@ -169,6 +185,7 @@ class _Reading(XmlReader):
         self.orphan = orphan
         self.outcome, self.ending = "passed", "completed"
         self.message = None
+        self.properties = []
 
     def start_outcome(self, tag: str, attributes: dict[str, str]) -> None:
         """An element that says how the case, or without one its suite, ended: the worst counts."""
@@ -209,8 +226,8 @@ class _Reading(XmlReader):
             raise InputError(what, where=self.position(), fix="let its writer name each case")
         if self.outcome == "passed" and ("status" in case or "result" in case):
             self.outcome = self.outcome_from_attributes(case)
-        if self.outcome == "skipped" and _is_not_run_by_ctest(case, self.message or ""):
-            self.outcome = "failed"
+        if self.outcome == "skipped":
+            self.check_skip(case)
         is_lost = bool(self.suites) and self.suites[-1].is_lost
         if is_lost and self.outcome == "passed" and case.get("time") == "0":
             self.never_ran += 1
@@ -219,7 +236,7 @@ class _Reading(XmlReader):
             unit=f"{classname}::{name}" if classname else name or "unnamed",
             outcome=self.outcome,
             ending=self.ending,
-            wall_s=seconds(case.get("time")),
+            wall_s=seconds(case.get("time"), self.per_second),
             message=self.message,
             classname=classname,
             name=name,
@@ -231,6 +248,17 @@ class _Reading(XmlReader):
         result.__class__ = Result
         self.add_tries(result)
         self.found_results.append(result)
+
+    def check_skip(self, case: dict[str, str]) -> None:
+        """A case is skipped; some producers write so what failed or did not run."""
+        if is_failure_of_ctest(self.producer, case, self.message or ""):
+            self.outcome = "failed"
+        elif self.suites and was_not_reached(
+            self.producer, case, self.suites[-1].name, self.properties
+        ):
+            self.not_reached += 1
+            case.pop("time", None)  # some versions write 0
+            self.outcome, self.ending = "died", "unknown"
 
     def outcome_from_attributes(self, case: dict[str, str]) -> Outcome:
         """What attributes say of a case without an element; the worse of two."""
@@ -259,18 +287,10 @@ class _Reading(XmlReader):
             killed = f"Vitest's worker of {suite.name:.120} was killed"
             self.set_incomplete(f"{killed}: no result for {self.never_ran:,} of {cases:,} tests")
             self.never_ran = 0
+        if self.not_reached and not self.suites:
+            self.set_incomplete(f"Playwright did not run {self.not_reached:,} of {cases:,} tests")
         bad = self.bad - suite.bad_before
         self.compare_counters(("tests", suite.tests, cases), ("failed", suite.bad, bad))
-
-
-def _is_not_run_by_ctest(case: dict[str, str], message: str) -> bool:
-    """Say whether CTest could not start this test, which it counts as failed ("Not Run").
-
-    CTest writes it as skipped, with the reason as the message. Its real skips are `SKIP_*`; a
-    disabled test has no element. CTest alone gives a case its own name as its class.
-    """
-    is_ctest = case.get("status") == "notrun" and case.get("classname") == case.get("name")
-    return is_ctest and bool(message) and not message.startswith("SKIP_")
 
 
 def _line(text: str) -> int | None:

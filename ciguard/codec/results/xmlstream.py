@@ -182,12 +182,12 @@ class XmlReader:
         self.incomplete = InputError(what, where=self.position(), fix=fix)
 
 
-def seconds(text: str | None) -> float | None:
+def seconds(text: str | None, per_second: float = 1.0) -> float | None:
     """A time; None where none was measured: absent, no number, negative, NaN or beyond measure."""
     if not text:
         return None
     try:
-        value = float(text.replace(",", "") if "," in text else text)
+        value = float(text.replace(",", "") if "," in text else text) / per_second
     except ValueError:
         return None
     return value if 0 <= value <= MAX_S else None

@@ -180,14 +180,15 @@ def test_status_other_than_passed_is_errored(word: str) -> None:
 @pytest.mark.parametrize(
     ("suite", "outcomes"),
     [
-        ('tests="2" skipped="0" time="0"', ["passed"]),
-        ('tests="2" skipped="0" time="0.000"', ["passed", "passed"]),  # as pytest has it
-        ('tests="2" skipped="0" time="0.01"', ["passed", "passed"]),
-        ('tests="2" time="0"', ["passed", "passed"]),  # not all that Vitest writes
+        ('tests="2" failures="0" errors="0" skipped="0" time="0"', ["passed"]),
+        ('tests="2" failures="0" errors="0" skipped="0" time="0.01"', ["passed", "passed"]),
+        # Playwright and pytest write the same attributes in another order.
+        ('tests="2" failures="0" skipped="0" time="0" errors="0"', ["passed", "passed"]),
+        ('tests="2" failures="0" errors="0" time="0"', ["passed", "passed"]),
     ],
 )
 def test_zero_time_means_no_result_only_in_vitest_files(suite: str, outcomes: list[str]) -> None:
-    more = 'name="t.js" timestamp="" hostname="" failures="0" errors="0"'
+    more = 'name="t.js" timestamp="" hostname=""'
     cases = '<testcase name="a" time="0.2"/><testcase name="b" time="0"/>'
     content = f"<testsuites><testsuite {more} {suite}>{cases}</testsuite></testsuites>"
     found, error = read_until_error(content.encode())
@@ -195,24 +196,76 @@ def test_zero_time_means_no_result_only_in_vitest_files(suite: str, outcomes: li
     assert (error is not None) == (len(outcomes) == 1)
 
 
+CTEST = 'name="(empty)" tests="1" failures="0" disabled="0" skipped="1" hostname="" time="0"'
+
+
 @pytest.mark.parametrize(
-    ("case", "message", "outcome"),
+    ("suite", "status", "message", "outcome"),
     [
-        ('classname="t" status="notrun"', "Unable to find executable", "failed"),
-        ('classname="t" status="notrun"', "Fixture dependency failed", "failed"),
-        ('classname="t" status="notrun"', "SKIP_RETURN_CODE=77", "skipped"),
-        ('classname="t" status="notrun"', "", "skipped"),
-        ('classname="Suite" status="notrun"', "Unable to find executable", "skipped"),
-        ('classname="t" status="run"', "Unable to find executable", "skipped"),
+        (f'{CTEST} timestamp=""', "notrun", "Unable to find executable", "failed"),
+        (f'{CTEST} timestamp=""', "notrun", "Fixture dependency failed", "failed"),
+        (f'{CTEST} timestamp=""', "notrun", "SKIP_RETURN_CODE=77", "skipped"),
+        (f'{CTEST} timestamp=""', "notrun", "", "skipped"),
+        (f'{CTEST} timestamp=""', "run", "Unable to find executable", "skipped"),
+        (CTEST, "notrun", "Unable to find executable", "skipped"),
     ],
 )
 def test_skip_that_ctest_counts_as_failed_is_a_failure(
-    case: str, message: str, outcome: str
+    suite: str, status: str, message: str, outcome: str
 ) -> None:
-    (result,) = read(
-        f'<testcase name="t" {case}><skipped message="{message}"/></testcase>'.encode()
-    )
+    case = f'<testcase name="t" classname="t" time="0" status="{status}">'
+    skip = f'<skipped message="{message}"/></testcase>'
+    (result,) = read(f"<testsuite {suite}>{case}{skip}</testsuite>".encode())
     assert (result.outcome, result.message or "") == (outcome, message)
+
+
+PLAYWRIGHT = 'id="" name="" tests="1" failures="0" skipped="1" errors="0" time="1"'
+
+
+@pytest.mark.parametrize(
+    ("root", "classname", "properties", "outcome"),
+    [
+        (PLAYWRIGHT, "a.js", "", "died"),
+        (PLAYWRIGHT, "a.js", '<property name="serial" value=""/>', "died"),
+        (PLAYWRIGHT, "a.js", '<property name="skip" value="no GPU"/>', "skipped"),
+        (PLAYWRIGHT, "a.js", '<property name="tag"/><property name="fixme"/>', "skipped"),
+        (PLAYWRIGHT, "a.js › t", "", "skipped"),  # 1.30 and older, without properties
+        ('name="" tests="1"', "a.js", "", "skipped"),
+    ],
+)
+def test_skip_without_a_reason_was_not_run_by_playwright(
+    root: str, classname: str, properties: str, outcome: str
+) -> None:
+    case = f'<testcase name="t" classname="{classname}" time="0">'
+    inside = f"{case}<properties>{properties}</properties><skipped></skipped></testcase>"
+    before = '<testcase name="s" classname="a.js"><properties><property name="skip"/></properties>'
+    suite = f'<testsuite name="a.js" tests="2">{before}<skipped/></testcase>{inside}</testsuite>'
+    found, error = read_until_error(f"<testsuites {root}>{suite}</testsuites>".encode())
+    assert [result.outcome for result in found] == ["skipped", outcome]
+    not_run = "Playwright did not run 1 of 2 tests" if outcome == "died" else None
+    assert (error.what if error else None) == not_run
+
+
+@pytest.mark.parametrize(
+    ("root", "wall_s"),
+    [
+        ('failures="0" tests="1" time="1602085292"', 0.548392417),
+        ('failures="0" tests="1" time="1.602085292"', 548392417),  # 1.14 and newer
+        ('tests="1" failures="0" time="1602085292"', 548392417),
+    ],
+)
+def test_container_structure_test_wrote_nanoseconds(root: str, wall_s: float) -> None:
+    suite = '<testsuite><testcase name="Command Test: a" time="548392417"/></testsuite>'
+    (result,) = read(f"<testsuites {root}>{suite}</testsuites>".encode())
+    assert result.wall_s == wall_s
+
+
+def test_libtest_counts_ignored_tests_that_it_does_not_list() -> None:
+    suite = '<testsuite name="t" package="t" id="0" errors="0" failures="0" tests="{}" skipped="1">'
+    case = '<testcase classname="m" name="t" time="0"/></testsuite>'
+    assert read_until_error(f"{suite.format(2)}{case}".encode())[1] is None
+    _, error = read_until_error(f"{suite.format(3)}{case}".encode())
+    assert error is not None
 
 
 def test_stderr_text_does_not_change_the_outcome() -> None:
