@@ -26,7 +26,8 @@ from ciguard.codec.results.base import (
     gunzip,
 )
 from ciguard.codec.results.formats import format_of, result_members
-from ciguard.codec.results.matching import is_file_of, match_units
+from ciguard.codec.results.matching import is_file_of, match_units, suite_folders
+from ciguard.codec.results.runner_paths import file_of_unit
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, EndLine, Record, Result, ShardLine
 
@@ -106,7 +107,7 @@ def _with_units(
         if target is None:
             yield replace(case, case=case.case or case.unit)
         else:
-            yield replace(case, unit=target, case=case.case or (target if by_name else case.unit))
+            yield with_unit(case, target, by_name=by_name)
 
 
 def _units(record: Record, suite_key: tuple[str, str]) -> list[str]:
@@ -118,22 +119,41 @@ def _units(record: Record, suite_key: tuple[str, str]) -> list[str]:
     )
 
 
+def spelling(case: Result) -> ExternalName:
+    """How the program spells a case."""
+    return ExternalName(case.classname, case.name, case.file)
+
+
 def units_of_cases(
-    cases: Sequence[Result], inventory: Sequence[InventoryUnit], suite_key: tuple[str, str]
+    cases: Sequence[Result],
+    inventory: Sequence[InventoryUnit],
+    suite_key: tuple[str, str],
+    folders: Collection[str] | None = None,
 ) -> Iterator[tuple[str | None, bool]]:
     """For each case its unit, and whether that has its name; (None, False) for nobody's.
 
     A name that is nobody's may be a row: `t[1]`, `t(x: 1)` are rows of a unit `t`.
+
+    Args:
+        folders: of the suite on the runners; None to conclude them from these cases and units.
     """
-    by_full_name = _match_units(cases, inventory, suite_key)
+    if folders is None:
+        folders = suite_folders(map(spelling, cases), inventory)
+    by_full_name = _match_units(cases, inventory, suite_key, folders)
     unmatched = [case for case, target in zip(cases, by_full_name, strict=True) if target is None]
     rows = [_without_parameters(case) for case in unmatched]
-    stripped = iter(_match_units(rows, inventory, suite_key))
+    stripped = iter(_match_units(rows, inventory, suite_key, folders))
     for case, target in zip(cases, by_full_name, strict=True):
         if target is None:
             yield next(stripped), False
         else:
             yield target, not is_file_of(target, case.classname, case.name, case.file)
+
+
+def with_unit(case: Result, unit: str, *, by_name: bool) -> Result:
+    """The case as one of this unit, and its file as the suite names it."""
+    name = case.case or (unit if by_name else case.unit)
+    return replace(case, unit=unit, case=name, file=file_of_unit(unit, case.file))
 
 
 def _without_parameters(case: Result) -> Result:
@@ -142,14 +162,14 @@ def _without_parameters(case: Result) -> Result:
 
 
 def _match_units(
-    cases: Sequence[Result], inventory: Sequence[InventoryUnit], suite_key: tuple[str, str]
+    cases: Sequence[Result],
+    inventory: Sequence[InventoryUnit],
+    suite_key: tuple[str, str],
+    folders: Collection[str],
 ) -> list[str | None]:
     keys = [CaseKey(*suite_key, case.unit, str(number)) for number, case in enumerate(cases)]
-    spellings = {
-        key: ExternalName(case.classname, case.name, case.file)
-        for key, case in zip(keys, cases, strict=True)
-    }
-    targets = match_units(keys, spellings, inventory)
+    spellings = {key: spelling(case) for key, case in zip(keys, cases, strict=True)}
+    targets = match_units(keys, spellings, inventory, {suite_key: folders})
     return [inventory[target[0]].unit if len(target) == 1 else None for target in targets]
 
 
@@ -247,7 +267,7 @@ def _assign_units(
             found.append(one)
             continue
         ((suite, variant, unit, by_name),) = owned
-        case = one.case or (unit if by_name else one.unit)
-        found.append(replace(one, suite=suite, variant=variant, unit=unit, case=case))
+        case = replace(one, suite=suite, variant=variant)
+        found.append(with_unit(case, unit, by_name=by_name))
         count += 1
     return found, count

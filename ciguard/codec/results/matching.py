@@ -2,7 +2,8 @@
 
 First by unit id; else by a normalised key that makes `pkg/mod.py::Class::t[x]` and the pair
 (`pkg.mod.Class`, `t[x]`) the same, where exactly one unit has it. An entry without a name is the
-total of a file, and belongs in equal parts to all units of it. Never across suites or variants.
+total of a file, and belongs in equal parts to all units of it. An absolute path is taken from the
+suite's folder (see `runner_paths`). Never across suites or variants.
 O(units + entries).
 """
 
@@ -14,20 +15,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.results.base import ExternalName
+from ciguard.codec.results.runner_paths import (
+    find_suite_folders,
+    is_absolute,
+    is_path_of,
+    path_from_suite,
+    plain_path,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.model import CaseKey
 
 _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_SuiteKey = tuple[str, str]
 _NormalizedKey = tuple[str, str, str]  # suite, variant, normalised text
-
-
-def _plain(path: str) -> str:
-    """A path as most programs write it; some begin it with "./"."""
-    return path.replace("\\", "/").removeprefix("./")
 
 
 def is_file_of(unit: str, classname: str | None, name: str | None, file: str | None) -> bool:
@@ -36,12 +40,12 @@ def is_file_of(unit: str, classname: str | None, name: str | None, file: str | N
     Vitest writes the file as the class. CTest writes a test's own name there, which is no file.
     """
     files = {file, classname if classname != name else None} - {None}
-    return _plain(unit) in {_plain(one) for one in files if one}
+    return any(is_path_of(unit, one) for one in files if one)
 
 
 def _to_dotted(path: str) -> str:
     """A file's path as a module: without extension, dots for separators."""
-    plain = _plain(path)
+    plain = plain_path(path)
     return _EXTENSION.sub("", plain).replace("/", ".").strip(".")
 
 
@@ -60,6 +64,7 @@ class _Index:
     by_path: Mapping[_NormalizedKey, int]
     by_key: Mapping[_NormalizedKey, list[int]]
     by_file: Mapping[_NormalizedKey, list[int]]
+    folders: Mapping[_SuiteKey, Collection[str]]  # on runners
 
     def find(self, suite: str, variant: str, unit: str, spelling: ExternalName) -> tuple[int, ...]:
         """Positions for one entry."""
@@ -69,10 +74,10 @@ class _Index:
         # Our own records say in which file a unit is, and are no file's total for that.
         if spelling.name is None and spelling.file == unit:
             return tuple(self.by_file.get((suite, variant, _to_dotted(unit)), ()))
-        # Go: a class with slashes is a package, and begins the unit's id as it is. Normalising both
+        # A unit's id as it is: Go's package with a dot, nextest's binary with a space. Normalising
         # would make one key of `a/b` and `a.b`, and of the slash before a subtest.
-        if spelling.classname is not None and "/" in spelling.classname:
-            name = f"{spelling.classname}.{spelling.name}"
+        for mark in (".", " ") if spelling.classname is not None else ():
+            name = f"{spelling.classname}{mark}{spelling.name}"
             position = self.by_id.get((suite, variant, name))
             if position is not None:
                 return (position,)
@@ -82,8 +87,10 @@ class _Index:
                 return (found[0],)
         # A framework whose units are whole files reports cases inside them; the file may stand in
         # the place of the class.
-        for path in filter(None, (spelling.file, spelling.classname)):
-            position = self.by_path.get((suite, variant, _plain(path)))
+        folders = self.folders.get((suite, variant), ())
+        for path in _paths(spelling):
+            text = path_from_suite(path, folders)
+            position = self.by_path.get((suite, variant, text))
             if position is not None:
                 return (position,)
         return ()
@@ -102,7 +109,38 @@ def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _index(units: Sequence[InventoryUnit]) -> _Index:
+def _paths(spelling: ExternalName) -> Iterator[str]:
+    """What may be the file of an entry that has a name, or stand for one."""
+    return filter(None, (spelling.file, spelling.classname))
+
+
+def suite_folders(
+    spellings: Iterable[ExternalName], units: Sequence[InventoryUnit]
+) -> frozenset[str]:
+    """The folders of one suite on the runners, by all that is known of its run."""
+    absolute = [
+        path for path in {path for one in spellings for path in _paths(one)} if is_absolute(path)
+    ]
+    known = {plain_path(unit.unit) for unit in units} if absolute else ()
+    return find_suite_folders(absolute, known)
+
+
+def _folders(
+    keys: Sequence[CaseKey],
+    spellings: Mapping[CaseKey, ExternalName],
+    units: Sequence[InventoryUnit],
+) -> dict[_SuiteKey, frozenset[str]]:
+    names: dict[_SuiteKey, list[ExternalName]] = defaultdict(list)
+    for key in keys:
+        if key in spellings:
+            names[key.suite, key.variant].append(spellings[key])
+    inventories: dict[_SuiteKey, list[InventoryUnit]] = defaultdict(list)
+    for unit in units if names else ():
+        inventories[unit.suite, unit.variant].append(unit)
+    return {key: suite_folders(found, inventories[key]) for key, found in names.items()}
+
+
+def _index(units: Sequence[InventoryUnit], folders: Mapping[_SuiteKey, Collection[str]]) -> _Index:
     by_id: dict[_NormalizedKey, int] = {}
     by_path: dict[_NormalizedKey, int] = {}
     by_key: dict[_NormalizedKey, list[int]] = defaultdict(list)
@@ -110,18 +148,19 @@ def _index(units: Sequence[InventoryUnit]) -> _Index:
     for position, unit in enumerate(units):
         suite_key = (unit.suite, unit.variant)
         by_id.setdefault((*suite_key, unit.unit), position)
-        by_path.setdefault((*suite_key, _plain(unit.unit)), position)
+        by_path.setdefault((*suite_key, plain_path(unit.unit)), position)
         text = _normalize(unit.unit)
         by_key[(*suite_key, text)].append(position)
         file = unit.file or unit.unit.partition("::")[0]
         by_file[(*suite_key, _to_dotted(file))].append(position)
-    return _Index(by_id, by_path, by_key, by_file)
+    return _Index(by_id, by_path, by_key, by_file, folders)
 
 
 def match_units(
     keys: Sequence[CaseKey],
     spellings: Mapping[CaseKey, ExternalName],
     units: Sequence[InventoryUnit],
+    folders: Mapping[_SuiteKey, Collection[str]] | None = None,
 ) -> list[tuple[int, ...]]:
     """Find the inventory's units for a history's keys.
 
@@ -132,12 +171,13 @@ def match_units(
         keys: of the history (or of one foreign file).
         spellings: how other programs spell some of them.
         units: the inventory.
+        folders: of each suite on the runners; None to conclude them from the other arguments.
 
     Returns:
         For each key its positions in the inventory: none where it belongs nowhere, several where it
         is the total of them all.
     """
-    index = _index(units)
+    index = _index(units, _folders(keys, spellings, units) if folders is None else folders)
     nothing = ExternalName()
     return [
         index.find(key.suite, key.variant, key.unit, spellings.get(key, nothing)) for key in keys

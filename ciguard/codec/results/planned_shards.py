@@ -9,16 +9,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results.attach import read_result_file, units_of_cases
+from ciguard.codec.results.attach import (
+    read_result_file,
+    spelling,
+    units_of_cases,
+    with_unit,
+)
 from ciguard.codec.results.base import FILE, UnpackBudget
+from ciguard.codec.results.matching import suite_folders
 from ciguard.model import EndLine, EventLine, Record, ShardLine
 from ciguard.model.shard_names import shard_lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.results.result_patterns import ResultFile
     from ciguard.model import Plan, PlannedUnit, Result
@@ -61,11 +68,10 @@ class _Case(NamedTuple):
         """Nothing says that it is of another suite or variant."""
         return self.suite in (None, suite_key[0]) and self.variant in (None, suite_key[1])
 
-    def assign(self, suite_key: SuiteKey, unit: str, name: str) -> None:
+    def assign(self, suite_key: SuiteKey, unit: str, *, by_name: bool) -> None:
         """Tell its leg."""
-        case = self.result.case or name
-        one = replace(self.result, suite=suite_key[0], variant=suite_key[1], unit=unit, case=case)
-        self.leg.results.append(one)
+        one = replace(self.result, suite=suite_key[0], variant=suite_key[1])
+        self.leg.results.append(with_unit(one, unit, by_name=by_name))
 
 
 def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecords:
@@ -84,30 +90,30 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
             by_leg[shard, file.attempt].append(file)
         else:
             unknown_shards[file.shard] = (*unknown_shards.get(file.shard, ()), file.path)
-    legs, left = [], []
     budget = UnpackBudget()
-    for (shard, attempt), found in by_leg.items():
-        leg = _Leg(shard, attempt)
-        legs.append(leg)
-        left += _read_shard(leg, units[shard], found, budget)
-    _match_in_other_shards(plan, left)
+    legs = [_Leg(shard, attempt) for shard, attempt in by_leg]
+    cases = [
+        _read_files(leg, found, budget) for leg, found in zip(legs, by_leg.values(), strict=True)
+    ]
+    inventories = _by_suite_key({unit.key: unit for one in units.values() for unit in one}.values())
+    folders = _suite_folders(cases, inventories)
+    left: list[_Case] = []
+    for leg, found in zip(legs, cases, strict=True):
+        own = _by_suite_key(units[leg.shard])
+        leg.ways = tuple(own)
+        left += _assign_cases(found, own, folders)
+    _assign_unplanned(_assign_cases(left, inventories, folders))
     return ImportedRecords(tuple(_record(plan, leg) for leg in legs), unknown_shards)
 
 
-def _read_shard(
-    leg: _Leg, units: Sequence[PlannedUnit], files: Sequence[ResultFile], budget: UnpackBudget
-) -> list[_Case]:
-    """Read a shard's files; gives the cases that are of none of its units."""
-    by_suite_key = _by_suite_key(units)
-    leg.ways = tuple(by_suite_key)
+def _read_files(leg: _Leg, files: Sequence[ResultFile], budget: UnpackBudget) -> list[_Case]:
+    """The cases of a leg's files."""
     leg.files = [file.path for file in files]
     cases: list[_Case] = []
     for file in files:
         found, damage = read_result_file(file, budget)
         cases += [_Case(leg, case, file.suite, file.variant) for case in found]
         leg.damage += damage
-    for suite_key, inventory in by_suite_key.items():
-        cases = _assign_cases(cases, suite_key, inventory)
     return cases
 
 
@@ -118,33 +124,47 @@ def _by_suite_key(units: Iterable[PlannedUnit]) -> dict[SuiteKey, list[Inventory
     return found
 
 
+def _suite_folders(
+    cases: Sequence[Sequence[_Case]], inventories: Mapping[SuiteKey, Sequence[InventoryUnit]]
+) -> dict[SuiteKey, frozenset[str]]:
+    """The folders of each suite on the runners: a shard alone may be too few files to tell."""
+    return {
+        suite_key: suite_folders(
+            (spelling(one.result) for one in chain(*cases) if one.may_be(suite_key)), inventory
+        )
+        for suite_key, inventory in inventories.items()
+    }
+
+
 def _assign_cases(
-    cases: list[_Case], suite_key: SuiteKey, inventory: Sequence[InventoryUnit]
+    cases: list[_Case],
+    inventories: Mapping[SuiteKey, Sequence[InventoryUnit]],
+    folders: Mapping[SuiteKey, Collection[str]],
 ) -> list[_Case]:
-    """Give cases to units of this suite and variant; gives those that belong to none of them."""
-    tried = [case.result for case in cases if case.may_be(suite_key)]
-    targets = units_of_cases(tried, inventory, suite_key) if tried else iter(())
-    rest = []
-    for case in cases:
-        unit, by_name = next(targets) if case.may_be(suite_key) else (None, False)
-        if unit is None:
-            rest.append(case)
-        else:
-            case.assign(suite_key, unit, unit if by_name else case.result.unit)
-    return rest
+    """Give cases to the units of these suites; gives those that belong to none of them."""
+    for suite_key, inventory in inventories.items():
+        tried = [case.result for case in cases if case.may_be(suite_key)]
+        targets = (
+            units_of_cases(tried, inventory, suite_key, folders[suite_key]) if tried else iter(())
+        )
+        rest = []
+        for case in cases:
+            unit, by_name = next(targets) if case.may_be(suite_key) else (None, False)
+            if unit is None:
+                rest.append(case)
+            else:
+                case.assign(suite_key, unit, by_name=by_name)
+        cases = rest
+    return cases
 
 
-def _match_in_other_shards(plan: Plan, cases: list[_Case]) -> None:
-    """Cases that are of no unit of their shard: of another's, or of nobody's."""
-    if cases:
-        units = {unit.key: unit for shard in plan.shards for unit in shard.units}
-        for suite_key, inventory in _by_suite_key(units.values()).items():
-            cases = _assign_cases(cases, suite_key, inventory)
+def _assign_unplanned(cases: Iterable[_Case]) -> None:
+    """Give cases that are nobody's a unit of their own."""
     for case in cases:
         own = case.leg.ways[0] if len(case.leg.ways) == 1 else ("", "")
         suite = own[0] if case.suite is None else case.suite
         variant = own[1] if case.variant is None else case.variant
-        case.assign((suite, variant), case.result.unit, case.result.unit)
+        case.assign((suite, variant), case.result.unit, by_name=True)
 
 
 def _number_rows(results: Iterable[Result]) -> Iterator[Result]:

@@ -46,19 +46,21 @@ def sniff(head: bytes) -> bool:
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     """Yield a file's results in its order; tries before the last are results of their own.
 
-    A unit is project, file and titles, as a line of `--test-list`. An error that belongs to no
-    test, as one at import, is an errored result of its file. Takes 6 times the file's size in
-    memory.
+    A unit is project, file and titles, as a line of `--test-list`. The file is absolute, as the
+    JSON names it from the test folder; the class is project and file, as `ciguard plan` names a
+    unit. An error that belongs to no test, as one at import, is an errored result of its file.
+    Takes 6 times the file's size in memory.
 
     Raises:
         InputError: damaged or truncated; an unknown status; or, behind all results: a test that was
             interrupted or did not run, or larger counters than results.
     """
     report = read_object(stream, source)
+    folder = report.object("config").text("rootDir")
     counters = Counters()
     for spec, titles in _specs(report):
         for test in spec.objects("tests", required=True):
-            tries = _tries(test, _template(spec, titles, test.text("projectName")))
+            tries = _tries(test, _template(spec, titles, test.text("projectName"), folder))
             counters.found[tries[-1].outcome] += 1
             yield from tries
     for error in report.objects("errors"):
@@ -80,18 +82,19 @@ def _specs(report: JsonObject) -> Iterator[tuple[JsonObject, tuple[str, ...]]]:
         pending += inner[::-1]
 
 
-def _template(spec: JsonObject, titles: tuple[str, ...], project: str) -> Result:
+def _template(spec: JsonObject, titles: tuple[str, ...], project: str, folder: str) -> Result:
     """What all tries of a test have in common."""
     file = spec.text("file")
+    path = f"{folder}/{file}" if folder and file else file
     name = _SEPARATOR.join((*titles, spec.text("title")))
     parts = [f"[{project}]" if project else "", file, name]
     return Result(
         unit=_SEPARATOR.join(filter(None, parts)) or "unnamed",
         outcome="died",
         ending="unknown",
-        classname=file or None,
+        classname=(f"[{project}] {path}" if project else path) or None,
         name=name or "unnamed",
-        file=file or None,
+        file=path or None,
         line=spec.count("line") or None,
     )
 

@@ -24,6 +24,9 @@ UNITS = [
     InventoryUnit("example/test/m.TestA", suite="go"),
     InventoryUnit("alone.TestA/sub", suite="go"),
     InventoryUnit("web/cart.spec.ts", suite="go"),
+    InventoryUnit("[chromium] e2e/cart.spec.ts", suite="pw"),
+    InventoryUnit("[webkit] e2e/cart.spec.ts", suite="pw"),
+    InventoryUnit("shop::prices tests::adds", suite="rust"),
 ]
 
 
@@ -68,6 +71,13 @@ def found(unit: str, spelling: ExternalName | None = None, suite_key: str = "/")
         ("x", ExternalName("example.test/m", None), "go/", ()),
         ("x", ExternalName("web/cart.spec", "ts > one"), "go/", ()),
         ("x", ExternalName("pkg/test_a", "test_plain"), "/", (2,)),
+        ("x", ExternalName("Cart", "adds", "/home/w/r/web/cart.spec.ts"), "web/", (3,)),
+        ("x", ExternalName("Cart", "adds", "D:\\a\\r\\web\\cart.spec.ts"), "web/", (3,)),
+        ("x", ExternalName("Cart", "adds", "/home/w/r/xweb/cart.spec.ts"), "web/", ()),
+        ("x", ExternalName("Cart", "adds", "r/web/cart.spec.ts"), "web/", ()),  # not absolute
+        ("x", ExternalName("[webkit] /w/e2e/cart.spec.ts", "adds"), "pw/", (17,)),
+        ("x", ExternalName("[firefox] /w/e2e/cart.spec.ts", "adds"), "pw/", ()),
+        ("x", ExternalName("shop::prices", "tests::adds"), "rust/", (18,)),  # nextest
     ],
 )
 def test_entry_matches_the_expected_unit(
@@ -80,3 +90,23 @@ def test_ambiguous_match_is_no_match() -> None:
     twins = [InventoryUnit("a/b.py::t"), InventoryUnit("a/b.rb::t")]
     key = CaseKey("", "", "a.b::t", "a.b::t")
     assert match_units([key], {key: ExternalName("a.b", "t")}, twins) == [()]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (("/w/test/a.js", "/w/a.js", "/w/test/b.js"), [(1,), (0,), (2,)]),
+        (("/w/test/a.js",), [(1,)]),
+        (("/w/a.js",), [(0,)]),
+        (("/w/test/b.js", "/w/x/a.js", "/v/a.js"), [(2,), (), (0,)]),  # x/a.js is not planned
+        (("/w/x/test/b.js", "/w/x/test/a.js", "/w/a.js"), [(2,), (1,), ()]),
+        (("/w/test/b.js", "C:\\w\\test\\b.js"), [(2,), (2,)]),
+    ],
+)
+def test_absolute_path_counts_from_the_folder_with_most_units(
+    files: tuple[str, ...], expected: list[tuple[int, ...]]
+) -> None:
+    units = [InventoryUnit(unit) for unit in ("a.js", "test/a.js", "test/b.js")]
+    keys = [CaseKey("", "", file, file) for file in files]
+    spellings = {key: ExternalName("C", "t", key.unit) for key in keys}
+    assert match_units(keys, spellings, units) == expected

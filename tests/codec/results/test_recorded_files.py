@@ -59,6 +59,21 @@ def test_each_test_of_ctest_is_a_unit_of_its_name() -> None:
     assert found == Counter(dict.fromkeys(listed, 1))
 
 
+@pytest.mark.parametrize(("tool", "files"), [("jest", 10), ("vitest", 10), ("playwright", 10)])
+def test_absolute_names_in_json_are_of_the_files_of_the_suite(tool: str, files: int) -> None:
+    name = f"{tool}/run-all.results.json"
+    stream = io.BytesIO((SHARED / name).read_bytes())
+    cases = list(format_of(stream, name).read(stream, name))
+    paths = {case.file or "" for case in cases}
+    folder = os.path.commonpath(paths)
+    assert len(paths) == files
+    for root in (folder, str(Path(folder).parent)):
+        inventory = [InventoryUnit(os.path.relpath(path, root)) for path in sorted(paths)]
+        found = units_of_cases(cases, inventory, ("", ""))
+        expected = [os.path.relpath(case.file or "", root) for case in cases]
+        assert [unit for unit, _ in found] == expected
+
+
 # (outcomes, results of earlier tries, what the error says) as the programs printed them.
 JSON_FILES = {
     "frameworks/jest/run-all.results.json": ("26 passed, 3 failed, 2 skipped", 0, ""),
