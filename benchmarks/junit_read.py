@@ -1,4 +1,6 @@
-"""Reads JUnit XML and TRX; target for JUnit: >= 200,000 cases/s in < 60 MB whatever the size.
+"""Reads JUnit XML, TRX and JSON; target for JUnit: >= 200,000 cases/s in < 60 MB whatever the size.
+
+JSON is held in memory: its own size and little more.
 
     python benchmarks/junit_read.py [CASES]
 
@@ -8,6 +10,7 @@ is read in a process of its own, for its memory.
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
@@ -61,7 +64,33 @@ def trx(cases: int) -> Iterator[str]:
     yield "</ResultSummary></TestRun>"
 
 
-WRITERS = {"junit": junit, "properties": properties, "trx": trx}
+def jest(cases: int) -> Iterator[str]:
+    """As `jest --json` writes it: 50 tests a file, a failure three times with its trace."""
+    message = "Error: expect(received).toBe(expected)\n" + "    at x (/build/test/a.js:1:2)\n" * 20
+    yield f'{{"numTotalTests": {cases}, "numRuntimeErrorTestSuites": 0, "testResults": ['
+    for first in range(0, cases, 50):
+        tests = [
+            {
+                "ancestorTitles": ["Cart", "items"],
+                "duration": i % 997,
+                "failureDetails": [{"message": message}] if i % 100 == 0 else [],
+                "failureMessages": [message] if i % 100 == 0 else [],
+                "fullName": f"Cart items adds {i}",
+                "invocations": 1,
+                "location": None,
+                "retryReasons": [],
+                "status": "failed" if i % 100 == 0 else "passed",
+                "title": f"adds {i}",
+            }
+            for i in range(first, min(first + 50, cases))
+        ]
+        name, status = f"/build/test/{first}.test.js", "failed"
+        file = {"assertionResults": tests, "message": message, "name": name, "status": status}
+        yield ("," if first else "") + json.dumps(file)
+    yield "]}"
+
+
+WRITERS = {"jest-json": jest, "junit": junit, "properties": properties, "trx": trx}
 
 
 def measure(name: str, cases: int, stream: IO[bytes]) -> None:

@@ -57,13 +57,13 @@ def sniff(head: bytes) -> bool:
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     """Yield a file's results in its order; tries before the last are results of their own.
 
-    A unit is `suite::name`, or `file::name`. Takes up to 6 times the size of the file in memory.
+    A unit is `suite::name`, or `file::name`.
 
     Raises:
         InputError: damaged or truncated; another format; an unknown status; or, behind all results:
             a test that did not end, or larger counters than results.
     """
-    report = read_object(stream, source)
+    report = read_object(stream, source, "results", "tests")
     kind = report.text("reportFormat")
     if kind not in ("", "CTRF"):
         raise report.unknown("reportFormat", kind, ("CTRF",))

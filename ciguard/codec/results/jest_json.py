@@ -53,14 +53,13 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     """Yield a file's results in its order; tries before the last are results of their own.
 
     A unit is `file::full name`. A test file that could not be imported, or failed without a failed
-    test in it, is an errored result of the file. Takes up to 6 times the size of the file in
-    memory.
+    test in it, is an errored result of the file.
 
     Raises:
         InputError: damaged or truncated; an unknown status; or, behind all results: a test that did
             not end, an interrupted run, larger counters than results, a failure of no test.
     """
-    report = read_object(stream, source)
+    report = read_object(stream, source, "testResults")
     is_jest = any(key in report.values for key in _JEST_KEYS)
     counters = Counters()
     has_file_error = False

@@ -1,17 +1,17 @@
-"""JSON of other programs, read whole: bytes -> objects that name the place of what is wrong. Pure.
+"""JSON of other programs: bytes -> objects that name the place of what is wrong. Pure.
 
 `head_keys` tells formats apart by their first keys; `Counters` compares a file with its counters.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ciguard.codec.results.base import read_limited, truncate_message
+from ciguard.codec.results.json_pieces import parse_json
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Result
 from ciguard.model.failure_texts import ending_of_failure
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Ending, Outcome
 
-MAX_BYTES: Final = 1 << 28  # unpacked: the values take several times as much memory
+MAX_BYTES: Final = 1 << 28  # unpacked, and held in memory
 MAX_S: Final = 1e9  # 31 years: what claims more was not measured
 MAX_COUNT: Final = 10**12
 MAX_TRIES: Final = 1000  # more are not listed one by one
@@ -133,21 +133,17 @@ class JsonObject:
         return JsonObject(value, self.source, f"{self.path}.{key}" if self.path else key)
 
 
-def read_object(stream: IO[bytes], source: str) -> JsonObject:
+def read_object(stream: IO[bytes], source: str, *long_list: str) -> JsonObject:
     """The object that a file is.
+
+    Args:
+        long_list: keys that lead to the list of most of the file; its items are decoded as they
+            are read, once.
 
     Raises:
         InputError: larger than 256 MiB, damaged, truncated (with line and column), or no object.
     """
-    content = read_limited(stream, source, MAX_BYTES)
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        what, where = str(error), source
-        if isinstance(error, json.JSONDecodeError):
-            what, where = error.msg, f"{source}:{error.lineno}:{error.colno}"
-        fix = "was its writer killed?"
-        raise InputError(f"malformed JSON: {what}", where=where, fix=fix) from None
+    value = parse_json(read_limited(stream, source, MAX_BYTES), source, long_list)
     if not isinstance(value, dict):
         raise InputError(f"expected an object, found {value!r:.40}", where=source)
     return JsonObject(value, source)

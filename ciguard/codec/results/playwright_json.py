@@ -49,13 +49,12 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     A unit is project, file and titles, as a line of `--test-list`. The file is absolute, as the
     JSON names it from the test folder; the class is project and file, as `ciguard plan` names a
     unit. An error that belongs to no test, as one at import, is an errored result of its file.
-    Takes 6 times the file's size in memory.
 
     Raises:
         InputError: damaged or truncated; an unknown status; or, behind all results: a test that was
             interrupted or did not run, or larger counters than results.
     """
-    report = read_object(stream, source)
+    report = read_object(stream, source, "suites")
     folder = report.object("config").text("rootDir")
     counters = Counters()
     for spec, titles in _specs(report):
@@ -73,13 +72,13 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
 
 def _specs(report: JsonObject) -> Iterator[tuple[JsonObject, tuple[str, ...]]]:
     """All specs with the titles of their groups; the outermost suite is the file."""
-    suites = list(report.objects("suites", required=True))
-    pending: list[tuple[JsonObject, tuple[str, ...]]] = [(suite, ()) for suite in suites[::-1]]
-    while pending:
-        suite, titles = pending.pop()
-        yield from ((spec, titles) for spec in suite.objects("specs"))
-        inner = [(one, (*titles, one.text("title"))) for one in suite.objects("suites")]
-        pending += inner[::-1]
+    for file in report.objects("suites", required=True):
+        pending: list[tuple[JsonObject, tuple[str, ...]]] = [(file, ())]
+        while pending:
+            suite, titles = pending.pop()
+            yield from ((spec, titles) for spec in suite.objects("specs"))
+            inner = [(one, (*titles, one.text("title"))) for one in suite.objects("suites")]
+            pending += inner[::-1]
 
 
 def _template(spec: JsonObject, titles: tuple[str, ...], project: str, folder: str) -> Result:

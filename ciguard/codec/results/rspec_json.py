@@ -49,14 +49,13 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
 
     A unit is the id of an example, as `rspec ID` takes it; its case is `file::full description`,
     which stays the same when examples are added before it. The file is that of the id: the one that
-    ran, also where a shared example stands in another. Takes up to 6 times the size of the file in
-    memory.
+    ran, also where a shared example stands in another.
 
     Raises:
         InputError: damaged or truncated; an unknown status; or, behind all results: an example that
             did not end, or larger counters than results.
     """
-    report = read_object(stream, source)
+    report = read_object(stream, source, "examples")
     counters = Counters()
     for example in report.objects("examples", required=True):
         result = _result(example)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ciguard.codec.results import ctrf, jest_json, playwright_json, rspec_json
 from ciguard.codec.results.base import HEAD_BYTES, gunzip
 from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.codec.results.json_pieces import PIECES_FROM_BYTES
 from ciguard.codec.results.jsonfile import MAX_TRIES, head_keys
 from ciguard.errors import InputError
 
@@ -74,6 +75,51 @@ def test_every_truncated_file_is_an_error_with_a_place(name: str) -> None:
         assert not found
         assert error is not None
         assert error.where.startswith("r.json:")
+
+
+JSON_SAMPLES = [path for name in COMPLETE for path in sorted((SAMPLES / name).glob("*/input.*"))]
+
+
+@pytest.mark.parametrize(
+    "path", JSON_SAMPLES, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}"
+)
+def test_large_file_read_in_pieces_says_what_a_small_one_does(path: Path) -> None:
+    content = path.read_bytes()
+    reader = FORMATS[path.parts[-3]]
+    found, error = read_until_error(reader, content)
+    large = read_until_error(reader, b"\n" * PIECES_FROM_BYTES + content)
+    assert large[0] == found
+    assert (large[1] and large[1].what) == (error and error.what)
+
+
+@pytest.mark.parametrize(
+    ("damage", "count", "what"),
+    [
+        (b"", 300, None),
+        (b'"failureMessages": ["\\ud800"],', 300, None),  # half a character
+        (b'"duration": NaN,', 300, None),
+        (b'"duration": 0x1,', 0, "r.json:202:"),
+        (b'"deep": ' + b"[" * 100_000 + b"]" * 100_000 + b",", 0, "r.json"),
+        (b'"title": "\xff",', 200, "r.json"),
+    ],
+    ids=["none", "surrogate", "NaN", "hexadecimal", "deep", "not UTF-8"],
+)
+def test_piece_that_msgspec_refuses_is_read_or_is_an_error_with_a_place(
+    damage: bytes, count: int, what: str | None
+) -> None:
+    filler = b"x" * (PIECES_FROM_BYTES // 250)
+    files = [
+        b'{"name": "%d.js", "status": "passed", "message": "%s", "assertionResults": [{%s'
+        b'"fullName": "t", "status": "passed"}]}'
+        % (number, filler, damage if number == 200 else b"")
+        for number in range(300)
+    ]
+    content = b'{"numTotalTests": 300, "numRuntimeErrorTestSuites": 0, "testResults": [\n'
+    found, error = read_until_error(jest_json, content + b",\n".join(files) + b"]}")
+    assert len(found) == count
+    assert (error is None) == (what is None)
+    if error is not None and what is not None:
+        assert error.where.startswith(what)
 
 
 @pytest.mark.parametrize(
