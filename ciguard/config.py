@@ -70,7 +70,7 @@ class SuiteConfig(_Section):
     exclude: Texts = Field((), description="patterns of tests that are never run")
     results: Texts = Field(
         (),
-        description="JUnit XML or TRX files that the command writes, relative to `cwd`",
+        description="Result files that the command writes (JUnit, TRX, JSON, ...), from `cwd`",
     )
     failed_exit_codes: ExitCodes = Field(
         (),

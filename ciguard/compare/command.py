@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
 RESULTS_HELP: Final = (
-    "JUnit or TRX files in the artifacts of runs on GitHub, instead of records, such as "
-    "'results-{shard}/**/*.trx': the first folder is the name of the artifact. Repeatable."
+    "Result files (JUnit, TRX, JSON, ...) in the artifacts of runs on GitHub, instead of records, "
+    "such as 'results-{shard}/**/*.trx': the first folder is the name of the artifact. Repeatable."
 )
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
@@ -361,7 +361,7 @@ def _read(recorded: FoundRecords, name: str) -> _Runs:
         one.results or (one.header and not recorded.from_result_files) for one in recorded.records
     )
     if damages and not any(known):
-        fix = "name a folder of records, or files in JUnit XML or TRX"
+        fix = "name a folder of records, or result files such as JUnit XML or TRX"
         raise InputError(damages[0], fix=fix)
     runs = runs_from_records(recorded.records, name)
     return _Runs(runs, recorded)

@@ -55,8 +55,8 @@ ACCEPTED_INPUTS: Final = (
     "durations as JSON ({id: seconds}); each may be gzipped"
 )
 RESULTS_HELP: Final = (
-    "JUnit or TRX files of the plan's shards, such as 'artifacts/{shard}/**/*.trx'; a shard "
-    "without a file is lost. Repeatable."
+    "Result files (JUnit, TRX, JSON, ...) of the plan's shards, such as "
+    "'artifacts/{shard}/**/*.trx'; a shard without a file is lost. Repeatable."
 )
 
 _HISTORY: Final = click.option(
@@ -120,7 +120,7 @@ def add(
     github: bool,
     **overrides: Any,
 ) -> int:
-    """Add records (folders, *.jsonl), JUnit XML, TRX, or JSON durations of other programs.
+    """Add records (folders, *.jsonl), result files or durations of other programs.
 
     Options supply facts that a file does not contain; if they contradict the file, the command
     adds nothing. Adding the same run again changes nothing.

@@ -172,7 +172,7 @@ framework = "command"
 cwd = {quoted(folder or ".")}
 list = ["./list-tests"]                    # missing: prints one test per line
 command = ["./run-tests", "{{units_file}}"]  # missing: runs the tests that the file lists
-results = ["reports/**/*.xml"]             # JUnit XML or TRX files that it writes
+results = ["reports/**/*.xml"]             # result files that it writes: JUnit, TRX, JSON, ...
 timeout = "10m"
 """
 

@@ -57,7 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     part.add_argument("--resume-from", metavar="DIR", help=help_text, **several)
     help_text = "the same for records of earlier steps of this job"
     part.add_argument("--continue", metavar="DIR", help=help_text, **several)
-    help_text = "JUnit or TRX files that the command writes, such as reports/**/*.xml"
+    help_text = (
+        "result files (JUnit, TRX, JSON, ...) that the command writes, such as reports/**/*.xml"
+    )
     parser.add_argument("--results", metavar="GLOB", help=help_text, **several)
     help_text = (
         "with --resume-from: resume only if the last attempt did not end by itself; "

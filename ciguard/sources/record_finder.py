@@ -149,7 +149,7 @@ class RecordFinder:
         found = tuple(self._results(reference))
         if not found:
             what = "no such file" if reference.wild else "no record and no result file is there"
-            fix = "name a folder of records, or files in JUnit XML or TRX"
+            fix = "name a folder of records, or result files such as JUnit XML or TRX"
             raise InputError(what, where=reference.text, fix=fix)
         return FoundRecords(records_of_results(found, reference.text), from_result_files=True)
 

@@ -97,7 +97,9 @@ def test_truncated_or_invalid_result_files_are_incomplete(ciguard: Ciguard, tmp_
     for name, output in (("page.html", "page.html:1: "), ("empty.xml", "empty.xml: empty")):
         done = ciguard("compare", "base.xml", name, cwd=tmp_path, expect=3)
         assert f"ciguard compare: {output}" in done.stderr
-        assert "fix: name a folder of records, or files in JUnit XML or TRX" in done.stderr
+        assert (
+            "fix: name a folder of records, or result files such as JUnit XML or TRX" in done.stderr
+        )
 
 
 def test_single_file_is_accepted_as_a_record(ciguard: Ciguard, place: Path) -> None:
