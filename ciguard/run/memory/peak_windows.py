@@ -35,13 +35,17 @@ class Window(NamedTuple):
     """What one window held, in bytes.
 
     Attributes:
-        lower: the largest mark of one process. upper: the sum of all marks, UNKNOWN where a process
-            ended in it. size: resident at its end, all processes together.
+        lower: the largest mark of one process, with what the others held at the beginning and at
+            the end of the window: so a worker that lives for one unit counts beside the process
+            that started it. upper: the sum of all marks, UNKNOWN where a process ended in it.
+        size: resident at its end, all processes together.
+        largest: mark of one process.
     """
 
     lower: int
     upper: float
     size: int
+    largest: int = 0
 
 
 @dataclass
@@ -136,6 +140,23 @@ class UnitPeaks:
         )
 
 
+def window_of(
+    marks: Mapping[int, int], before: Mapping[int, int], after: Mapping[int, int], *, lost: bool
+) -> Window:
+    """What a window held.
+
+    Args:
+        marks: high-water mark of each process in it, bytes.
+        before, after: what each had resident at its beginning and its end.
+        lost: a process ended in it, whose mark is not known.
+    """
+    held = {pid: min(before.get(pid, 0), size) for pid, size in after.items()}
+    all_held = sum(held.values())
+    lower = max((mark + all_held - held[pid] for pid, mark in marks.items()), default=0)
+    upper = UNKNOWN if lost else float(sum(marks.values()))
+    return Window(lower, upper, sum(after.values()), max(marks.values(), default=0))
+
+
 def _read_and_reset(pid: int) -> Tuple[int, int]:
     """The mark and the resident size of a process; begins a new window.
 
@@ -170,6 +191,7 @@ class PeakTracker:
         self._last_pid = b""
         self._reaped: Mapping[int, int] = {}
         self._closed_s, self._every_s = float("-inf"), EVERY_S
+        self._resident: Dict[int, int] = {}  # of each process, when the last window was closed
         self._measuring = False
         self._final_bytes: Optional[int] = None
         self.peak_bytes = 0  # the largest mark of one process
@@ -211,24 +233,26 @@ class PeakTracker:
         if changed:  # somewhere a process or a thread began
             self._last_pid = last_pid
             self._tree.rescan()
-        lower, upper, size = 0, 0.0, 0
+        marks: Dict[int, int] = {}
+        resident: Dict[int, int] = {}
         gone: Set[int] = set()
         for pid in self._tree.pids():
             try:
                 if self._may_reset(pid):
-                    mark, resident = _read_and_reset(pid)
-                    lower, upper, size = max(lower, mark), upper + mark, size + resident
+                    marks[pid], resident[pid] = _read_and_reset(pid)
             except (OSError, ValueError):
                 gone.add(pid)
         lost = changed and self._child_ended()  # one that was not seen, maybe
         for pid in (self._is_ours.keys() - self._tree.pids()) | gone:
             lost = self._is_ours.pop(pid, False) or lost
         self._every_s = max(EVERY_S, MAX_COST_RATIO * (time.thread_time() - start_s))
-        self._measuring = self._measuring or size > 0
+        window = window_of(marks, self._resident, resident, lost=lost)
+        self._resident = resident
+        self._measuring = self._measuring or window.size > 0
         if not self._measuring:
             return None
-        self.peak_bytes = max(self.peak_bytes, lower)
-        return Window(lower, UNKNOWN if lost else upper, size)
+        self.peak_bytes = max(self.peak_bytes, window.largest)
+        return window
 
     def _final(self, size: int) -> Window | None:
         """The window in which all ended: known if no other process had begun or was there."""

@@ -13,7 +13,13 @@ from run.replay import replays
 
 from ciguard.model import PeakLine, PlannedUnit, Result, StartLine, Suite
 from ciguard.run.frameworks.base import PEAK_RESET_BY
-from ciguard.run.memory.peak_windows import UNKNOWN, PeakTracker, UnitPeaks, Window
+from ciguard.run.memory.peak_windows import (
+    UNKNOWN,
+    PeakTracker,
+    UnitPeaks,
+    Window,
+    window_of,
+)
 from ciguard.run.memory.process_tree import TreeMemory
 
 linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")
@@ -226,3 +232,18 @@ def test_more_children_than_file_descriptors(tmp_path: Path) -> None:
     for one in leg.record().results:
         assert (one.peak_upper_bytes or UNKNOWN) > 40 << 20
     no_survivor(leg)
+
+
+def test_worker_of_one_unit_counts_beside_its_parent() -> None:
+    """The parent holds 180 all the time; the worker, which is new, had 260 and holds 200 now."""
+    found = window_of({1: 185, 2: 260}, {1: 180}, {1: 182, 2: 200}, lost=False)
+    assert found == Window(lower=180 + 260, upper=185 + 260, size=182 + 200, largest=260)
+
+
+def test_mark_of_one_process_is_its_own() -> None:
+    assert window_of({1: 90}, {1: 50}, {1: 60}, lost=False) == Window(90, 90, 60, 90)
+    assert window_of({}, {1: 50}, {}, lost=True) == Window(0, UNKNOWN, 0, 0)
+
+
+def test_what_began_in_the_window_is_held_by_no_other() -> None:
+    assert window_of({1: 90, 2: 30}, {}, {1: 60, 2: 30}, lost=True) == Window(90, UNKNOWN, 90, 90)
