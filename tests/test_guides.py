@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import call_in_process, clean_environment
-from frameworks.loop import GO, needs_node
+from frameworks.loop import GO, GO_CACHE, needs_node
 
 from ciguard import cli, config
 from ciguard.codec import plan_file, quarantine
@@ -83,6 +83,7 @@ def test_the_commands_of_the_tutorial_for_go_work(tmp_path: Path) -> None:
         pytest.skip("needs Go: make tools")
     path = f"{GO}:{clean_environment()['PATH']}"
     environ = {"PATH": path, "HOME": str(tmp_path), "GOTOOLCHAIN": "local"}
+    environ["GOCACHE"] = str(GO_CACHE)
     lines = executed(DOCS / "tutorial-go.md", tmp_path / "work", **environ)
     assert "  died (crash) [go] example.org/shop/prices.TestReadsPrices" in lines
 

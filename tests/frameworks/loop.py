@@ -23,6 +23,7 @@ PROJECTS = Path(__file__).parent / "projects"
 TOOLS = Path(__file__).parent.parent.parent / ".tools"
 NODE_MODULES = TOOLS / "frameworks" / "node_modules"
 GO = TOOLS / "go" / "bin"
+GO_CACHE = TOOLS / "go" / "cache"  # its standard library is compiled once, for all tests
 NEXTEST = TOOLS / "nextest" / "bin"
 OLDEST_NODE = 20
 SHARDS = ("01", "02")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from frameworks.loop import (
     GO,
+    GO_CACHE,
     Loop,
     bad,
     is_whole,
@@ -39,8 +40,10 @@ UNITS = [
 def go(tmp_path: Path) -> Loop:
     if not (GO / "go").is_file():
         pytest.skip("needs Go: make tools")
-    cache = tmp_path.parent / "go-cache"
-    environ = {"PATH": f"{GO}:{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(cache)}
+    environ = {
+        "PATH": f"{GO}:{Path(sys.executable).parent}:/usr/bin:/bin",
+        "GOCACHE": str(GO_CACHE),
+    }
     return lay_out(tmp_path, "go", TOML, **environ, GOTOOLCHAIN="local", GOFLAGS="-mod=mod")
 
 
