@@ -122,7 +122,9 @@ if TYPE_CHECKING:
         IGNORE_FOLDER: str  # argument that keeps the tests of folder {} out; "" for none
         UNIT: str  # what a unit is, for people: "test", "file", "class"
         CLOSES_UNITS: bool  # says when a unit is over: one that started and was not closed died
-        KEEPS_ORDER: bool  # runs the units of a process in the order given
+        # Runs the units of a process in the order given; else `read_listing` gives them in the
+        # framework's own order, in which the planner simulates them.
+        KEEPS_ORDER: bool
         PLUGIN_FILES: tuple[str, ...]  # of `run/plugins/`, besides the Python modules
         IDS_ONE_PER_LINE: bool  # reads `ProcessFiles.lines_file`: no id of its may hold a line feed
         LISTS_IN_TESTED_PROCESS: bool  # writes `ProcessFiles.listing_file`

@@ -6,21 +6,26 @@ up after them are no units: CTest adds them to each call that needs them.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from typing import TYPE_CHECKING, Final
 
-from ciguard.errors import UsageError
 from ciguard.run.frameworks import command
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, variant_args
+from ciguard.run.frameworks.defaults import (
+    NOT_STARTED,
+    announced_first,
+    batch_variables,
+    launcher_invocation,
+    refuse_flags,
+    reported_timeout,
+    whole_command,
+)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
+    from ciguard.run.frameworks.base import Invocation, Listing, ProcessFiles
 
 NAME: Final = "ctest"
 IS_DEFAULT: Final = False
@@ -36,7 +41,6 @@ LISTS_IN_TESTED_PROCESS: Final = False
 REPORTS_STARTS: Final = True
 
 LAUNCHER: Final = "ciguard_ctest.py"
-NOT_STARTED: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)  # by the launcher
 NO_TESTS: Final = re.compile(r"No tests were found|Failed to change working directory", re.I)
 PASSED, FAILED = 0, 8
 # The launcher shows what a failed test printed, whatever these say.
@@ -63,17 +67,13 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it has a flag that cannot be kept.
     """
-    words = (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
-    for word in words:
-        flag = word.partition("=")[0]
-        if flag in _REFUSED:
-            raise UsageError(f"the flag {flag}", where="framework ctest", fix=_REFUSED[flag])
+    words = whole_command(suite, variant)
+    refuse_flags(words, _REFUSED, NAME)
     return tuple(word for word in words if word not in _OUTPUT)
 
 
 def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, LAUNCHER))
-    return Invocation((*program, *_words(suite, variant)), env)
+    return launcher_invocation(inside_folder, LAUNCHER, _words(suite, variant), env)
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -88,18 +88,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the launcher reads the tests, and follows what CTest says of them."""
-    env = {
-        "CIGUARD_UNITS_FILE": batch.units_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-    }
-    return _launch(suite, variant, env, batch.inside_folder)
-
-
-def file_of(unit: str) -> str:  # noqa: ARG001
-    """A test is a process of its own."""
-    return ""
+    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
@@ -109,11 +98,6 @@ def advice(output: str) -> str:
     if NO_TESTS.search(output):
         return "configure and build first, and name the folder of the build: --test-dir"
     return ""
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """The launcher reports a test that ran over its limit in CTest."""
-    return False
 
 
 def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
@@ -129,3 +113,7 @@ def junit_name(unit: str) -> tuple[str, str]:
 def ancestors(unit: str) -> tuple[str, ...]:
     """As for names that the project's own program lists: all before each separator."""
     return command.ancestors(unit)
+
+
+file_of = announced_first
+hit_own_timeout = reported_timeout

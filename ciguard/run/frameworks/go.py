@@ -6,14 +6,20 @@ where it can, as each job that runs a part of one builds all of it.
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, enclosing, variant_args
+from ciguard.run.frameworks.base import Invocation, Listing, enclosing
+from ciguard.run.frameworks.defaults import (
+    NOT_STARTED,
+    announced_first,
+    batch_variables,
+    launcher_invocation,
+    refuse_flags,
+    reported_timeout,
+    whole_command,
+)
 
 if TYPE_CHECKING:
     from typing import Mapping
@@ -35,15 +41,14 @@ LISTS_IN_TESTED_PROCESS: Final = False
 REPORTS_STARTS: Final = True
 
 LAUNCHER: Final = "ciguard_go.py"
-NOT_STARTED: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)  # by the launcher
 PASSED, FAILED = 0, 1
 # What the launcher says itself, or what takes tests out that were listed.
-NOT_TAKEN: Final[Mapping[str, str]] = {
-    "-run": "name the tests to leave out in `exclude`",
-    "-skip": "name the tests to leave out in `exclude`",
-    "-exec": "ciguard runs the test binaries itself",
-    "-failfast": "a job runs all of its tests",
-    "-c": "ciguard runs the tests, and compiles them for that",
+REFUSED: Final[Mapping[str, str]] = {
+    "run": "name the tests to leave out in `exclude`",
+    "skip": "name the tests to leave out in `exclude`",
+    "exec": "ciguard runs the test binaries itself",
+    "failfast": "a job runs all of its tests",
+    "c": "ciguard runs the tests, and compiles them for that",
 }
 
 
@@ -53,22 +58,18 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it is not `go test`, or has a flag that cannot be kept.
     """
-    words = (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
+    words = whole_command(suite, variant)
     where = "framework go"
     if "test" not in words[1:]:
         fix = 'set command = ["go", "test", FLAGS] and args = ["./..."]'
         raise UsageError(f"no `go test`: {' '.join(words)!r:.200}", where=where, fix=fix)
     flags = words[words.index("test", 1) :]
-    for word in flags[: flags.index("-args") if "-args" in flags else len(flags)]:
-        flag = "-" + word.lstrip("-").partition("=")[0]
-        if word.startswith("-") and flag in NOT_TAKEN:
-            raise UsageError(f"the flag {flag} of `go test`", where=where, fix=NOT_TAKEN[flag])
+    refuse_flags(flags[: flags.index("-args") if "-args" in flags else len(flags)], REFUSED, NAME)
     return words
 
 
 def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, LAUNCHER), "run")
-    return Invocation((*program, *_words(suite, variant)), env)
+    return launcher_invocation(inside_folder, LAUNCHER, ("run", *_words(suite, variant)), env)
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -83,18 +84,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the launcher reads the tests, and follows what Go says of them."""
-    env = {
-        "CIGUARD_UNITS_FILE": batch.units_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-    }
-    return _launch(suite, variant, env, batch.inside_folder)
-
-
-def file_of(unit: str) -> str:  # noqa: ARG001
-    """A package that cannot be built keeps no other one from running."""
-    return ""
+    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
@@ -102,11 +92,6 @@ def advice(output: str) -> str:
     if NOT_STARTED.search(output):
         return "install Go in the job (actions/setup-go), or set the suite's command"
     return ""
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """The launcher reports a test that ran over the limit of `go test`."""
-    return False
 
 
 def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
@@ -123,3 +108,7 @@ def junit_name(unit: str) -> tuple[str, str]:
 def ancestors(unit: str) -> tuple[str, ...]:
     """The package, the folders above it, and all."""
     return enclosing(unit.rpartition(".")[0])
+
+
+file_of = announced_first
+hit_own_timeout = reported_timeout

@@ -7,20 +7,27 @@ suite, each unit begins with the program's name: `[sums_test] Sums.Adds`.
 from __future__ import annotations
 
 import os
-import re
-import sys
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks import command
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, variant_args
+from ciguard.run.frameworks.defaults import (
+    NOT_STARTED,
+    announced_first,
+    batch_variables,
+    ended_by_itself,
+    launcher_invocation,
+    refuse_flags,
+    reported_timeout,
+    whole_command,
+)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
+    from ciguard.run.frameworks.base import Invocation, Listing, ProcessFiles
 
 NAME: Final = "gtest"
 IS_DEFAULT: Final = False
@@ -36,8 +43,6 @@ LISTS_IN_TESTED_PROCESS: Final = False
 REPORTS_STARTS: Final = True
 
 LAUNCHER: Final = "ciguard_gtest.py"
-NOT_STARTED: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)  # by the launcher
-PASSED, FAILED = 0, 1
 # What takes tests out that were listed, or keeps the program from naming them.
 _REFUSED: Final[Mapping[str, str]] = {
     "gtest_brief": "ciguard reads which tests run from what the program prints",
@@ -54,7 +59,7 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
         UsageError: there is no program, two have one name, or a flag cannot be kept.
     """
     where = "framework gtest"
-    words = (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
+    words = whole_command(suite, variant)
     names = [os.path.basename(word) for word in suite.command if not word.startswith("-")]
     if not names:
         fix = 'set command = ["build/sums_test"], the test programs'
@@ -62,16 +67,12 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         fix = "make each program a suite of its own"
         raise UsageError(f"two programs of one name: {' '.join(names)}", where=where, fix=fix)
-    for word in words:
-        flag = word.lstrip("-").partition("=")[0]
-        if word.startswith("-") and flag in _REFUSED:
-            raise UsageError(f"the flag --{flag}", where=where, fix=_REFUSED[flag])
+    refuse_flags(words, _REFUSED, NAME)
     return words
 
 
 def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, LAUNCHER))
-    return Invocation((*program, *_words(suite, variant)), env)
+    return launcher_invocation(inside_folder, LAUNCHER, _words(suite, variant), env)
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -86,18 +87,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the launcher reads the tests, and follows what the programs say of them."""
-    env = {
-        "CIGUARD_UNITS_FILE": batch.units_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-    }
-    return _launch(suite, variant, env, batch.inside_folder)
-
-
-def file_of(unit: str) -> str:  # noqa: ARG001
-    """A program announces its first test, and each after it."""
-    return ""
+    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
@@ -105,16 +95,6 @@ def advice(output: str) -> str:
     if NOT_STARTED.search(output):
         return "build the tests first, and name their programs in the suite's command"
     return ""
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """GoogleTest has no limits."""
-    return False
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether each program ended by itself after its last test."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
 
 
 def junit_name(unit: str) -> tuple[str, str]:
@@ -126,3 +106,8 @@ def junit_name(unit: str) -> tuple[str, str]:
 def ancestors(unit: str) -> tuple[str, ...]:
     """The suite, and all before each other separator."""
     return command.ancestors(unit)
+
+
+file_of = announced_first
+hit_own_timeout = reported_timeout
+is_normal_exit = ended_by_itself

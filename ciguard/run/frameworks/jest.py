@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import Invocation, Listing, enclosing
+from ciguard.run.frameworks.defaults import (
+    announced_first,
+    batch_variables,
+    ended_by_itself,
+    id_alone,
+    reported_timeout,
+)
 from ciguard.run.frameworks.node import (
     EXTENSIONS,
     SHARED_PLUGIN,
     TEST_FILES,
-    batch_variables,
     missing_packages,
     node_invocation,
 )
@@ -43,7 +49,6 @@ REPORTS_STARTS: Final = True
 
 PLUGIN: Final = "ciguard_jest.cjs"
 PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
-PASSED, FAILED = 0, 1
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -63,31 +68,9 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     return node_invocation(suite, variant, batch_variables(batch), plugin)
 
 
-def file_of(unit: str) -> str:  # noqa: ARG001
-    """A file is read after it was announced."""
-    return ""
-
-
-def advice(output: str) -> str:
-    """Where the project's packages are not installed."""
-    return missing_packages(output)
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """Jest reports a test that ran over its limit, and goes on."""
-    return False
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether Jest ended by itself after its last file."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
-
-
-def junit_name(unit: str) -> tuple[str, str]:
-    """The id is all that is known."""
-    return "", unit
-
-
-def ancestors(unit: str) -> tuple[str, ...]:
-    """The file and its folders."""
-    return enclosing(unit)
+file_of = announced_first
+hit_own_timeout = reported_timeout
+is_normal_exit = ended_by_itself
+junit_name = id_alone
+ancestors = enclosing
+advice = missing_packages

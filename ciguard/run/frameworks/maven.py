@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import Invocation, Listing, variant_args
+from ciguard.run.frameworks.defaults import (
+    announced_first,
+    reported_timeout,
+)
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -107,11 +111,6 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     )
 
 
-def file_of(unit: str) -> str:  # noqa: ARG001
-    """A class is loaded before, but initialized after it was announced."""
-    return ""
-
-
 def advice(output: str) -> str:
     """Where there is no Maven or Java, or the tests do not compile."""
     if "JAVA_HOME" in output or "No compiler is provided" in output:
@@ -119,11 +118,6 @@ def advice(output: str) -> str:
     if "MojoFailureException" in output:  # at Maven's end; what failed stands too far above
         return "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler"
     return ""
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """JUnit reports a test that ran over its limit, and goes on."""
-    return False
 
 
 def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG001
@@ -144,3 +138,7 @@ def ancestors(unit: str) -> tuple[str, ...]:
     parts = unit.split(".")
     names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return (*filter(None, names), "")
+
+
+file_of = announced_first
+hit_own_timeout = reported_timeout

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import Invocation, Listing, enclosing
-from ciguard.run.frameworks.node import batch_variables
+from ciguard.run.frameworks.defaults import (
+    batch_variables,
+    ended_by_itself,
+    id_alone,
+    loaded_before,
+    reported_timeout,
+)
 from ciguard.run.frameworks.ruby import SHARED_PLUGIN, ruby_invocation
 
 if TYPE_CHECKING:
@@ -37,7 +43,6 @@ NOT_INSTALLED: Final = re.compile(r"bundler: command not found|Could not (?:find
 NOT_LOADED: Final = re.compile(
     r"No Rakefile found|Don't know how to build task|no test file was required"
 )
-PASSED, FAILED = 0, 1
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -56,11 +61,6 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     return ruby_invocation(suite, variant, batch_variables(batch), PLUGIN, batch.inside_folder)
 
 
-def file_of(unit: str) -> str:
-    """All files are loaded before the first test."""
-    return unit
-
-
 def advice(output: str) -> str:
     """Where there are not all gems, or the command is none that the plugin can enter."""
     if NOT_INSTALLED.search(output):
@@ -70,21 +70,8 @@ def advice(output: str) -> str:
     return ""
 
 
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """Minitest has no limits."""
-    return False
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether Minitest ended by itself after its last file; rake ends as it does."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
-
-
-def junit_name(unit: str) -> tuple[str, str]:
-    """The id is all that is known."""
-    return "", unit
-
-
-def ancestors(unit: str) -> tuple[str, ...]:
-    """The file and its folders."""
-    return enclosing(unit)
+file_of = loaded_before
+hit_own_timeout = reported_timeout
+is_normal_exit = ended_by_itself
+junit_name = id_alone
+ancestors = enclosing

@@ -5,20 +5,26 @@ A launcher runs `cargo nextest run` for the leg, as nextest has no plugins. Each
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, variant_args
+from ciguard.run.frameworks.defaults import (
+    NOT_STARTED,
+    announced_first,
+    batch_variables,
+    launcher_invocation,
+    refuse_flags,
+    reported_timeout,
+    whole_command,
+)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
+    from ciguard.run.frameworks.base import Invocation, Listing, ProcessFiles
 
 NAME: Final = "nextest"
 IS_DEFAULT: Final = False
@@ -35,10 +41,9 @@ REPORTS_STARTS: Final = True
 
 LAUNCHER: Final = "ciguard_nextest.py"
 PASSED, FAILED = 0, 100
-NO_CARGO: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)  # by the launcher
 NO_NEXTEST: Final = re.compile(r"^error: no such (?:sub)?command: `nextest`", re.M)
 # What the launcher says itself, or what `cargo nextest list` would list and a run leave out.
-NOT_TAKEN: Final[Mapping[str, str]] = {
+REFUSED: Final[Mapping[str, str]] = {
     "--partition": "ciguard divides the tests",
     "--nocapture": "without the output of a test, no exit code 0 can be told from a pass",
     "--no-capture": "without the output of a test, no exit code 0 can be told from a pass",
@@ -51,22 +56,18 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it is not `cargo nextest run`, or has an option that cannot be kept.
     """
-    words = (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
+    words = whole_command(suite, variant)
     where = "framework nextest"
     if "nextest" not in words or "run" not in words[words.index("nextest") :]:
         fix = 'set command = ["cargo", "nextest", "run"], and its options as args'
         what = f"no `cargo nextest run`: {' '.join(words)!r:.200}"
         raise UsageError(what, where=where, fix=fix)
-    for word in words:
-        option = word.partition("=")[0]
-        if option in NOT_TAKEN:
-            raise UsageError(f"the option {option} of nextest", where=where, fix=NOT_TAKEN[option])
+    refuse_flags(words, REFUSED, NAME)
     return words
 
 
 def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, LAUNCHER))
-    return Invocation((*program, *_words(suite, variant)), env)
+    return launcher_invocation(inside_folder, LAUNCHER, _words(suite, variant), env)
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -81,32 +82,16 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the launcher names its tests in filtersets, and follows what nextest says."""
-    env = {
-        "CIGUARD_UNITS_FILE": batch.units_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-    }
-    return _launch(suite, variant, env, batch.inside_folder)
-
-
-def file_of(unit: str) -> str:  # noqa: ARG001
-    """A binary that cannot be built keeps all from running, and is named."""
-    return ""
+    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
     """Where there is no Rust, or no nextest."""
-    if NO_CARGO.search(output):
+    if NOT_STARTED.search(output):
         return "install Rust in the job (rustup), or set the suite's command"
     if NO_NEXTEST.search(output):
         return "install cargo-nextest in the job (https://nexte.st/docs/installation)"
     return ""
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """The launcher reports a test that ran over the limit of nextest."""
-    return False
 
 
 def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
@@ -127,3 +112,7 @@ def ancestors(unit: str) -> tuple[str, ...]:
     names = ["::".join(modules[:count]) for count in range(len(modules), 0, -1)]
     inner = (f"{binary} {name}::" for name in names)
     return (*inner, *((f"{binary} ",) if space else ()), "")
+
+
+file_of = announced_first
+hit_own_timeout = reported_timeout

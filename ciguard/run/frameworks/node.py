@@ -10,7 +10,6 @@ from ciguard.run.frameworks.base import Invocation, variant_args
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 SHARED_PLUGIN: Final = "ciguard_node.cjs"
 EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")
@@ -27,19 +26,6 @@ def missing_packages(output: str) -> str:
     if NOT_INSTALLED.search(output) is None:
         return ""
     return "install the project's packages first (npm ci), or set the suite's command"
-
-
-def batch_variables(batch: ProcessFiles) -> dict[str, str]:
-    """What a plugin must know of the batch that its process runs."""
-    return {
-        "CIGUARD_UNITS_FILE": batch.units_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
-        "CIGUARD_SUITE": batch.suite,
-        "CIGUARD_VARIANT": batch.variant,
-        "CIGUARD_PROCESS": str(batch.process),
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-    }
 
 
 def node_invocation(suite: Suite, variant: str, env: Mapping[str, str], plugin: str) -> Invocation:

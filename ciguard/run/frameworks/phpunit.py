@@ -6,14 +6,19 @@ of a batch, and follows its TeamCity log. PHPUnit loads all files before the fir
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import Invocation, Listing, enclosing, variant_args
+from ciguard.run.frameworks.defaults import (
+    batch_variables,
+    id_alone,
+    launcher_invocation,
+    loaded_before,
+    reported_timeout,
+)
 
 if TYPE_CHECKING:
     from typing import Mapping
@@ -57,8 +62,8 @@ def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: s
         raise UsageError(what, where="framework phpunit", fix=fix)
     ends = [at for at, word in enumerate(command, 1) if PROGRAM.search(word)]
     count = ends[0] if ends else len(command)
-    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, LAUNCHER), str(count))
-    return Invocation((*program, *command, *variant_args(suite, variant)), env)
+    words = (str(count), *command, *variant_args(suite, variant))
+    return launcher_invocation(inside_folder, LAUNCHER, words, env)
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -73,18 +78,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the launcher selects the files, and follows what PHPUnit says of them."""
-    env = {
-        "CIGUARD_UNITS_FILE": batch.units_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-    }
-    return _launch(suite, variant, env, batch.inside_folder)
-
-
-def file_of(unit: str) -> str:
-    """All files are loaded before the first test."""
-    return unit
+    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
@@ -94,21 +88,12 @@ def advice(output: str) -> str:
     return ""
 
 
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """A test over PHPUnit's own limit is a risky one, and the next one runs."""
-    return False
-
-
 def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
     """Whether PHPUnit ended by itself after its last file."""
     return exit_code == PASSED or (exit_code in FAILED and had_results)
 
 
-def junit_name(unit: str) -> tuple[str, str]:
-    """The id is all that is known."""
-    return "", unit
-
-
-def ancestors(unit: str) -> tuple[str, ...]:
-    """The file and its folders."""
-    return enclosing(unit)
+file_of = loaded_before
+hit_own_timeout = reported_timeout
+junit_name = id_alone
+ancestors = enclosing

@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import Invocation, Listing, enclosing
+from ciguard.run.frameworks.defaults import (
+    batch_variables,
+    ended_by_itself,
+    id_alone,
+    reported_timeout,
+)
 from ciguard.run.frameworks.node import (
     SHARED_PLUGIN,
     TEST_FILES,
-    batch_variables,
     missing_packages,
     node_invocation,
 )
@@ -40,7 +45,6 @@ REPORTS_STARTS: Final = True
 
 PLUGIN: Final = "ciguard_playwright.cjs"
 PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
-PASSED, FAILED = 0, 1
 _PROJECT: Final = re.compile(r"\[.*?\] ", re.S)
 
 
@@ -67,29 +71,15 @@ def file_of(unit: str) -> str:
     return unit[project.end() :] if project else unit
 
 
-def advice(output: str) -> str:
-    """Where there is no Playwright Test."""
-    return missing_packages(output)
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """Playwright reports a test that ran over its limit, and goes on."""
-    return False
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether Playwright ended by itself after its last file."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
-
-
-def junit_name(unit: str) -> tuple[str, str]:
-    """The id is all that is known."""
-    return "", unit
-
-
 def ancestors(unit: str) -> tuple[str, ...]:
     """The file, its folders and its project."""
     file = file_of(unit)
     project = unit[: len(unit) - len(file)]
     names = [project + name for name in enclosing(file)]
     return (*names, "") if project else tuple(names)
+
+
+hit_own_timeout = reported_timeout
+is_normal_exit = ended_by_itself
+junit_name = id_alone
+advice = missing_packages

@@ -143,8 +143,7 @@ def test_names() -> None:
 @pytest.mark.parametrize("word", ["--gtest_repeat=3", "-gtest_brief=1", "--gtest_fail_fast"])
 def test_flags_that_change_what_runs_are_refused(word: str) -> None:
     suite = Suite("gtest", ("build/a",), args=(word,), variants={"": Variant()})
-    flag = word.strip("-").partition("=")[0]
-    with pytest.raises(UsageError, match=f"the flag --{flag}"):
+    with pytest.raises(UsageError, match=f"the flag {word.partition('=')[0]}"):
         gtest.listing(suite, "", "answer", "inside")
 
 

@@ -174,7 +174,7 @@ def test_launcher_gets_the_whole_command() -> None:
 @pytest.mark.parametrize("word", ["--partition=count:1/2", "--no-capture", "--nocapture"])
 def test_options_that_change_what_runs_are_refused(word: str) -> None:
     suite = Suite("x", COMMAND, args=(word,))
-    with pytest.raises(UsageError, match=f"the option {word.partition('=')[0]} of nextest"):
+    with pytest.raises(UsageError, match=f"the flag {word.partition('=')[0]}"):
         nextest.listing(suite, "", "answer", "inside")
 
 

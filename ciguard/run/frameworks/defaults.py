@@ -1,0 +1,93 @@
+"""Answers of the protocol in `base.py` that several adapters give; how a launcher is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Final, Mapping, Tuple
+
+from ciguard.errors import UsageError
+from ciguard.run.frameworks.base import Invocation, variant_args
+
+if TYPE_CHECKING:
+    from typing import Sequence
+
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+PASSED, FAILED = 0, 1
+# By a launcher whose tool is no program.
+NOT_STARTED: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)
+
+
+def batch_variables(batch: ProcessFiles) -> dict[str, str]:
+    """What a plugin or launcher must know of the batch that its process runs."""
+    return {
+        "CIGUARD_UNITS_FILE": batch.units_file,
+        "CIGUARD_RECORD_FILE": batch.record_file,
+        "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_SUITE": batch.suite,
+        "CIGUARD_VARIANT": batch.variant,
+        "CIGUARD_PROCESS": str(batch.process),
+        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+    }
+
+
+def whole_command(suite: Suite, variant: str) -> tuple[str, ...]:
+    """The suite's command with all arguments; a script takes none."""
+    return (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
+
+
+def launcher_invocation(
+    inside_folder: str, launcher: str, words: Sequence[str], env: Mapping[str, str]
+) -> Invocation:
+    """The leg's own Python with a file of `run/plugins/`, which starts the tool.
+
+    Args:
+        words: of the launcher.
+        env: for it.
+    """
+    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
+    return Invocation((*program, *words), env)
+
+
+def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:
+    """Refuse flags that cannot be kept, with or without a value (`--x=1`).
+
+    Args:
+        refused: by flag, what to do instead; a name without dashes stands for `-x` and `--x`.
+
+    Raises:
+        UsageError: it has one.
+    """
+    for word in words:
+        flag = word.partition("=")[0]
+        advice = refused.get(flag) or refused.get(flag.lstrip("-"))
+        if flag.startswith("-") and advice:
+            raise UsageError(f"the flag {flag}", where=f"framework {framework}", fix=advice)
+
+
+def announced_first(unit: str) -> str:  # noqa: ARG001
+    """No file is read before its unit is announced."""
+    return ""
+
+
+def loaded_before(unit: str) -> str:
+    """A unit is a file, and all files are loaded before the first one is announced."""
+    return unit
+
+
+def reported_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """A test over a limit of the framework has a result that says so, and the others run."""
+    return False
+
+
+def ended_by_itself(exit_code: int, *, had_results: bool) -> bool:
+    """The framework ends with 0, or with 1 where a test failed."""
+    return exit_code == PASSED or (exit_code == FAILED and had_results)
+
+
+def id_alone(unit: str) -> Tuple[str, str]:
+    """The framework's JUnit XML names units as the plan does, if it names them at all."""
+    return "", unit
