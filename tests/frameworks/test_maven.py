@@ -128,11 +128,10 @@ def test_memory_is_that_of_the_class_that_holds_it(maven: Loop) -> None:
     records = sorted(maven.folder.glob("records/*/supervisor.jsonl"))
     lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
     needed = {
-        line["unit"]: line["peak_upper_bytes"] - line["rss_before_bytes"]
+        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
         for line in lines
         if line["type"] == "peak" and line.get("peak_lower_bytes")
     }
-    # Upper bounds: the lower ones are of the tests' process alone, what was before of Maven's, too.
     assert max(needed, key=lambda unit: needed[unit]) == "p.MemoryTest"
     assert 140 << 20 < needed["p.MemoryTest"] < 190 << 20
 
