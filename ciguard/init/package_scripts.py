@@ -19,8 +19,14 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
 STARTERS: Final = ("cross-env", "env", "npx")  # before the program, and its assignments
 SEPARATOR: Final = re.compile(r"&&|\|\||;")
 SHELL: Final = re.compile(r"[$|<>`&]")  # what only a shell understands
-# What a shard must not do: ciguard ends each process, and decides how many there are.
-WATCH: Final = re.compile(r"--?(?:w|watch|watchAll|watch-all|ui|runInBand|i)(?:=.*)?$")
+# What never ends. The same words say other things elsewhere: `-w` is how many workers Jest has,
+# `--ui` the interface of Mocha.
+ENDLESS: Final[Mapping[str, re.Pattern[str]]] = {
+    "jest": re.compile(r"--watch(?:All|-all)?(?:=.*)?$"),
+    "vitest": re.compile(r"(?:-w|--watch|--ui)(?:=.*)?$"),
+    "mocha": re.compile(r"(?:-w|--watch)(?:=.*)?$"),
+    "playwright": re.compile(r"--ui(?:=.*)?$"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +83,4 @@ def _call(part: str, program: Sequence[str]) -> ScriptCall | None:
     args = words[1:]
     if subcommand and args[:1] == subcommand:
         args = args[1:]
-    return ScriptCall(tuple(word for word in args if not WATCH.match(word)), env)
+    return ScriptCall(tuple(word for word in args if not ENDLESS[name].match(word)), env)

@@ -29,6 +29,14 @@ MODULES = {"NODE_OPTIONS": "--experimental-vm-modules"}
         ("pnpm lint && vitest run --typecheck", ("vitest", "run"), ScriptCall(("--typecheck",))),
         ("vitest --dir test", ("vitest", "run"), ScriptCall(("--dir", "test"))),
         ("playwright test -c e2e", ("playwright", "test"), ScriptCall(("-c", "e2e"))),
+        # The same words mean other things to other programs.
+        ("jest -w 2 -i", ("jest",), ScriptCall(("-w", "2", "-i"))),
+        (
+            "mocha -w -g slow -i --ui tdd",
+            ("mocha",),
+            ScriptCall(("-g", "slow", "-i", "--ui", "tdd")),
+        ),
+        ("vitest -w --ui", ("vitest", "run"), ScriptCall()),
         ("jest --config $CONFIG", ("jest",), ScriptCall()),
         ("jest 'not closed", ("jest",), ScriptCall()),
         ("node test.js", ("jest",), ScriptCall()),
