@@ -6,6 +6,7 @@ own, and outlive a merge of files. Other producers need no rule: their files mea
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _BY_ATTRIBUTES: Final[Mapping[str, Producer]] = {
 }
 # No tests of an image take longer than a day, or less than as many nanoseconds (86 microseconds).
 _LONGEST_RUN_S: Final = 86_400
+# Of `vitest --typecheck`: a compiler reads them, nothing runs, and no time is measured.
+_TYPE_TESTS: Final = re.compile(r"-d\.[cm]?[jt]sx?$")
 _PLAYWRIGHT_SKIPS: Final = frozenset({"skip", "fixme"})
 
 
@@ -36,7 +39,8 @@ def is_lost_file(producer: Producer | None, suite: Mapping[str, str]) -> bool:
     Vitest writes a test that never ran as a passed one with `time="0"`. In a file that ended this
     is a test below the resolution of a browser's clock.
     """
-    return producer == "Vitest" and suite["time"] == "0"
+    is_untimed = producer == "Vitest" and suite.get("time") == "0"
+    return is_untimed and _TYPE_TESTS.search(suite.get("name", "")) is None
 
 
 def counts_unlisted_skips(producer: Producer | None) -> bool:

@@ -196,6 +196,22 @@ def test_zero_time_means_no_result_only_in_vitest_files(suite: str, outcomes: li
     assert (error is not None) == (len(outcomes) == 1)
 
 
+@pytest.mark.parametrize("file", ["a.test-d.ts", "b.spec-d.mts", "c.test-d.tsx"])
+def test_type_tests_of_vitest_run_nothing_and_take_no_time(file: str) -> None:
+    """Measured with Vitest 4.1 and `typecheck.enabled`."""
+    suite = f'name="{file}" timestamp="" hostname="" tests="1" failures="0" errors="0" skipped="0"'
+    content = f'<testsuite {suite} time="0"><testcase name="types" time="0"/></testsuite>'
+    (result,) = read(content.encode())
+    assert result.outcome == "passed"
+
+
+def test_suite_in_a_file_of_vitest_may_have_no_time() -> None:
+    more = 'name="t.js" timestamp="" hostname="" tests="1" failures="0" errors="0" skipped="0"'
+    inner = '<testsuite name="in it"><testcase name="a" time="0"/></testsuite>'
+    (result,) = read(f'<testsuite {more} time="0.1">{inner}</testsuite>'.encode())
+    assert result.outcome == "passed"
+
+
 CTEST = 'name="(empty)" tests="1" failures="0" disabled="0" skipped="1" hostname="" time="0"'
 
 
