@@ -149,7 +149,8 @@ def with_unclosed(
 ) -> dict[UnitKey, UnitResult]:
     """The units, of which those are unfinished whose last process did not say that they were over.
 
-    A leg that is killed cannot name them. One that died has a result that says so.
+    A leg that is killed cannot name them. One that died has a result that says so. A result file of
+    another job has no process, and says of no unit that it was over.
 
     Args:
         closing: suites whose programs say when a unit is over.
@@ -163,7 +164,9 @@ def with_unclosed(
     for key, unit in units.items():
         process = max(case.process or 0 for case in unit.cases)
         has_died = any(case.outcome == "died" for case in unit.cases)
-        if key.suite in closing and not has_died and (process, *key) not in closed:
+        if not process or key.suite not in closing or has_died:
+            continue
+        if (process, *key) not in closed:
             found[key] = UnitResult("unfinished", unit.cases, unit.failures)
     return found
 

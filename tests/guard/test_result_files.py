@@ -20,7 +20,7 @@ from ciguard.codec.results.result_patterns import ResultFile
 from ciguard.errors import InputError
 from ciguard.guard.prove import check_unknown_shards, prove
 from ciguard.guard.wording import finding_message
-from ciguard.model import PlannedUnit
+from ciguard.model import PlannedUnit, Suite
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ def test_complete_run_passes_in_any_archive_format() -> None:
     files["a/02/r.xml"] = gzip.compress(files["a/02/r.xml"])
     verdict = prove_files(files)
     assert (verdict.exit_code, verdict.with_result, verdict.findings) == (0, 8, ())
+
+
+def test_files_of_a_framework_that_closes_units_when_a_leg_runs_it() -> None:
+    """A plan of Jest whose jobs call Jest themselves: their files close no unit."""
+    plan = make_plan(suites={"": Suite("jest", ("jest",), closes_units=True)})
+    verdict = prove_files(complete_files(), plan)
+    assert (verdict.exit_code, verdict.with_result) == (0, 8)
 
 
 @pytest.mark.parametrize("cut", [b"", b'<?xml version="1.0"?>', b'<?xml version="1.0"?>\n<TestR'])
