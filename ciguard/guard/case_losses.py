@@ -52,21 +52,26 @@ def find_case_losses(
 ) -> tuple[CaseLoss, ...]:
     """By unit; a unit without any result is missing as a whole, and no loss of cases. O(results).
 
+    Neither is it where an event closed the unit: then it came to its end.
+
     Args:
         records: that count.
         base: the cases of the base.
     """
     ran: dict[UnitKey, set[str]] = defaultdict(set)
-    broken: set[UnitKey] = set()
-    for result in (result for record in records for result in record.results):
-        key = UnitKey(result.suite, result.variant, result.unit)
-        if key in base:
-            ran[key].add(result.key.case)
-            if result.outcome in _WITHOUT_CASES:
-                broken.add(key)
+    explained: set[UnitKey] = set()
+    for record in records:
+        closed = (event for event in record.events if event.kind == "closed" and event.unit)
+        explained.update(UnitKey(one.suite, one.variant, one.unit or "") for one in closed)
+        for result in record.results:
+            key = UnitKey(result.suite, result.variant, result.unit)
+            if key in base:
+                ran[key].add(result.key.case)
+                if result.outcome in _WITHOUT_CASES:
+                    explained.add(key)
     return tuple(
         CaseLoss(key, tuple(sorted(base[key].cases - ran[key])), base[key], _file(plan, key))
-        for key in sorted(ran.keys() - broken)
+        for key in sorted(ran.keys() - explained)
         if base[key].cases - ran[key]
     )
 

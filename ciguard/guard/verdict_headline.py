@@ -19,6 +19,7 @@ ORPHANS: Final[tuple[Kind, ...]] = ("orphans", "orphans_lost")
 HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = (
     "base_plan_unread",
     "base_tests_gone",
+    "cases_gone",
     "cases_gone_of_changed_file",
     "combination_gone",
     "policy_changed",
@@ -37,10 +38,11 @@ def headline(verdict: Verdict) -> str:
     orphans = [finding_message(one) for one in decisive if one.kind in ORPHANS]
     parts += [text for text in orphans[:2] if text not in parts]
     excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
+    told = [finding_message(one) for one in verdict.findings if one.kind in HEADLINE_WARNINGS]
     parts += [
         *_failed(verdict),
         *(f"{count_of(_units(found), f'{word} test')} failed" for found, word in excused if found),
-        *(finding_message(one) for one in verdict.findings if one.kind in HEADLINE_WARNINGS),
+        *(text for text in told if text not in parts),
     ]
     sentence = "; ".join(parts) + _accepted_orphans(verdict)
     between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "

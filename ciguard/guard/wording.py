@@ -315,7 +315,8 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "cases_gone_of_unchanged_file": Words(
         "{count:case} that run {run_id} had did not run, and the files are unchanged: {cases}",
-        "check the log of the job for a program that ended early, as by exit(0) in a test",
+        "check the log of the job for a program that ended early, as by exit(0) in a test; if a "
+        "shared file had them, change these files too",
     ),
     "cases_gone": Words(
         "{count:case} that run {run_id} had did not run: {cases}",

@@ -96,6 +96,8 @@ def test_cases_that_did_not_run_are_found() -> None:
     assert find_case_losses(plan, [record((*CASES, "new"))], base) == ()
     assert find_case_losses(plan, [], base) == ()  # missing as a whole
     assert find_case_losses(plan, [record(CASES[:1], outcome="errored")], base) == ()
+    closed = EventLine("closed", suite="rb", unit=UNIT, process=1)
+    assert find_case_losses(plan, [replace(record(CASES[:1]), events=(closed,))], base) == ()
 
 
 def test_only_result_files_leave_the_end_of_a_unit_open() -> None:
@@ -197,13 +199,13 @@ def test_case_is_stable_that_each_of_the_last_runs_had() -> None:
 class Judged:
     """A pull request of which the leg lost cases, in a real checkout."""
 
-    def __init__(self, folder: Path, ciguard: Ciguard, change: str) -> None:
+    def __init__(self, folder: Path, ciguard: Ciguard, change: str, tested: str = "") -> None:
         self.checkout = PolicyCheckout(folder).propose(
             {UNIT: "all four", "ciguard.toml": ""}, {UNIT: change}
         )
         self.folder, self.ciguard = self.checkout.folder, ciguard
         (self.folder / "plan.json").write_bytes(plan_file.encode(rspec_plan()))
-        past = history(self.checkout.tip, CASES, CASES)
+        past = history(tested or self.checkout.tip, CASES, CASES)
         (self.folder / "past").write_bytes(encode(past))
 
     def headline(self, cases: Sequence[str], expect: int) -> str:
@@ -229,6 +231,15 @@ def test_case_deleted_from_its_file_is_told(tmp_path: Path, ciguard: Ciguard) ->
     found = Judged(tmp_path, ciguard, "only three").headline(CASES[:3], 0)
     assert found.startswith("PASSED: ")
     assert "1 case of changed files that run 2 had did not run: " in found
+
+
+def test_where_the_commit_is_unknown_a_few_cases_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
+    judged = Judged(tmp_path, ciguard, "all four", tested="b" * 40)
+    gone = "1 case that run 2 had did not run: "
+    assert judged.headline(CASES[:3], 0).partition("; ")[2].startswith(gone)
+    found = judged.headline(CASES[:2], 13)
+    assert found.startswith("INCOMPLETE: 2 cases that run 2 had did not run: ")
+    assert found.count("did not run") == 1
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no recorded files at {SHARED}")
