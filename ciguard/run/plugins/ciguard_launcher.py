@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Sequence
 
@@ -21,6 +23,9 @@ Line = Dict[str, Any]
 NO_PROGRAM = 127  # as a shell ends that finds none
 MESSAGE_BYTES = 4096
 LOG_CHARACTERS = 1 << 16  # that are kept of a test's output: its end
+LINES_AHEAD = 1000  # of a tool, that wait for us; then it waits
+POLL_S = 0.1
+LEFT_OPEN_S = 2.0  # that the last lines of a tool may take once it has ended
 # What says whose memory marks may be reset stays with the tool.
 _KEPT = ("CIGUARD_PEAK_RESET_BY",)
 # What C++ and sanitizers print before they end a program that finds no memory.
@@ -154,9 +159,8 @@ def follow(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    assert process.stdout is not None
     is_over = False
-    for line in process.stdout:
+    for line in printed_lines(process):
         if is_over:
             continue  # it must not wait for us to read
         shown = take(line)
@@ -169,17 +173,58 @@ def follow(
     return process.wait()
 
 
+def printed_lines(process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
+    """What a tool prints, as it grows, until it has ended.
+
+    A server that one of its tests left running may hold the same output open for ever.
+    """
+    found: "queue.Queue[bytes]" = queue.Queue(LINES_AHEAD)
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as stream:
+            for line in stream:
+                found.put(line)
+        found.put(b"")
+
+    threading.Thread(target=read, daemon=True).start()
+    last_s = time.monotonic()  # a sign of life
+    while True:
+        try:
+            line = found.get(timeout=POLL_S)
+        except queue.Empty:
+            if process.poll() is None:
+                last_s = time.monotonic()
+            elif time.monotonic() - last_s > LEFT_OPEN_S:
+                return
+            continue
+        if not line:
+            return
+        yield line
+        last_s = time.monotonic()
+
+
 Work = Callable[[Sequence[str], Leg], int]  # a command -> exit code
 
 
-def launch(words: Sequence[str], list_tests: Work, run_tests: Work) -> None:
-    """Do what the leg asks for, with the command of its suite; exits."""
+def launch(
+    words: Sequence[str],
+    list_tests: Work,
+    run_tests: Work,
+    errors: "tuple[type[Exception], ...]" = (OSError,),
+) -> None:
+    """Do what the leg asks for, with the command of its suite; exits.
+
+    Args:
+        errors: raised where the tool cannot be started so.
+    """
     leg = Leg(os.environ)
     leg.leave_signals_to_the_tool()
     try:
         code = list_tests(words, leg) if leg.collect_file else run_tests(words, leg)
-    except OSError as error:
-        sys.stderr.write(f"ciguard: {words[0]} cannot be started: {error.strerror or error}\n")
+    except errors as error:
+        what = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"ciguard: {words[0]} cannot be started: {what}\n")
         code = NO_PROGRAM
     exit_as(code)
 

@@ -14,12 +14,19 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
-    from ciguard.run.plugins.ciguard_launcher import Leg, Line, exit_as, follow, truncated
+    from ciguard.run.plugins.ciguard_launcher import (
+        Leg,
+        Line,
+        closed,
+        follow,
+        gone,
+        launch,
+        truncated,
+    )
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
-    from ciguard_launcher import Leg, Line, exit_as, follow, truncated
+    from ciguard_launcher import Leg, Line, closed, follow, gone, launch, truncated
 
-NO_PROGRAM = 127  # as a shell ends that finds none
 PASSED, NO_TESTS, FAILED = 0, 4, 100  # what nextest exits with where it has run what there is
 # Linux takes 128 KiB of one argument, and 2 MiB of all with the environment; macOS 1 MiB, Windows
 # 32 KiB of all.
@@ -119,7 +126,7 @@ class NextestStream:
             line.update({"file": place[1], "line": int(place[2])} if place else {})
         if reruns > 0:
             line["reruns"] = reruns
-        return [line, {"type": "event", "kind": "closed", "unit": unit}]
+        return [line, closed(unit)]
 
     def _shown(self, *, is_pass: bool) -> bytes:
         lines = [one.encode("utf-8") for one in self._log]
@@ -127,8 +134,7 @@ class NextestStream:
 
     def missing(self) -> Iterator[Line]:
         """Of each unit that nextest does not have, that it does not."""
-        for unit in sorted(self._units.difference(self.begun)):
-            yield {"type": "event", "kind": "not_collected", "unit": unit, "detail": ""}
+        return gone(sorted(self._units.difference(self.begun)))
 
 
 def divided(words: Sequence[str]) -> Tuple[List[str], List[str]]:
@@ -252,17 +258,5 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     return code
 
 
-def main(words: Sequence[str]) -> None:
-    """List or run, as the leg asks; exits."""
-    leg = Leg(os.environ)
-    leg.leave_signals_to_the_tool()
-    try:
-        code = list_tests(words, leg) if leg.collect_file else run_tests(words, leg)
-    except OSError as error:
-        sys.stderr.write(f"ciguard: {words[0]} cannot be started: {error.strerror or error}\n")
-        code = NO_PROGRAM
-    exit_as(code)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    launch(sys.argv[1:], list_tests, run_tests)

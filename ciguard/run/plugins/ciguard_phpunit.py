@@ -19,14 +19,13 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Callable, Iterable, List, Mapping, NamedTuple, Sequence
 
 if TYPE_CHECKING:  # the same files by the names that a checker finds them under
-    from ciguard.run.plugins.ciguard_launcher import Leg, Line, exit_as
+    from ciguard.run.plugins.ciguard_launcher import NO_PROGRAM, Leg, Line, closed, launch
     from ciguard.run.plugins.ciguard_teamcity import TeamCityStream, skipped
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
-    from ciguard_launcher import Leg, Line, exit_as
+    from ciguard_launcher import NO_PROGRAM, Leg, Line, closed, launch
     from ciguard_teamcity import TeamCityStream, skipped
 
-NO_PROGRAM = 127  # as a shell ends that finds none
 # PHPUnit's options, configuration or bootstrap file are wrong, or a shell runs no program.
 SET_UP_FAILED = (1, 2, 126, NO_PROGRAM)
 POLL_S = 0.01
@@ -204,8 +203,7 @@ def not_collected(unit: str, detail: str) -> Line:
 
 def unselected(unit: str) -> List[Line]:
     """A unit none of whose tests the options select."""
-    closed = {"type": "event", "kind": "closed", "unit": unit}
-    return [{"type": "start", "unit": unit}, skipped(unit), closed]
+    return [{"type": "start", "unit": unit}, skipped(unit), closed(unit)]
 
 
 def list_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
@@ -257,16 +255,13 @@ def listed_files(listed: str, classes: Mapping[str, str]) -> "dict[str, List[str
 
 def main(count: str, *words: str) -> None:
     """Do what the leg asked for; exits."""
-    program, options = words[: int(count)], words[int(count) :]
-    leg = Leg(os.environ)
-    leg.leave_signals_to_the_tool()
-    try:
-        code = (list_tests if leg.collect_file else run_tests)(program, options, leg)
-    except (OSError, ET.ParseError, ValueError) as error:
-        what = getattr(error, "strerror", None) or error
-        sys.stderr.write(f"ciguard: {' '.join(program)} cannot be started: {what}\n")
-        code = NO_PROGRAM
-    exit_as(code)
+    size = int(count)
+    launch(
+        words,
+        lambda words, leg: list_tests(words[:size], words[size:], leg),
+        lambda words, leg: run_tests(words[:size], words[size:], leg),
+        (OSError, ET.ParseError, ValueError),
+    )
 
 
 if __name__ == "__main__":
