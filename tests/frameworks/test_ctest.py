@@ -148,6 +148,18 @@ def test_what_is_not_configured_cannot_be_listed(ctest: Loop) -> None:
 
 
 @pytest.mark.soak
+def test_quiet_preset_is_named(ctest: Loop) -> None:
+    build = {"name": "d", "generator": "Unix Makefiles", "binaryDir": "${sourceDir}/build"}
+    test = {"name": "q", "configurePreset": "d", "output": {"quiet": True}}
+    presets = {"version": 3, "configurePresets": [build], "testPresets": [test]}
+    (ctest.folder / "CMakePresets.json").write_text(json.dumps(presets))
+    command = 'command = ["ctest", "--preset", "q"]\n'
+    (ctest.folder / "ciguard.toml").write_text(TOML + command)
+    with pytest.raises(AssertionError, match=r"leave output\.quiet out of its preset"):
+        ctest.plan()
+
+
+@pytest.mark.soak
 def test_flags_that_select_tests_are_kept(ctest: Loop) -> None:
     words = ["-R", "lock|free|serial|sums", "-E", "free.b", "-LE", "net", "-j8", "-V"]
     (ctest.folder / "ciguard.toml").write_text(f"{TOML}args = {json.dumps(words)}\n")

@@ -113,7 +113,11 @@ def read_tests(words: Sequence[str], leg: Leg) -> Tuple[Dict[int, BuildTest], in
         sys.stdout.write(listed)
         return {}, code
     text, code = printed([*everything, "--show-only=json-v1"], leg)
-    return named(numbers(listed), json.loads(text[text.index("{\n") :])), code
+    described = json.loads(text[text.index("{\n") :])
+    if described["tests"] and not listed.strip():
+        sys.stderr.write("ciguard: ctest prints nothing: leave output.quiet out of its preset\n")
+        return {}, FAILED
+    return named(numbers(listed), described), code
 
 
 def list_tests(words: Sequence[str], leg: Leg) -> int:
