@@ -102,7 +102,10 @@ def _passed(verdict: Verdict) -> str:
         was = "was" if verdict.planned == 1 else "were"
         return f"{EXCEPTION_PREFIX}nothing ran: {every} of {shards} {was} skipped"
     has = "has" if verdict.planned == 1 else "have"
-    suffix = f", {skipped:,} of them skipped" if skipped else ""
+    # A unit of most frameworks is a file, with several cases.
+    cases = sum(verdict.counts.values())
+    whose = "of them" if cases == verdict.planned else f"of {count_of(cases, 'case')}"
+    suffix = f", {skipped:,} {whose} skipped" if skipped else ""
     rest = f", nothing is known of {count_of(unknown, 'shard')} without tests" if unknown else ""
     return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
 

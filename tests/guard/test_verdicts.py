@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
-from guard.fixtures import World, two_suites
+from guard.fixtures import World, passed, two_suites
 
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
@@ -110,6 +110,14 @@ def test_headline_leads_with_all_tests_skipped() -> None:
     verdict = world.prove()
     assert headline(verdict) == "PASSED: all 8 tests of 3 shards have a result, 7 of them skipped"
     assert not verdict.findings
+
+
+def test_headline_counts_skipped_cases_where_a_unit_has_several() -> None:
+    world = World()
+    world.legs["01"].inner.append(passed("a.t::two", case="second", outcome="skipped"))
+    world.result("01", "a.t::one")  # counts again
+    said = "PASSED: all 8 tests of 3 shards have a result, 1 of 9 cases skipped"
+    assert headline(world.prove()) == said
 
 
 def test_variant_with_every_test_skipped_is_a_finding() -> None:
