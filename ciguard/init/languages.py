@@ -72,7 +72,9 @@ _NODE_INSTALLS: Final = {
     "npm-shrinkwrap.json": "npm ci",
 }
 _NODE_RUN: Final = {"pnpm-lock.yaml": ("pnpm", "exec"), "yarn.lock": ("yarn", "run")}
-_NO_INSTALL: Final = ("npx", "--no")  # npx would fetch what the project has not installed
+# npx would fetch what the project has not installed. Without `--`, it takes the name of the program
+# for the value of `--no`, and all options of the program for its own (npm 7 to 11).
+_NO_INSTALL: Final = ("npx", "--no", "--")
 
 
 def node(folder: ProjectFolder, *command: str, more: tuple[str, ...] = ()) -> Environment:

@@ -40,7 +40,7 @@ def test_each_project_gets_a_suite_and_the_tools_once() -> None:
     )
     assert [(one.name, one.cwd, one.command, one.args) for one in found.suites] == [
         ("jest-admin", "admin", ("pnpm", "exec", "jest"), ()),
-        ("jest-web", "web", ("npx", "--no", "jest"), ()),
+        ("jest-web", "web", ("npx", "--no", "--", "jest"), ()),
         ("go", "", (), ("./...",)),
     ]
     steps = yaml.safe_load(found.setup)
@@ -147,7 +147,7 @@ def test_suite_calls_the_framework_as_the_test_script_does() -> None:
     toml = render_configuration("", "", found.suites, environment())
     assert tomllib.loads(toml)["suite"]["jest"] == {
         "framework": "jest",
-        "command": ["npx", "--no", "jest"],
+        "command": ["npx", "--no", "--", "jest"],
         "args": ["-c", "unit.json"],
         "env": {"NODE_OPTIONS": "--experimental-vm-modules"},
         "timeout": "10m",

@@ -38,7 +38,7 @@ FILE_PATTERNS: Final[tuple[str, ...]] = (
     *TEST_FILES,
     *(f"*__tests__/*.{extension}" for extension in EXTENSIONS),
 )
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "jest")
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "--", "jest")
 IGNORE_FOLDER: Final = "--testPathIgnorePatterns={}/"
 UNIT: Final = "file"
 CLOSES_UNITS: Final = True

@@ -38,7 +38,7 @@ FILE_PATTERNS: Final[tuple[str, ...]] = (
     *TEST_FILES,
     *(f"{folder}test/*.{extension}" for folder in ("", "*/") for extension in EXTENSIONS),
 )
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "mocha")
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "--", "mocha")
 IGNORE_FOLDER: Final = ""  # --ignore takes paths as the project's own `spec` begins them
 UNIT: Final = "file"
 CLOSES_UNITS: Final = True

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NAME: Final = "playwright"
 IS_DEFAULT: Final = False
 FILE_PATTERNS: Final[tuple[str, ...]] = TEST_FILES
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "playwright", "test")
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "--", "playwright", "test")
 IGNORE_FOLDER: Final = ""
 UNIT: Final = "file"
 CLOSES_UNITS: Final = True

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAME: Final = "vitest"
 IS_DEFAULT: Final = False
 FILE_PATTERNS: Final[tuple[str, ...]] = TEST_FILES
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "vitest", "run")
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "--", "vitest", "run")
 IGNORE_FOLDER: Final = "--exclude={}/**"
 UNIT: Final = "file"
 CLOSES_UNITS: Final = True
