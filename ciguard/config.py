@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ciguard.config_values import Bytes, ExitCodes, Seconds, Texts
+from ciguard.config_mistakes import describe_mistake
+from ciguard.config_values import Bytes, ExitCodes, Seconds, SizeExpression, Texts
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.model import FailCondition, GuardRail
 from ciguard.run.frameworks.globs import check_pattern
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from pydantic_core import ErrorDetails
 
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
@@ -38,6 +38,21 @@ class VariantConfig(_Section):
     args: Texts = Field((), description="arguments, added after those of the suite")
     env: dict[str, str] = Field(
         {}, description="environment variables, added to those of the suite"
+    )
+
+
+class NeedsConfig(_Section):
+    """[[suite.NAME.needs]]: what tests without measurements need."""
+
+    units: str = Field(
+        min_length=1, description="pattern of tests, as in `exclude`; the first entry counts"
+    )
+    memory: SizeExpression | None = Field(
+        None, description="memory of one such test, above that of its process"
+    )
+    gpu: SizeExpression | None = Field(
+        None,
+        description='memory of one GPU that a test needs, such as `"sharded(22GiB, 4)"`',
     )
 
 
@@ -96,6 +111,9 @@ class SuiteConfig(_Section):
         ),
     )
     pool: str | None = Field(None, description="pool that runs the tests (default: the first pool)")
+    needs: tuple[NeedsConfig, ...] = Field(
+        (), description="memory that tests are declared to need, one table each"
+    )
     variant: dict[str, VariantConfig] = Field(
         {},
         description="variants of the suite, one table each (default: one variant without a name)",
@@ -117,6 +135,13 @@ class PoolConfig(_Section):
     )
     reserve: Bytes = Field(
         2**30, description="memory that the runner itself needs; tests do not get it"
+    )
+    gpu_memory: Bytes | None = Field(
+        None,
+        description=(
+            "memory of one GPU; a test that declares more runs in another pool (default: the pool "
+            "has no GPU)"
+        ),
     )
     price: float | None = Field(
         None, ge=0, description="price of a minute in USD (default: known for GitHub's runners)"
@@ -413,42 +438,14 @@ def _mistakes(
             yield UsageError(describe_mistake(detail), where=where)
 
 
-# The validator's words for types are Python's; who writes TOML or flags has others.
-_EXPECTED: Final = {
-    "tuple_type": "expected a list",
-    "dict_type": "expected a table",
-    "model_type": "expected a table",
-    "string_type": "expected text",
-    "int_type": "expected a whole number",
-    "int_parsing": "expected a whole number",
-    "int_from_float": "expected a whole number",
-    "float_type": "expected a number",
-    "float_parsing": "expected a number",
-    "greater_than": "expected more than {gt:g}",
-    "greater_than_equal": "expected at least {ge:g}",
-    "less_than": "expected less than {lt:g}",
-    "less_than_equal": "expected at most {le:g}",
-    "literal_error": "expected {expected}",
-    "finite_number": "expected a finite number",
-}
-
-
-def describe_mistake(detail: ErrorDetails) -> str:
-    """What a validator found, in words: what is expected, and what stands there."""
-    message = detail["msg"].removeprefix("Value error, ")
-    form = _EXPECTED.get(detail["type"])
-    text = form.format(**detail.get("ctx", {})) if form else message[:1].lower() + message[1:]
-    return f"{text}, found {detail['input']!r:.60}"
-
-
 def _suggestion(location: tuple[str, ...]) -> str:
     """The key that was probably meant; else all that there are."""
     section: Any = Config
     parts = iter(location[:-1])
     for part in parts:
         section = section.model_fields[part].annotation
-        if named := get_args(section):  # sections by a name of the user's
-            section = named[-1]
+        if named := get_args(section):  # sections by a name of the user's, or in a list
+            section = next(one for one in named[::-1] if one is not Ellipsis)
             next(parts, None)
     known = [field.alias or name for name, field in section.model_fields.items()]
     close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.6)
@@ -466,6 +463,13 @@ def _result_pattern_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardEr
             yield error
 
 
+def _needs_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
+    for number, entry in enumerate(suite.needs):
+        if entry.memory is None and entry.gpu is None:
+            fix = "set memory, gpu or both"
+            yield UsageError("declares nothing", where=f"{where}.{number}", fix=fix)
+
+
 def _checked(config: Config, source: str) -> Config:
     mistakes: list[CiguardError] = []
     for name, suite in config.suite.items():
@@ -474,6 +478,7 @@ def _checked(config: Config, source: str) -> Config:
             fix = f"there are {', '.join(FRAMEWORKS)}"
             mistakes.append(UsageError(f"no framework {suite.framework!r}", where=where, fix=fix))
         mistakes += _result_pattern_errors(suite, f"{source}: suite.{name}.results")
+        mistakes += _needs_errors(suite, f"{source}: suite.{name}.needs")
         if suite.pool is not None and suite.pool not in config.pool:
             known = ", ".join(sorted(config.pool))
             where = f"{source}: suite.{name}.pool"

@@ -7,12 +7,10 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
+from ciguard.declared_memory import BYTES_BY_UNIT, parse_size
 from ciguard.model.duration import parse_seconds
 
 MAX_EXIT_CODE: Final = 255
-_BYTES_BY_UNIT: Final = {
-    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
-}  # fmt: skip
 
 
 def seconds(value: object) -> object:
@@ -28,10 +26,18 @@ def size_bytes(value: object) -> object:
     """ "16GB", "500MiB" or a number of bytes, as an int; anything else unchanged."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", value)
-        if match and match[2] in _BYTES_BY_UNIT:
-            return int(float(match[1]) * _BYTES_BY_UNIT[match[2]])
+        if match and match[2] in BYTES_BY_UNIT:
+            return int(float(match[1]) * BYTES_BY_UNIT[match[2]])
         raise ValueError('expected a size like "16GB" or "500MiB"')
     return value
+
+
+def size_expression(value: object) -> object:
+    """A size, or an expression of sizes, as text; anything else unchanged."""
+    text = str(value) if type(value) is int else value
+    if isinstance(text, str):
+        parse_size(text)
+    return text
 
 
 def exit_codes(value: object) -> object:
@@ -45,5 +51,6 @@ def exit_codes(value: object) -> object:
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0)]
+SizeExpression = Annotated[str, BeforeValidator(size_expression)]
 Texts = tuple[str, ...]
 ExitCodes = tuple[Annotated[str, BeforeValidator(exit_codes)], ...]

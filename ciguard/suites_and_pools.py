@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.config import Config, PoolConfig, VariantConfig
+from ciguard.declared_memory import Need, parse_size
 from ciguard.errors import UsageError
 from ciguard.model import Pool, Suite, Variant
 from ciguard.run.frameworks.registry import FRAMEWORKS, framework
@@ -146,6 +147,23 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
             setup_s=entry.setup,
         )
     return found
+
+
+def needs_of(config: Config) -> dict[str, tuple[Need, ...]]:
+    """What tests are declared to need, by suite."""
+    return {
+        name: tuple(
+            Need(one.units, *(parse_size(text) if text else None for text in (one.memory, one.gpu)))
+            for one in entry.needs
+        )
+        for name, entry in config.suite.items()
+    }
+
+
+def gpu_bytes_of(config: Config, pools: Iterable[str]) -> dict[str, int]:
+    """Memory of one GPU of each of these pools that have any."""
+    sizes = {name: config.pool[name].gpu_memory for name in pools if name in config.pool}
+    return {name: size for name, size in sizes.items() if size}
 
 
 def config_of_suite(config: Config, name: str) -> Config:

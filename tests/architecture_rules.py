@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 # What the arithmetic of every verb may import.
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
+    "declared_memory",
     *("run.policy", "run.frameworks", "run.plugin_files"),
     *("history.file", "history.runs", "history.query", "links", "variant_groups"),
 )
@@ -30,6 +31,7 @@ PURE_OF_RUN = ("run.policy",)
 ADAPTED = (
     *(
         "config",
+        "config_mistakes",
         "config_values",
         "suites_and_pools",
         "console",
@@ -84,10 +86,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "workflow": ("errors",),
     "workflow.job_templates": ("template_loader", "workflow"),
     "actions_address": ("config", "errors", "github.repository_ref"),
-    "config": ("config_values", "errors", "model", "run.frameworks"),
-    "config_values": ("model",),
+    "config": ("config_mistakes", "config_values", "errors", "model", "run.frameworks"),
+    "config_mistakes": (),
+    "config_values": ("declared_memory", "model"),
+    "declared_memory": (),
     "suites_and_pools": (
         *("config", "errors", "model", "codec", "run.frameworks", "workflow.matrix"),
+        "declared_memory",
     ),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
@@ -177,7 +182,10 @@ ADAPTERS = frozenset(
     | {"audit.next_change", "audit.repository_reader"}
 )
 
-PURE = frozenset({"codec", "document", "links", "model", "errors", "sources.references", "text"})
+PURE = frozenset(
+    {"codec", "document", "links", "model", "errors", "sources.references", "text"}
+    | {"config_mistakes", "declared_memory"}
+)
 # A command that is not `command.py`: these verbs have two halves.
 COMMANDS = frozenset(
     {"experiment.command", "experiment.commits", "audit.command", "audit.matrix_command"}

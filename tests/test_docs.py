@@ -17,11 +17,12 @@ from ciguard.codec.record.lines import CHECKS
 from ciguard.config import (
     ENVIRONMENT,
     Config,
+    NeedsConfig,
     PoolConfig,
     SuiteConfig,
     VariantConfig,
 )
-from ciguard.config_values import seconds, size_bytes
+from ciguard.config_values import seconds, size_bytes, size_expression
 from ciguard.errors import ExitCode
 from ciguard.run import options
 from ciguard.run.frameworks.registry import FRAMEWORKS
@@ -92,6 +93,8 @@ def _is_read_by(field: FieldInfo, reader: object) -> bool:
 
 def _default(field: FieldInfo) -> str:
     value = field.default
+    if field.is_required():
+        return "required"
     if value is None or value in ((), {}, ""):
         return ""
     if isinstance(value, tuple):
@@ -120,6 +123,8 @@ def _type(field: FieldInfo) -> str:
         return "time"
     if _is_read_by(field, size_bytes):
         return "size"
+    if _is_read_by(field, size_expression):
+        return "expression"
     if choices := [f"`{json.dumps(choice)}`" for choice in _choices(annotation)]:
         several = "list of " if get_origin(annotation) is tuple else ""
         return several + ", ".join(choices)
@@ -157,6 +162,7 @@ def test_configuration_page_matches_the_code(golden: Golden) -> None:
     sections: dict[str, type[BaseModel]] = {
         "[suite.NAME]": SuiteConfig,
         "[suite.NAME.variant.NAME]": VariantConfig,
+        "[[suite.NAME.needs]]": NeedsConfig,
         "[pool.NAME]": PoolConfig,
     }
     for name, field in Config.model_fields.items():
@@ -171,6 +177,8 @@ def test_configuration_page_matches_the_code(golden: Golden) -> None:
         "",
         '- A *time* is a number of seconds or a text such as `"45m"` or `"1h30m"`.',
         '- A *size* is a number of bytes or a text such as `"16GB"` or `"500MiB"`.',
+        '- An *expression* is a size or a text such as `"4GiB + 2*150MiB"`, with the functions in',
+        "  [planning](../explanation/planning.md#declared-memory).",
         '- If the file defines no suite, ciguard uses one without a name: `[suite.""]`.',
         "",
         "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",

@@ -280,6 +280,8 @@ PlanNoteKind = Literal[
     "deadline_exceeded",
     "risk_exceeded",
     "memory_exceeded",
+    "gpu_memory_exceeded",
+    "declared_memory_contradicted",
     "tests_in_several_shards",
     "empty_shards",
     "files_without_tests",

@@ -12,7 +12,9 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config import PlanConfig, describe_mistake
+from ciguard.config import PlanConfig
+from ciguard.config_mistakes import describe_mistake
+from ciguard.declared_memory import match_needs
 from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy
@@ -20,6 +22,7 @@ from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.collection import collect_suites, matching_files
 from ciguard.plan.deadline import time_limits
+from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import plan_fixed
 from ciguard.plan.history_inputs import HistorySource, load_history, read_past
@@ -46,9 +49,7 @@ from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
-from ciguard.suites_and_pools import (
-    pool_of_suites,
-)
+from ciguard.suites_and_pools import gpu_bytes_of, needs_of, pool_of_suites
 from ciguard.text import annotation, count_of, step_outputs
 
 if TYPE_CHECKING:
@@ -258,8 +259,9 @@ def _make(
         origin = replace(origin, notes=loaded.notes)
         draft = empty_plan(options, origin, pools, files)
         return with_listing_shards(draft, suites, pools, options), None
+    there = _inventory(invocation, scope)
     past = read_past(
-        _inventory(invocation, scope),
+        there,
         loaded,
         source,
         suites=suites,
@@ -268,6 +270,7 @@ def _make(
             name: TimeoutRule(entry.timeout, entry.timeout_ratio)
             for name, entry in scope.config.suite.items()
         },
+        declared=_declared_needs(scope, there),
     )
     del loaded  # most of what is in memory
     _report_history(past.history_json)
@@ -285,6 +288,19 @@ def _make(
     if position is None:
         return made, None
     return made, Explained(made.plan, basis, past.observations, position)
+
+
+def _declared_needs(scope: Scope, there: Inventory) -> DeclaredNeeds:
+    """What the configuration declares for the tests that are there; an entry for none is named."""
+    entries = needs_of(scope.config)
+    found = match_needs(there.keys, entries)
+    used = {id(need) for need in found.values()}
+    for suite, needs in entries.items():
+        for number, need in enumerate(needs):
+            if id(need) not in used:
+                where = f"suite.{suite}.needs.{number}"
+                console.err(f"warning: {where}: {need.units} matches no further test")
+    return DeclaredNeeds(found, gpu_bytes_of(scope.config, scope.pools))
 
 
 def _outputs(environ: Mapping[str, str]) -> str:

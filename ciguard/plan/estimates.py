@@ -115,7 +115,7 @@ def estimate_units(
     variance_s2 = np.where(
         np.isnan(variance_s2), _pooled_variance_s2(mean_s, variance_s2), variance_s2
     )
-    peak_bytes = _peaks(observations, count)
+    _, peak_bytes = peak_bounds(observations, count)
     usable = np.isfinite(observations.retained_bytes) & ~observations.is_lower_bound
     retained_bytes, _ = _by_unit(
         _moments, observations.unit, observations.retained_bytes, usable, count
@@ -154,8 +154,8 @@ def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Fl
     return np.where(np.isnan(upper_bound_bytes), peak_delta_bytes, upper_bound_bytes)
 
 
-def _peaks(observations: Observations, count: int) -> Floats:
-    """The largest recent peak delta of each unit; NaN where none is known.
+def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]:
+    """What each unit's peak delta was at least, and the largest recent one; NaN where unknown.
 
     Of a unit with bounds the smallest upper one, because the memory that it shares with concurrent
     units differs from run to run; and never less than the largest lower bound.
@@ -168,7 +168,7 @@ def _peaks(observations: Observations, count: int) -> Floats:
     )
     (largest,) = _by_unit(_largest, observations.unit, least, _usable(least), count)
     if observations.lower_bound_bytes is None and observations.upper_bound_bytes is None:
-        return largest
+        return largest, largest
     most = (
         exact
         if observations.upper_bound_bytes is None
@@ -178,7 +178,7 @@ def _peaks(observations: Observations, count: int) -> Floats:
     # Known to be at least a little is not known: what the rules take for unknown ones is more.
     found: Floats = np.fmax(largest, smallest)
     found[np.isnan(smallest) & ~(largest > UNKNOWN_DELTA_BYTES)] = np.nan
-    return found
+    return largest, found
 
 
 def _index_by_ancestor(ancestors: AncestorsOf, count: int) -> MembersOf:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ciguard.document import Code, Facts, Headline, identifier
 from ciguard.errors import InputError
+from ciguard.plan.declared_needs import MIN_PEAKS, peak_counts
 from ciguard.plan.estimates import WINDOW
 from ciguard.plan.inventory import file_of
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
@@ -18,6 +19,7 @@ from ciguard.text import count_of, duration, size, unit_name, whole_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ciguard.declared_memory import DeclaredSize, Need
     from ciguard.document import Block, Content
     from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
     from ciguard.plan.estimates import Observations
@@ -109,6 +111,7 @@ def explanation(case: Explained) -> tuple[Block, ...]:
                 *_time(case),
                 *_overheads(case, shard),
                 *_memory(case),
+                *_declared(case),
                 *_group(case),
                 *_base(case),
                 *_candidate(case),
@@ -174,6 +177,41 @@ def _memory(case: Explained) -> Rows:
     yield "memory", f"{size(unit.peak_delta_bytes)} above {process}"
     if unit.retained_bytes:
         yield "", f"{size(unit.retained_bytes)} of it is retained after the test"
+
+
+def _declared(case: Explained) -> Rows:
+    need = case.basis.declared.needs.get(case.position)
+    if need is None:
+        return
+    if need.memory is not None:
+        count = int(peak_counts(case.observations, len(case.basis.inventory.keys))[case.position])
+        used = f"used until {MIN_PEAKS} peaks are measured, {count} so far"
+        replaced = f"not used: {count_of(count, 'peak')} measured"
+        yield "declared", f"{size(need.memory.bytes)}, {used if count < MIN_PEAKS else replaced}"
+        yield from _derived(need, need.memory)
+    if need.gpu is not None:
+        gpus = "a GPU" if need.gpu.devices == 1 else f"each of {need.gpu.devices:,} GPUs"
+        yield "gpu", f"{size(need.gpu.bytes)} on {gpus}"
+        yield from _derived(need, need.gpu)
+
+
+def _derived(need: Need, declared: DeclaredSize) -> Rows:
+    """The expression, and what checkpointing changes."""
+    yield "", (Code(declared.text), " for ", Code(need.units, GROUP_WIDTH))
+    if not declared.checkpointing:
+        return
+    change = _change(declared.bytes, declared.plain_bytes)
+    before = f"{size(declared.plain_bytes)} without checkpointing"
+    yield "", f"{before}, {size(declared.bytes)} with it{change}"
+    for one in declared.checkpointing:
+        layers = f"{one.held:,} of {count_of(one.layers, 'layer')} held at once"
+        again = f"{one.recomputed:,} computed again"
+        yield "", f"{layers}{_change(one.held, one.layers)}, {again}"
+
+
+def _change(now: float, before: float) -> str:
+    """The change in parentheses; "" where there is nothing to compare with."""
+    return f" ({100 * (now / before - 1):+.2f} %)" if before else ""
 
 
 def _group(case: Explained) -> Rows:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.errors import InputError
 from ciguard.model import PlanNote, Prediction, Shard
+from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.inventory import name_some
 from ciguard.plan.planner import DIGITS, ShardSet, assemble_plan, encode_plan
 from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
@@ -109,7 +110,11 @@ def plan_fixed(
     bound_s = max(work.bound_s(counts[pool]) for pool, work in works.items())
     made = ShardSet(shards, spreads, list(works.values()), bound_s)
     draft = assemble_plan(basis, options, origin, made)
-    warnings = (*_warnings(assignment, names), *plan_warnings(draft, spreads, None, options.risk))
+    warnings = (
+        *_warnings(assignment, names),
+        *plan_warnings(draft, spreads, None, options.risk),
+        *gpu_notes(basis.inventory.keys, shards, basis.declared),
+    )
     return encode_plan(_with_jobs(draft, basis, jobs) if jobs else draft, warnings)
 
 

@@ -16,6 +16,12 @@ from ciguard.plan.base_plan import (
     from_history,
     from_plan,
 )
+from ciguard.plan.declared_needs import (
+    NO_NEEDS,
+    DeclaredNeeds,
+    contradiction_notes,
+    with_declared_peaks,
+)
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.observations import (
@@ -100,8 +106,12 @@ def read_past(
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
     timeouts: Mapping[str, TimeoutRule],
+    declared: DeclaredNeeds = NO_NEEDS,
 ) -> Past:
     """Take from the history what a plan is made of.
+
+    Args:
+        declared: for the inventory's units.
 
     Raises:
         CiguardError: the base's plan cannot be read.
@@ -143,8 +153,10 @@ def read_past(
         setups_s = max_fixture_s(history)
     if source.base_plan is not None and base is None:
         notes.append(PlanNote("base_missing"))
+    notes += contradiction_notes(inventory.keys, rows, declared)
     limits_s = unit_timeouts(inventory, rows, timeouts, setups_s)
-    inputs = replace(inputs, limits_s=limits_s, base=base)
+    estimates = with_declared_peaks(estimates, rows, declared)
+    inputs = replace(inputs, estimates=estimates, limits_s=limits_s, base=base, declared=declared)
     return Past(inputs, rows, history_json, count, tuple(notes))
 
 

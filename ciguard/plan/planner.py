@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
@@ -10,6 +11,7 @@ from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
 from ciguard.plan.allocation import allocate_together_or_apart, apportion
 from ciguard.plan.base_plan import moved, shard_number, with_base_counts
 from ciguard.plan.cost import counts_to_try, option, walls_of
+from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.pool_shards import quick_makespans_s
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
@@ -85,6 +87,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     target_wall_s = options.target_wall_s if options.shards is None else None
     floor_s = max(work.solo_s(work.floor) for work in works)
     notes = plan_warnings(draft, spreads, target_wall_s, options.risk, floor_s)
+    notes = chain(notes, gpu_notes(basis.inventory.keys, shards, basis.declared))
     return encode_plan(draft, notes, _split(works, distributions))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ciguard.model import LegPolicy, PlannedUnit
 from ciguard.plan.base_plan import previous_shards
+from ciguard.plan.declared_needs import NO_NEEDS
 from ciguard.plan.problem import NO_OVERHEADS, PackingProblem
 from ciguard.plan.risk import budget_bytes, needed_bytes
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ciguard.model import Pool, Suite
     from ciguard.plan.base_plan import BasePlan
     from ciguard.plan.deadline import TimeLimits
+    from ciguard.plan.declared_needs import DeclaredNeeds
     from ciguard.plan.estimates import Estimates
     from ciguard.plan.inventory import Ancestors, Inventory
     from ciguard.plan.loss_isolation import CandidateSet
@@ -83,6 +85,7 @@ class PlanInputs:
     candidate_sets: Sequence[CandidateSet] = ()
     limits_s: Sequence[float | None] = ()
     base: BasePlan | None = None
+    declared: DeclaredNeeds = NO_NEEDS
 
     @property
     def has_timings(self) -> bool:
@@ -121,8 +124,9 @@ def assign_pools(
 ) -> tuple[str, ...]:
     """The pool of each unit, by position: its suite's, or the smallest one that has enough memory.
 
-    A unit for which no pool has enough stays in its suite's; so do all where fewer shards are
-    requested than the pools in use. The plan names what needs more than its pool has.
+    Enough of the machine's, and of a GPU's where the unit declares a need of it. Pools without a
+    GPU come first. A unit for which no pool has enough stays in its suite's; so do all where fewer
+    shards are requested than the pools in use. The plan names what needs more than its pool has.
     """
     own = {
         (suite, name): variant.pool
@@ -134,13 +138,23 @@ def assign_pools(
     if options.per_combination:  # what a job runs on is in the user's workflow
         return chosen
     budgets = {name: budget_bytes(pool) for name, pool in basis.pools.items()}
-    ordered = sorted((size, name) for name, size in budgets.items() if size is not None)
+    gpus = basis.declared.gpu_bytes
+    ordered = sorted(budgets, key=lambda name: (gpus.get(name, 0), budgets[name] or 0, name))
     found = list(chosen)
     for position, unit in enumerate(units if len(budgets) > 1 else ()):
-        budget, need = budgets[found[position]], needed_bytes(unit, basis.suites)
-        if budget is not None and need is not None and need > budget:
-            fits = (name for size, name in ordered if size >= need)
-            found[position] = next(fits, found[position])
+        pool, need = found[position], needed_bytes(unit, basis.suites) or 0
+        budget = budgets[pool]
+        fits_gpu = basis.declared.has_gpu_room(position, pool)
+        if fits_gpu and (budget is None or need <= budget):
+            continue
+        # For its GPU a unit may go where the machine's memory is unknown.
+        unknown = 0 if fits_gpu else need
+        fits = (
+            name
+            for name in ordered
+            if basis.declared.has_gpu_room(position, name) and need <= (budgets[name] or unknown)
+        )
+        found[position] = next(fits, pool)
     too_many = options.shards is not None and len({*found}) > options.shards
     return chosen if too_many else tuple(found)
 

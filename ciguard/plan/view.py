@@ -77,6 +77,10 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "{deadline_s}: shard {shards_s}; longest tests: {tests_s}",
     "memory_exceeded": "tests that need more than the {budget_bytes} that pool {pool} has for "
     "them: {tests_bytes}",
+    "gpu_memory_exceeded": "tests that fit on no GPU of pool {pool}, which have {device_bytes}: "
+    "{tests_bytes}",
+    "declared_memory_contradicted": "tests of {units} were declared to need {declared_bytes}, and "
+    "differ from it by more than {tolerance_ratio}: {tests_bytes}",
     "tests_in_several_shards": "tests in more than one shard: {tests}",
     "empty_shards": "shards without a test, left out: {shards}",
     "files_without_tests": "test files without a planned test: {files}; the framework skips the "

@@ -9,6 +9,7 @@ import numpy as np
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import Pool, Suite, Variant
 from ciguard.plan.deadline import time_limits
+from ciguard.plan.declared_needs import NO_NEEDS
 from ciguard.plan.estimates import Estimates
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import PlanResult, Provenance, plan
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.plan.base_plan import BasePlan
+    from ciguard.plan.declared_needs import DeclaredNeeds
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.overheads import Overheads
 
@@ -62,6 +64,7 @@ def planned(
     overheads: Overheads = NO_OVERHEADS,
     candidate_sets: Sequence[CandidateSet] = (),
     base: BasePlan | None = None,
+    declared: DeclaredNeeds = NO_NEEDS,
     **options: Any,
 ) -> PlanResult:
     """A plan of units whose times are given; they neither vary nor meet slow machines."""
@@ -96,6 +99,7 @@ def planned(
             overheads=overheads,
             candidate_sets=candidate_sets,
             base=base,
+            declared=declared,
         ),
         PlanOptions(
             limit=time_limits(limit_s, 300.0),

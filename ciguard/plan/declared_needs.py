@@ -1,0 +1,127 @@
+"""Declared memory: the peak of units without measurements, and what contradicts it. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.model import PlanNote
+from ciguard.plan.estimates import peak_bounds, upper_or_measured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.declared_memory import Need
+    from ciguard.model import Shard, UnitKey
+    from ciguard.plan.estimates import Estimates, Observations
+
+MIN_PEAKS: Final = 3  # measured peaks of a unit that replace its declared one
+TOLERANCE_RATIO: Final = 0.25  # a measured peak further off contradicts the declared one
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredNeeds:
+    """What the configuration declares.
+
+    Attributes:
+        needs: by position in the inventory.
+        gpu_bytes: memory of one device, by pool; those without a GPU are not there.
+    """
+
+    needs: Mapping[int, Need] = field(default_factory=dict)
+    gpu_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def memory_bytes(self) -> dict[int, int]:
+        """Declared peak deltas, by position."""
+        return {
+            position: need.memory.bytes
+            for position, need in self.needs.items()
+            if need.memory is not None
+        }
+
+    def has_gpu_room(self, position: int, pool: str) -> bool:
+        """Whether a unit fits a device of a pool; always where no pool declares devices."""
+        need = self.needs.get(position)
+        if need is None or need.gpu is None or not self.gpu_bytes:
+            return True
+        return need.gpu.bytes <= self.gpu_bytes.get(pool, 0)
+
+
+NO_NEEDS: Final = DeclaredNeeds()
+
+
+def peak_counts(observations: Observations, count: int) -> NDArray[np.int64]:
+    """How often the peak of each unit was measured, or bounded from above."""
+    most = observations.peak_delta_bytes
+    if observations.upper_bound_bytes is not None:
+        most = upper_or_measured(most, observations.upper_bound_bytes)
+    found: NDArray[np.int64] = np.bincount(observations.unit[np.isfinite(most)], minlength=count)
+    return found
+
+
+def with_declared_peaks(
+    estimates: Estimates, observations: Observations, needs: DeclaredNeeds
+) -> Estimates:
+    """The estimates with the declared peak of each unit that was measured too rarely.
+
+    A larger peak that was measured counts all the same: one is enough to know that it happens.
+    """
+    declared = needs.memory_bytes
+    if not declared:
+        return estimates
+    count = len(estimates.wall_s)
+    rare = peak_counts(observations, count) < MIN_PEAKS
+    _, measured = peak_bounds(observations, count)
+    peak_bytes = estimates.peak_delta_bytes.copy()
+    for position, size in declared.items():
+        if rare[position]:
+            peak_bytes[position] = np.fmax(size, measured[position])
+    return replace(estimates, peak_delta_bytes=peak_bytes)
+
+
+def contradiction_notes(
+    keys: Sequence[UnitKey], observations: Observations, needs: DeclaredNeeds
+) -> Iterator[PlanNote]:
+    """A warning for each entry of the configuration that measured peaks contradict."""
+    declared = needs.memory_bytes
+    if not declared:
+        return
+    least, most = peak_bounds(observations, len(keys))
+    found: dict[Need, dict[str, int]] = defaultdict(dict)
+    for position, size in declared.items():
+        low, high = (1 - TOLERANCE_RATIO) * size, (1 + TOLERANCE_RATIO) * size
+        if least[position] > high:
+            found[needs.needs[position]][keys[position].unit] = int(least[position])
+        elif most[position] < low:
+            found[needs.needs[position]][keys[position].unit] = int(most[position])
+    for need, tests in found.items():
+        if need.memory is not None:
+            facts = {"declared_bytes": need.memory.bytes, "tests_bytes": tests}
+            off = {"units": need.units, "tolerance_ratio": TOLERANCE_RATIO}
+            yield PlanNote("declared_memory_contradicted", {**off, **facts})
+
+
+def gpu_notes(
+    keys: Sequence[UnitKey], shards: Sequence[Shard], needs: DeclaredNeeds
+) -> Iterator[PlanNote]:
+    """A warning for each pool with units that fit none of its devices."""
+    declared = {
+        keys[position]: (position, need.gpu.bytes)
+        for position, need in needs.needs.items()
+        if need.gpu is not None and needs.gpu_bytes
+    }
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for shard in shards if declared else ():
+        for unit in shard.units:
+            position, size = declared.get(unit.key, (-1, 0))
+            if not needs.has_gpu_room(position, shard.pool):
+                found[shard.pool][unit.unit] = size
+    for pool, tests in sorted(found.items()):
+        device = {"pool": pool, "device_bytes": needs.gpu_bytes.get(pool, 0)}
+        yield PlanNote("gpu_memory_exceeded", {**device, "tests_bytes": tests})
