@@ -62,11 +62,11 @@ class Runs:
     retained_bytes: Floats
 
 
-def synthetic(number: int, tests: int = 400, runs: int = 12) -> Runs:
+def synthetic(number: int, tests: int = 400, runs: int = 12, noise: float = 0.004) -> Runs:
     """Log-normal peaks, most far under the budget; three in a hundred tests know two sizes."""
     random = np.random.default_rng([SEED, number])
     usual = random.lognormal(math.log(200 << 20), 1.1, tests)
-    peaks = usual[:, None] * random.lognormal(0, 0.004, (tests, runs))
+    peaks = usual[:, None] * random.lognormal(0, noise, (tests, runs))
     two = random.random(tests) < 0.03
     peaks[two] *= np.where(random.random((int(two.sum()), runs)) < 0.5, 1.0, 1.3)
     leaks = np.where(random.random(tests) < 0.2, random.exponential(20 << 20, tests), 0.0)

@@ -340,6 +340,7 @@ class Plan:
     alternatives: tuple[ShardCountOption, ...] = ()
     shard_count_limited_by: tuple[PlanNote, ...] = ()
     risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
+    memory_risk: float | None = None  # P(any shard needs more than its memory), likewise
     moved_units: tuple[MovedUnit, ...] = ()
     culprit_candidates: tuple[CulpritCandidate, ...] = ()
     warnings: tuple[PlanNote, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.model import PlanNote
-from ciguard.plan.estimates import peak_bounds, upper_or_measured
+from ciguard.plan.estimates import largest_peaks, peak_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,9 +58,7 @@ NO_NEEDS: Final = DeclaredNeeds()
 
 def peak_counts(observations: Observations, count: int) -> NDArray[np.int64]:
     """How often the peak of each unit was measured, or bounded from above."""
-    most = observations.peak_delta_bytes
-    if observations.upper_bound_bytes is not None:
-        most = upper_or_measured(most, observations.upper_bound_bytes)
+    most = largest_peaks(observations)
     found: NDArray[np.int64] = np.bincount(observations.unit[np.isfinite(most)], minlength=count)
     return found
 
@@ -78,11 +76,16 @@ def with_declared_peaks(
     count = len(estimates.wall_s)
     rare = peak_counts(observations, count) < MIN_PEAKS
     _, measured = peak_bounds(observations, count)
+    where = [position for position in declared if rare[position]]
+    planned = np.fmax([declared[position] for position in where], measured[where])
     peak_bytes = estimates.peak_delta_bytes.copy()
-    for position, size in declared.items():
-        if rare[position]:
-            peak_bytes[position] = np.fmax(size, measured[position])
-    return replace(estimates, peak_delta_bytes=peak_bytes)
+    peak_bytes[where] = planned
+    spread = estimates.memory_spread
+    if spread is not None:
+        mean, variance = spread.peak_bytes.copy(), spread.peak_variance.copy()
+        mean[where], variance[where] = planned, np.square(TOLERANCE_RATIO * planned)
+        spread = replace(spread, peak_bytes=mean, peak_variance=variance)
+    return replace(estimates, peak_delta_bytes=peak_bytes, memory_spread=spread)
 
 
 def contradiction_notes(

@@ -69,6 +69,20 @@ class Observations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MemorySpread:
+    """How far the peak and retained memory of units may be off, by position.
+
+    Attributes:
+        peak_bytes: mean peak delta; of a unit without one, what is planned for it.
+        peak_variance, retained_variance: from run to run.
+    """
+
+    peak_bytes: Floats
+    peak_variance: Floats
+    retained_variance: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
     """A value for each unit of the inventory, in its order.
 
@@ -78,6 +92,7 @@ class Estimates:
         peak_delta_bytes, retained_bytes: NaN where neither the unit nor a sibling was measured.
         has_history: the history has seen the unit.
         speed_spread: of the machines, as in `Observations`.
+        memory_spread: None where nobody asked for it.
     """
 
     wall_s: Floats
@@ -86,6 +101,7 @@ class Estimates:
     retained_bytes: Floats
     has_history: Flags
     speed_spread: float = SPEED_SPREAD
+    memory_spread: MemorySpread | None = None
 
 
 def no_observations() -> Observations:
@@ -117,7 +133,7 @@ def estimate_units(
     )
     _, peak_bytes = peak_bounds(observations, count)
     usable = np.isfinite(observations.retained_bytes) & ~observations.is_lower_bound
-    retained_bytes, _ = _by_unit(
+    retained_bytes, retained_variance = _by_unit(
         _moments, observations.unit, observations.retained_bytes, usable, count
     )
     unseen = np.flatnonzero(~measured)
@@ -146,7 +162,29 @@ def estimate_units(
         speed_spread=SPEED_SPREAD
         if observations.speed_spread is None
         else observations.speed_spread,
+        memory_spread=_memory_spread(observations, peak_bytes, retained_variance),
     )
+
+
+def _memory_spread(
+    observations: Observations, peak_bytes: Floats, retained_variance: Floats
+) -> MemorySpread:
+    """From the units' own peaks, else from what is planned for them."""
+    most = largest_peaks(observations)
+    mean, variance = _by_unit(_moments, observations.unit, most, _usable(most), len(peak_bytes))
+    unmeasured = np.isnan(mean)
+    variance = np.where(np.isnan(variance), _pooled_variance_s2(mean, variance), variance)
+    planned = np.where(np.isnan(peak_bytes), UNKNOWN_DELTA_BYTES, peak_bytes)
+    mean = np.where(unmeasured, planned, mean)
+    variance = np.where(unmeasured, np.square(NEW_SPREAD_RATIO * planned), variance)
+    return MemorySpread(mean, variance, np.nan_to_num(retained_variance))
+
+
+def largest_peaks(observations: Observations) -> Floats:
+    """The most that each row may have needed."""
+    if observations.upper_bound_bytes is None:
+        return observations.peak_delta_bytes
+    return upper_or_measured(observations.peak_delta_bytes, observations.upper_bound_bytes)
 
 
 def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Floats:
@@ -169,11 +207,7 @@ def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]
     (largest,) = _by_unit(_largest, observations.unit, least, _usable(least), count)
     if observations.lower_bound_bytes is None and observations.upper_bound_bytes is None:
         return largest, largest
-    most = (
-        exact
-        if observations.upper_bound_bytes is None
-        else upper_or_measured(exact, observations.upper_bound_bytes)
-    )
+    most = largest_peaks(observations)
     (smallest,) = _by_unit(_smallest, observations.unit, most, _usable(most), count)
     # Known to be at least a little is not known: what the rules take for unknown ones is more.
     found: Floats = np.fmax(largest, smallest)

@@ -12,6 +12,7 @@ from ciguard.plan.allocation import allocate_together_or_apart, apportion
 from ciguard.plan.base_plan import moved, shard_number, with_base_counts
 from ciguard.plan.cost import counts_to_try, option, walls_of
 from ciguard.plan.declared_needs import gpu_notes
+from ciguard.plan.memory_risk import plan_memory_risk
 from ciguard.plan.pool_shards import quick_makespans_s
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
@@ -76,6 +77,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
         shard_count_limited_by=_limiting_notes(distributions),
         moved_units=moved(basis.base, shards) if basis.base else (),
         culprit_candidates=_culprit_candidates(basis, shards),
+        memory_risk=_memory_risk(basis, shards),
     )
     wanted = options.shards
     if wanted is not None and options.per_combination:
@@ -89,6 +91,11 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     notes = plan_warnings(draft, spreads, target_wall_s, options.risk, floor_s)
     notes = chain(notes, gpu_notes(basis.inventory.keys, shards, basis.declared))
     return encode_plan(draft, notes, _split(works, distributions))
+
+
+def _memory_risk(basis: PlanInputs, shards: Sequence[Shard]) -> float | None:
+    found = plan_memory_risk(shards, basis.suites, basis.inventory.keys, basis.estimates)
+    return None if found is None else round(found, RISK_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,11 +86,11 @@ def overrun_probability(
     own_s = [one.residual_s(wall_s) for one, wall_s in zip(spreads, walls_s, strict=True)]
     speeds = np.exp(np.multiply.outer(_SPEEDS, max(one.speed_spread for one in spreads)))
     off = (limit_s / speeds[:, None] - np.array(walls_s)) / np.maximum(own_s, MIN_S)
-    within_limit = np.prod(_student(off), axis=1)
+    within_limit = np.prod(student_t3(off), axis=1)
     return float(_WEIGHTS @ (1 - within_limit))
 
 
-def _student(off: NDArray[np.float64]) -> NDArray[np.float64]:
+def student_t3(off: NDArray[np.float64]) -> NDArray[np.float64]:
     """Distribution function of Student's t with 3 degrees of freedom, which has a closed form."""
     scaled = off / math.sqrt(3)
     found: NDArray[np.float64] = 0.5 + (scaled / (1 + scaled**2) + np.arctan(scaled)) / math.pi

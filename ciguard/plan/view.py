@@ -186,16 +186,21 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     if plan.policy.deadline_s is not None:
         yield "deadline", _deadline(plan, plan.policy.deadline_s)
         if measured and plan.risk is not None:
-            risk = "under 0.1%" if plan.risk < SMALL_RISK else f"{plan.risk:.1%}"
-            yield "risk", f"{risk} that a shard exceeds the deadline"
-    if measured and (tight := _least_headroom(plan)) is not None:
+            yield "risk", f"{_risk(plan.risk)} that a shard exceeds the deadline"
+    if (tight := _least_headroom(plan)) is not None:
         yield "memory", f"{_peak(tight)} of {size(tight.budget_bytes)}, shard {tight.key}"
+        if plan.memory_risk is not None:
+            yield "memory risk", f"{_risk(plan.memory_risk)} that a shard needs more than it has"
     if split:
         yield "split files", _named(split)
     if plan.base is not None:
         moved = f"{len(plan.moved_units):,} of {count_of(_unit_count(plan), 'test')} moved from"
         yield "base", (f"{moved} the shards of ", Code(plan.base))
     yield from (("candidates", text) for text in _candidates(plan))
+
+
+def _risk(ratio: float) -> str:
+    return "under 0.1%" if ratio < SMALL_RISK else f"{ratio:.1%}"
 
 
 def _history(plan: Plan) -> Content:

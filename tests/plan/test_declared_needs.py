@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,13 @@ def test_three_measured_peaks_replace_the_declared_one(
 ) -> None:
     found = estimated(measured(*peaks))
     assert found.peak_delta_bytes.tolist() == [expected * MIB, 100 * MIB], "no sibling's peak"
+
+
+def test_declared_peak_is_off_by_the_tolerance() -> None:
+    spread = estimated(measured(60, 160)).memory_spread
+    assert spread is not None
+    assert spread.peak_bytes.tolist() == [160 * MIB, 100 * MIB]
+    assert np.sqrt(spread.peak_variance).tolist() == [40 * MIB, 25 * MIB]
 
 
 def test_peaks_known_from_above_count_and_from_below_raise() -> None:
@@ -222,8 +230,9 @@ def test_first_plan_of_six_tests_runs_them_by_bytes(tmp_path: Path, ciguard: Cig
     assert make("before", "")[0] == [None] * 6
     assert side_by_side(tmp_path, "before", ciguard) == 4
 
-    peaks, _ = make("declared", NEEDS.format(LAYERS))
+    peaks, output = make("declared", NEEDS.format(LAYERS))
     assert peaks == [100 * MIB] * 6
+    assert re.search(r"memory +300 MiB of 420 MiB, shard 01\nmemory risk +\d\.\d% that", output)
     assert side_by_side(tmp_path, "declared", ciguard) == 2, "each needs 150 of 420 MiB"
     text = explain()
     assert "memory     100 MiB above 50.0 MiB (not measured) of its process" in text

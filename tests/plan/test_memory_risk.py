@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan.plan_factories import suite
+
+from ciguard.model import PlannedUnit, Prediction, Shard, UnitKey
+from ciguard.plan.estimates import Observations, estimate_units, no_observations
+from ciguard.plan.memory_risk import (
+    MIN_RATIO,
+    RESIDUAL_RATIO,
+    Moments,
+    UnitMemory,
+    any_overrun_probability,
+    budget_for_risk,
+    leg_overrun_probability,
+    moments_of_leg,
+    plan_memory_risk,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MIB = 1 << 20
+BASE = 50 * MIB
+SUITES = {"": suite(0.0, BASE)}
+
+
+def shard_of(
+    peaks: Sequence[int], processes: int = 1, budget: int | None = 1 << 40, retained: int = 0
+) -> Shard:
+    units = tuple(
+        PlannedUnit(f"u{place:03}", wall_s=1.0, peak_delta_bytes=peak, retained_bytes=retained)
+        for place, peak in enumerate(peaks)
+    )
+    predicted = Prediction(1.0, 1.0, 1)
+    return Shard("01", "linux", units, predicted, processes, budget_bytes=budget)
+
+
+def test_moments_of_one_process_have_what_was_retained_before() -> None:
+    memory = [UnitMemory(10.0, 4.0, 3.0, 1.0), UnitMemory(20.0, 9.0, -5.0, 2.0), UnitMemory(1, 0)]
+    found = moments_of_leg(shard_of([10, 20, 1]), SUITES, memory)
+    assert (found.held_bytes - BASE).tolist() == [10.0, 23.0, 4.0]
+    assert found.variance.tolist() == [4.0, 10.0, 3.0]
+    assert found.largest.tolist() == [0, 1, 2]
+
+
+def test_moments_of_several_processes_are_sums() -> None:
+    memory = [UnitMemory(peak * MIB, 1.0) for peak in (40, 10, 10, 40)]
+    found = moments_of_leg(shard_of([MIB] * 4, processes=2), SUITES, memory)
+    assert max(found.held_bytes) == 2 * BASE + 50 * MIB
+    assert max(found.variance) == 2.0
+
+
+def leg(held: Sequence[float], deviation: float, largest: Sequence[int]) -> Moments:
+    variance = np.full(len(held), deviation**2)
+    return Moments(np.array(held), variance, np.array(largest, np.int64))
+
+
+def test_probability_follows_students_t() -> None:
+    one = leg([1000.0 * MIB], 100.0 * MIB, [0])
+    scale = math.hypot(RESIDUAL_RATIO * 100 * MIB, MIN_RATIO * 1000 * MIB)
+    for point, over in ((0.0, 0.5), (0.765, 0.25), (1.638, 0.1), (2.353, 0.05), (4.541, 0.01)):
+        budget = 1000 * MIB + point * scale
+        assert leg_overrun_probability(budget, one) == pytest.approx(over, abs=2e-4)
+
+
+def test_moments_of_one_large_unit_are_one_chance() -> None:
+    """However many small units run beside it."""
+    large = leg([100.0 * MIB, 120.0 * MIB, 110.0 * MIB], MIB, [7, 7, 7])
+    alone = leg([120.0 * MIB], MIB, [7])
+    budget = 122 * MIB
+    assert leg_overrun_probability(budget, large) == leg_overrun_probability(budget, alone)
+    one = leg_overrun_probability(budget, alone)
+    twice = leg([120.0 * MIB] * 2, MIB, [0, 1])
+    assert leg_overrun_probability(budget, twice) == pytest.approx(1 - (1 - one) ** 2)
+    assert any_overrun_probability([budget] * 2, [alone] * 2) == pytest.approx(1 - (1 - one) ** 2)
+    assert leg_overrun_probability(budget, leg([], MIB, [])) == 0
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e6, 1e10), st.integers(0, 3)), min_size=1, max_size=6),
+    st.floats(0, 1e9),
+    st.floats(0.001, 0.5),
+)
+def test_budget_for_risk_is_the_smallest_that_meets_the_risk(
+    moments: list[tuple[float, int]], deviation: float, risk: float
+) -> None:
+    legs = [leg([held for held, _ in moments], deviation, [unit for _, unit in moments])]
+    found = budget_for_risk(risk, legs)
+    assert any_overrun_probability([found], legs) <= risk
+    assert any_overrun_probability([found * 0.998], legs) > risk
+
+
+PAST = 8
+STATED = (0.05, 0.2, 0.5)
+
+
+def simulated(
+    random: np.random.Generator, noise: float, leak: float
+) -> tuple[Observations, Observations]:
+    """Eight runs of 24 units and the next one; their peaks and what they retain vary by `noise`."""
+    peaks = random.lognormal(math.log(200 * MIB), 0.8, 24)
+    retained = np.full(24, leak * MIB)
+    unit = np.repeat(np.arange(24), PAST + 1).astype(np.int32)
+    vary = random.normal(1.0, noise, (2, len(unit)))
+    rows = Observations(
+        unit=unit,
+        wall_s=np.ones(len(unit)),
+        peak_delta_bytes=peaks[unit] * vary[0],
+        retained_bytes=retained[unit] * vary[1],
+        is_lower_bound=np.zeros(len(unit), np.bool_),
+    )
+    last = np.arange(len(unit)) % (PAST + 1) == PAST
+
+    def part(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Observations:
+        return replace(
+            rows,
+            **{
+                name: getattr(rows, name)[chosen]
+                for name in ("unit", "wall_s", "peak_delta_bytes", "retained_bytes")
+            },
+            is_lower_bound=rows.is_lower_bound[chosen],
+        )
+
+    return part(~last), part(last)
+
+
+@pytest.mark.parametrize(
+    ("noise", "leak", "processes"), [(0.03, 0, 1), (0.1, 0, 1), (0.1, 0, 4), (0.1, 10, 1)]
+)
+def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, processes: int) -> None:
+    """200 suites: not more often over than stated, within binomial limits, nor a third as often."""
+    random = np.random.default_rng([processes, int(100 * noise), int(leak)])
+    over: dict[float, list[bool]] = {risk: [] for risk in STATED}
+    for _ in range(200):
+        before, after = simulated(random, noise, leak)
+        found = estimate_units(before, 24, lambda _: ["all"])
+        spread = found.memory_spread
+        assert spread is not None
+        columns = (
+            *(spread.peak_bytes, spread.peak_variance),
+            *(found.retained_bytes, spread.retained_variance),
+        )
+        memory = [UnitMemory(*map(float, row)) for row in zip(*columns, strict=True)]
+        shard = shard_of(found.peak_delta_bytes.astype(int).tolist(), processes)
+        legs = [moments_of_leg(shard, SUITES, memory)]
+        came = zip(after.peak_delta_bytes, after.retained_bytes, strict=True)
+        real = [UnitMemory(float(peak), 0, float(kept), 0) for peak, kept in came]
+        most = float(moments_of_leg(shard, SUITES, real).held_bytes.max())
+        for risk, found_over in over.items():
+            found_over.append(most > budget_for_risk(risk, legs))
+    for risk, found_over in over.items():
+        limit = risk + 2.6 * math.sqrt(risk * (1 - risk) / 200)
+        assert fmean(found_over) <= limit, (risk, fmean(found_over))
+    assert fmean(over[0.5]) > 0.5 / 3
+    assert fmean(over[0.2]) > 0.2 / 3
+
+
+def test_plan_states_no_risk_without_budget_or_memory() -> None:
+    keys = [UnitKey("", "", "u000")]
+    estimates = estimate_units(no_observations(), 1, lambda _: ["all"])
+    shard = shard_of([60 * MIB], budget=200 * MIB)
+    known = plan_memory_risk([shard], SUITES, keys, estimates)
+    # Nobody measured it: 50 MiB, give or take 50, and 100 MiB are left.
+    one = leg([100.0 * MIB], 50.0 * MIB, [0])
+    assert known == pytest.approx(leg_overrun_probability(200 * MIB, one))
+    assert plan_memory_risk([replace(shard, budget_bytes=None)], SUITES, keys, estimates) is None
+    unmeasured = replace(shard, predicted=Prediction(1.0, 1.0))
+    assert plan_memory_risk([unmeasured], SUITES, keys, estimates) is None
+    assert plan_memory_risk([shard], SUITES, keys, replace(estimates, memory_spread=None)) is None
