@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.config import Config, PoolConfig, VariantConfig
 from ciguard.declared_memory import Need, parse_size
 from ciguard.errors import UsageError
-from ciguard.model import Pool, Suite, Variant
+from ciguard.model import DeclaredPeak, Pool, Suite, Variant
 from ciguard.run.frameworks.registry import FRAMEWORKS, framework
 from ciguard.workflow.matrix import texts_of
 
@@ -100,7 +100,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
     Raises:
         UsageError: a framework that has no command of its own was given none.
     """
-    found = {}
+    found, needs = {}, needs_of(config)
     for name, entry in sorted(config.suite.items()):
         adapter = framework(entry.framework)
         command_ = entry.command or adapter.DEFAULT_COMMAND
@@ -122,6 +122,10 @@ def suites_of(config: Config) -> dict[str, Suite]:
             timeout_s=entry.timeout,
             failed_exit_codes=entry.failed_exit_codes,
             closes_units=entry.closes_units or adapter.CLOSES_UNITS,
+            declared_peaks=tuple(
+                DeclaredPeak(one.units, one.memory.bytes if one.memory else None)
+                for one in needs[name]
+            ),
         )
     return found
 

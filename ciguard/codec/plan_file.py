@@ -30,6 +30,7 @@ from ciguard.model import (
     GUARD_RAILS,
     SCHEMA,
     CulpritCandidate,
+    DeclaredPeak,
     Exclusion,
     InventorySummary,
     LegPolicy,
@@ -159,8 +160,8 @@ _CHECKS["PlanNoteKind"] = _CHECKS["str"]
 _CHECKS["OrphanReason"] = _CHECKS["str"]
 _kind: Any
 for _kind in (  # each after those that it holds
-    *(Variant, Suite, Pool, LegPolicy, Prediction, Exclusion, ShardCountOption, MovedUnit),
-    *(CulpritCandidate, PlanNote, UnitCount, Orphan, InventorySummary, Shard),
+    *(Variant, DeclaredPeak, Suite, Pool, LegPolicy, Prediction, Exclusion, ShardCountOption),
+    *(MovedUnit, CulpritCandidate, PlanNote, UnitCount, Orphan, InventorySummary, Shard),
 ):
     _build = LineSchema(_kind, _CHECKS).build
     _CHECKS[_kind.__name__] = _build

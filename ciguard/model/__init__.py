@@ -8,6 +8,7 @@ cannot be set back. Words follow GitHub's: run, run attempt, job, head SHA.
 from ciguard.model.plan import (
     GUARD_RAILS,
     CulpritCandidate,
+    DeclaredPeak,
     Exclusion,
     GuardRail,
     InventorySummary,
@@ -78,6 +79,7 @@ __all__ = [
     "TIME_UNITS",
     "CaseKey",
     "CulpritCandidate",
+    "DeclaredPeak",
     "DefaultsLine",
     "EndLine",
     "Ending",

@@ -27,6 +27,14 @@ class Variant:
 
 
 @dataclass(frozen=True, **SLOTS)
+class DeclaredPeak:
+    """The peak delta that the configuration declares for units of a pattern, as of `exclude`."""
+
+    units: str
+    peak_delta_bytes: int | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
 class Suite:
     """Tests with one framework, working folder and arguments.
 
@@ -37,6 +45,7 @@ class Suite:
     `failed_exit_codes`: of its command where tests failed, as "8" or "1-255"; 1 always is one.
     `closes_units`: its program says when each unit is over; one of which it does not is not over,
         whatever results it has.
+    `declared_peaks`: of units that the plan does not know; the first pattern that matches.
     """
 
     framework: str
@@ -55,6 +64,7 @@ class Suite:
     timeout_s: float | None = None
     failed_exit_codes: tuple[str, ...] = ()
     closes_units: bool = False
+    declared_peaks: tuple[DeclaredPeak, ...] = ()
 
     def means_failed_tests(self, exit_code: int) -> bool:
         """Whether the command ends so, beside 1, where tests failed."""

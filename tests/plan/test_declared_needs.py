@@ -286,3 +286,46 @@ def test_explanation_has_the_gpu_by_device_and_unused_entries_are_named(
     given = "".join(json.dumps({"unit": unit, "shard": "one"}) + "\n" for unit in ("a1", "b"))
     done = ciguard(*words[:-2], "-o", "plan.json", cwd=tmp_path, stdin=given)
     assert "no GPU of pool cpu, which have 0 B: a1 (3.50 GiB)" in done.stdout.replace("\n  ", " ")
+
+
+SCRIPT = """
+while read -r unit; do
+    sleep 0.2
+    echo "{\\"type\\":\\"result\\",\\"unit\\":\\"$unit\\",\\"outcome\\":\\"passed\\"}" >> "$2"
+done < "$1"
+"""
+
+
+def test_tests_that_a_job_lists_have_their_declared_peaks(tmp_path: Path, ciguard: Ciguard) -> None:
+    """The plan knows none: each job lists its tests, and then runs them by bytes."""
+    (tmp_path / "units.txt").write_text("".join(f"big/{n}\n" for n in range(4)) + "small\n")
+    (tmp_path / "suite.sh").write_text(SCRIPT)
+    (tmp_path / "ciguard.toml").write_text(
+        """
+        [suite.web]
+        framework = "command"
+        list = ["cat", "units.txt"]
+        command = ["sh", "suite.sh", "{units_file}", "{results_file}"]
+        [[suite.web.needs]]
+        units = "big/3"
+        gpu = "1GiB"
+        [[suite.web.needs]]
+        units = "big/*"
+        memory = "300MiB"
+        [pool.default]
+        memory = "1GiB"
+        reserve = "200MiB"
+        """
+    )
+    (tmp_path / "matrix.yml").write_text("")
+    words = ["--matrix", "matrix.yml", "--collect", "history", "--history", "none.ciguard"]
+    ciguard("plan", *words, "--processes", "4", "-o", "declared.json", cwd=tmp_path)
+    found = plan_file.decode((tmp_path / "declared.json").read_bytes(), "plan")
+    assert [one.peak_delta_bytes for one in found.suites["web"].declared_peaks] == [
+        None,
+        300 * MIB,
+    ]
+    assert side_by_side(tmp_path, "declared", ciguard) == 3, "two large tests and a small one"
+    (record,) = read_record_tree(str(tmp_path / "records" / "declared"))
+    needs = sorted(line.predicted_peak_bytes or 0 for line in record.processes)
+    assert needs == [100 * MIB] * 2 + [350 * MIB] * 3

@@ -7,6 +7,7 @@ Standard library only, Python 3.8+ (travels in the leg).
 
 from __future__ import annotations
 
+import fnmatch
 from typing import TYPE_CHECKING, Callable, Final, Iterator, Mapping, Sequence
 
 from ciguard.model import (
@@ -68,6 +69,7 @@ class State:
         self.cannot_list = False  # a process ended by itself and listed nothing: so would others
         self._listed: list[UnitKey] = []  # until the end of the listing
         self._timeouts_s = {name: suite.timeout_s for name, suite in suites.items()}
+        self._declared_peaks = {name: suite.declared_peaks for name, suite in suites.items()}
         self.processes = max(1, shard.processes)
         self.budget_bytes = shard.budget_bytes
         self.policy = policy
@@ -217,8 +219,19 @@ class State:
 
     def _new_unit(self, key: UnitKey) -> PlannedUnit:
         suite, variant, unit = key
-        limit_s = self._timeouts_s[suite]
-        return PlannedUnit(unit, suite, variant, timeout_s=limit_s, has_history=False)
+        peaks = (
+            one.peak_delta_bytes
+            for one in self._declared_peaks[suite]
+            if one.units == unit or fnmatch.fnmatchcase(unit, one.units)
+        )
+        return PlannedUnit(
+            unit,
+            suite,
+            variant,
+            peak_delta_bytes=next(peaks, None),
+            timeout_s=self._timeouts_s[suite],
+            has_history=False,
+        )
 
     def _observe_start(self, line: StartLine) -> None:
         running = self.running.get(line.process or 0)
