@@ -45,14 +45,12 @@ SYNTHETIC: Final = 8  # suites
 NOISES: Final = (0.004, 0.03, 0.1)
 
 
-def memory_of(runs: Runs, found: Estimates) -> dict[str, UnitMemory]:
+def memory_of(found: Estimates) -> UnitMemory:
     spread = found.memory_spread
     if spread is None:
         raise ValueError("no spread")
-    retained = np.nan_to_num(found.retained_bytes)
-    columns = (spread.peak_bytes, spread.peak_variance, retained, spread.retained_variance)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return {unit: UnitMemory(*row) for unit, row in zip(runs.ids, rows, strict=True)}
+    peaks = (spread.peak_bytes, spread.peak_variance)
+    return UnitMemory(*peaks, found.retained_bytes, spread.retained_variance)
 
 
 def plans(runs: Runs, later: int, processes: int) -> list[tuple[list[Moments], float, float]]:
@@ -61,13 +59,13 @@ def plans(runs: Runs, later: int, processes: int) -> list[tuple[list[Moments], f
     columns = (runs.wall_s, runs.peak_bytes, runs.retained_bytes)
     rows = np.stack([column[:, later] for column in columns], axis=1)
     real = dict(zip(runs.ids, map(tuple, rows.tolist()), strict=True))
-    memory = memory_of(runs, found)
+    memory, place = memory_of(found), {unit: number for number, unit in enumerate(runs.ids)}
     budget = int((BASE_BYTES + np.nanmax(found.peak_delta_bytes)) / LARGEST_RATIO)
     result = []
     for count in SHARDS:
         shards: list[Shard] = list(planned(runs, later, found, Place(count, processes, budget)))
         legs = [
-            moments_of_leg(shard, SUITES, [memory[unit.unit] for unit in shard.units])
+            moments_of_leg(shard, SUITES, memory.take([place[unit.unit] for unit in shard.units]))
             for shard in shards
         ]
         most = max(held_bytes(shard, real) for shard in shards)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from ciguard.model import LegPolicy
 from ciguard.plan.risk import student_t3
 from ciguard.run.policy.simulate import simulate
-from ciguard.run.policy.state import State
+from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,14 +38,23 @@ PRECISION: Final = 1e-3
 _UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class UnitMemory:
-    """What a unit is expected to need above its process, and how far that may be off."""
+    """What units are expected to need above their process, and how far that may be off.
 
-    peak_bytes: float
-    peak_variance: float
-    retained_bytes: float = 0.0
-    retained_variance: float = 0.0
+    One value a unit; `retained_bytes` is NaN where not measured.
+    """
+
+    peak_bytes: Floats
+    peak_variance: Floats
+    retained_bytes: Floats
+    retained_variance: Floats
+
+    def take(self, units: Sequence[int]) -> UnitMemory:
+        """Some of the units, by position."""
+        places = np.array(units, np.int64)
+        columns = (self.peak_bytes, self.peak_variance, self.retained_bytes, self.retained_variance)
+        return UnitMemory(*(column[places] for column in columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,20 +72,17 @@ class Moments:
     largest: NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(NamedTuple):
     """One unit in its process: when it starts and ends, and what the process holds meanwhile."""
 
-    unit: int
     begin_s: float
+    unit: int
     end_s: float
     held_bytes: float
     variance: float
 
 
-def moments_of_leg(
-    shard: Shard, suites: Mapping[str, Suite], memory: Sequence[UnitMemory]
-) -> Moments:
+def moments_of_leg(shard: Shard, suites: Mapping[str, Suite], memory: UnitMemory) -> Moments:
     """Run the shard on paper and look at it whenever a unit starts.
 
     Args:
@@ -85,40 +91,57 @@ def moments_of_leg(
     Returns:
         One moment for each unit. O(units x processes).
     """
-    steps = sorted(_steps(shard, suites, memory), key=lambda one: (one.begin_s, one.unit))
-    held, variance, largest = [], [], []
-    running: list[_Step] = []
-    for step in steps:
-        running = [one for one in running if one.end_s > step.begin_s]
-        running.append(step)
-        held.append(math.fsum(one.held_bytes for one in running))
-        variance.append(math.fsum(one.variance for one in running))
-        largest.append(max(running, key=lambda one: (one.held_bytes, -one.unit)).unit)
-    return Moments(np.array(held), np.array(variance), np.array(largest, np.int64))
+    parts: list[Moments] = []
+    steps: list[_Step] = []
+    for start, begin_s in _starts(shard, suites):
+        one = memory.take(start.units)
+        base_bytes = suites[start.suite].base_bytes
+        before = np.cumsum(np.fmax(one.retained_bytes, 0.0))[:-1]
+        held = one.peak_bytes + (UNKNOWN_BASE_BYTES if base_bytes is None else base_bytes)
+        held[1:] += before
+        variance = one.peak_variance.copy()
+        variance[1:] += np.cumsum(one.retained_variance)[:-1]
+        parts.append(Moments(held, variance, np.array(start.units, np.int64)))
+        if shard.processes > 1:
+            steps += _steps(shard, begin_s + suites[start.suite].setup_s, parts[-1])
+    return _side_by_side(steps) if shard.processes > 1 else _joined(parts)
 
 
-def _steps(shard: Shard, suites: Mapping[str, Suite], memory: Sequence[UnitMemory]) -> list[_Step]:
-    state = State(shard, suites, _UNSTOPPED)
+def _starts(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[Start, float]]:
+    """Every process, and when it starts."""
 
     def length_s(start: Start) -> float:
         suite = suites[start.suite]
         units_s = math.fsum(shard.units[unit].wall_s for unit in start.units)
         return suite.setup_s + units_s + suite.teardown_s
 
-    found = []
-    for start, end_s in simulate(state, length_s):
-        begin_s = end_s - length_s(start)
-        resident, spread = float(state.base_bytes[start.suite]), 0.0
-        next_s = begin_s + suites[start.suite].setup_s
-        for unit in start.units:
-            one = memory[unit]
-            next_s += shard.units[unit].wall_s
-            variance = spread + one.peak_variance
-            found.append(_Step(unit, begin_s, next_s, resident + one.peak_bytes, variance))
-            resident += max(0.0, one.retained_bytes)
-            spread += one.retained_variance
-            begin_s = next_s
-    return found
+    for start, end_s in simulate(State(shard, suites, _UNSTOPPED), length_s):
+        yield start, end_s - length_s(start)
+
+
+def _steps(shard: Shard, begin_s: float, process: Moments) -> Iterator[_Step]:
+    columns = (process.largest, process.held_bytes, process.variance)
+    for unit, held_bytes, variance in zip(*(one.tolist() for one in columns), strict=True):
+        end_s = begin_s + shard.units[unit].wall_s
+        yield _Step(begin_s, unit, end_s, held_bytes, variance)
+        begin_s = end_s
+
+
+def _side_by_side(steps: Iterable[_Step]) -> Moments:
+    held, variance, largest = [], [], []
+    running: list[_Step] = []
+    for step in sorted(steps):
+        running = [one for one in running if one.end_s > step.begin_s]
+        running.append(step)
+        held.append(sum(one.held_bytes for one in running))
+        variance.append(sum(one.variance for one in running))
+        largest.append(max(running, key=lambda one: (one.held_bytes, -one.unit)).unit)
+    return Moments(np.array(held), np.array(variance), np.array(largest, np.int64))
+
+
+def _joined(parts: Sequence[Moments]) -> Moments:
+    names = ("held_bytes", "variance", "largest")
+    return Moments(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
 
 
 def leg_overrun_probability(budget_bytes: float, leg: Moments) -> float:
@@ -151,14 +174,13 @@ def plan_memory_risk(
     limited = [one for one in shards if one.budget_bytes and one.predicted.peak_bytes is not None]
     if spread is None or not limited:
         return None
-    columns = (
-        *(spread.peak_bytes, spread.peak_variance),
-        *(np.nan_to_num(estimates.retained_bytes), spread.retained_variance),
-    )
     position = {key: place for place, key in enumerate(keys)}
-    memory = list(map(UnitMemory, *(column.tolist() for column in columns)))
+    memory = UnitMemory(
+        *(spread.peak_bytes, spread.peak_variance),
+        *(estimates.retained_bytes, spread.retained_variance),
+    )
     legs = (
-        moments_of_leg(shard, suites, [memory[position[unit.key]] for unit in shard.units])
+        moments_of_leg(shard, suites, memory.take([position[unit.key] for unit in shard.units]))
         for shard in limited
     )
     return any_overrun_probability((shard.budget_bytes or math.inf for shard in limited), legs)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIB = 1 << 20
+NAN = float("nan")
 BASE = 50 * MIB
 SUITES = {"": suite(0.0, BASE)}
 
@@ -44,8 +45,12 @@ def shard_of(
     return Shard("01", "linux", units, predicted, processes, budget_bytes=budget)
 
 
+def memory_of(*rows: tuple[float, float, float, float]) -> UnitMemory:
+    return UnitMemory(*np.array(rows).T)
+
+
 def test_moments_of_one_process_have_what_was_retained_before() -> None:
-    memory = [UnitMemory(10.0, 4.0, 3.0, 1.0), UnitMemory(20.0, 9.0, -5.0, 2.0), UnitMemory(1, 0)]
+    memory = memory_of((10.0, 4.0, 3.0, 1.0), (20.0, 9.0, -5.0, 2.0), (1.0, 0.0, NAN, 0.0))
     found = moments_of_leg(shard_of([10, 20, 1]), SUITES, memory)
     assert (found.held_bytes - BASE).tolist() == [10.0, 23.0, 4.0]
     assert found.variance.tolist() == [4.0, 10.0, 3.0]
@@ -53,7 +58,7 @@ def test_moments_of_one_process_have_what_was_retained_before() -> None:
 
 
 def test_moments_of_several_processes_are_sums() -> None:
-    memory = [UnitMemory(peak * MIB, 1.0) for peak in (40, 10, 10, 40)]
+    memory = memory_of(*((peak * MIB, 1.0, 0.0, 0.0) for peak in (40, 10, 10, 40)))
     found = moments_of_leg(shard_of([MIB] * 4, processes=2), SUITES, memory)
     assert max(found.held_bytes) == 2 * BASE + 50 * MIB
     assert max(found.variance) == 2.0
@@ -145,15 +150,14 @@ def test_stated_risk_is_that_of_the_next_runs(noise: float, leak: float, process
         found = estimate_units(before, 24, lambda _: ["all"])
         spread = found.memory_spread
         assert spread is not None
-        columns = (
+        memory = UnitMemory(
             *(spread.peak_bytes, spread.peak_variance),
             *(found.retained_bytes, spread.retained_variance),
         )
-        memory = [UnitMemory(*map(float, row)) for row in zip(*columns, strict=True)]
         shard = shard_of(found.peak_delta_bytes.astype(int).tolist(), processes)
         legs = [moments_of_leg(shard, SUITES, memory)]
-        came = zip(after.peak_delta_bytes, after.retained_bytes, strict=True)
-        real = [UnitMemory(float(peak), 0, float(kept), 0) for peak, kept in came]
+        none = np.zeros(24)
+        real = UnitMemory(after.peak_delta_bytes, none, after.retained_bytes, none)
         most = float(moments_of_leg(shard, SUITES, real).held_bytes.max())
         for risk, found_over in over.items():
             found_over.append(most > budget_for_risk(risk, legs))
