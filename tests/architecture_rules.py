@@ -23,7 +23,7 @@ SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
     "declared_memory",
     *("run.policy", "run.frameworks", "run.plugin_files"),
-    *("history.file", "history.runs", "history.query", "links", "variant_groups"),
+    *("history.file", "history.runs", "history.query", "links", "logs", "variant_groups"),
 )
 # The arithmetic of a leg, which the planner simulates.
 PURE_OF_RUN = ("run.policy",)
@@ -78,6 +78,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mermaid": (),
     "document": ("text",),
     "links": ("model",),
+    "logs": ("errors", "model"),
     "variant_groups": ("document", "links", "model", "text"),
     "render": ("document", "template_loader", "text"),
     "text": ("model",),
@@ -183,7 +184,7 @@ ADAPTERS = frozenset(
 )
 
 PURE = frozenset(
-    {"codec", "document", "links", "model", "errors", "sources.references", "text"}
+    {"codec", "document", "links", "logs", "model", "errors", "sources.references", "text"}
     | {"config_mistakes", "declared_memory"}
 )
 # A command that is not `command.py`: these verbs have two halves.

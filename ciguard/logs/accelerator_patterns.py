@@ -1,0 +1,170 @@
+"""What XLA, TensorFlow, PyTorch and CUDA print about memory and compilation.
+
+Sources: openxla/xla (hlo_rematerialization.cc, slow_operation_alarm.cc), tsl/framework
+(bfc_allocator.cc), EnzymeAD/Reactant.jl (Stats.jl), pytorch c10/cuda (CUDACachingAllocator.cpp).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.logs.pattern import LogPattern
+
+if TYPE_CHECKING:
+    from ciguard.logs.pattern import Better
+
+ALLOCATOR: Final = "allocator"
+_BLOCK: Final = f"{ALLOCATOR}.block"
+# A field of `AllocatorStats`: its name in C++, as Reactant's printer spells it, and what is better.
+_ALLOCATOR_FIELDS: Final[tuple[tuple[str, str, Better], ...]] = (
+    ("bytes_in_use", "In Use", "lower"),
+    ("peak_bytes_in_use", "Peak In Use", "lower"),
+    ("largest_alloc_size", "Largest Alloc Size", "lower"),
+    ("bytes_limit", "Limit", ""),
+    ("bytes_reserved", "Reserved", "lower"),
+    ("peak_bytes_reserved", "Peak Reserved", "lower"),
+    ("bytes_reservable_limit", "Reservable Limit", ""),
+    ("largest_free_block_bytes", "Largest Free Block", ""),
+    ("pool_bytes", "Pool", ""),
+    ("peak_pool_bytes", "Peak Pool", ""),
+)
+# Words of many a log: without the frame around Julia's messages they are no allocator's.
+_COMMON_WORDS: Final = frozenset({"Limit", "Reserved", "Pool"})
+_BOX: Final = r"^[\s│|]*"
+_FRAME: Final = r"^\s*[│|][\s│|]*"
+_SIZE_TEXT: Final = r"[\d.]+[KMGTP]?i?B"
+
+
+def _allocator_rows() -> tuple[LogPattern, ...]:
+    rows = []
+    for field, label, better in _ALLOCATOR_FIELDS:
+        frame = _FRAME if label in _COMMON_WORDS else _BOX
+        spellings = {
+            f"{field}:": rf"{_BOX}{field}:\s*(?P<value>\d+)\s*$",
+            f"{label}: ": rf"{frame}{label}: (?P<value>\d+(?:\.\d+)?)"
+            r" (?P<value_unit>bytes?|[KMGTP]iB)\s*$",
+        }
+        rows += [
+            LogPattern(
+                f"{ALLOCATOR}.{field}", pattern, (trigger,), fields={"value": "B"},
+                better=better, exact=True, context=_BLOCK,
+            )
+            for trigger, pattern in spellings.items()
+        ]  # fmt: skip
+    return tuple(rows)
+
+
+PATTERNS: Final = (
+    LogPattern(
+        "xla.rematerialization",
+        r"hlo_rematerialization\.cc:(?P<source_line>\d+)\]\s+Can't reduce memory use below "
+        rf"(?P<limit_bytes_text>{_SIZE_TEXT}) \((?P<limit_bytes>\d+) bytes\) by rematerialization; "
+        rf"only reduced to (?P<after_bytes_text>{_SIZE_TEXT}) \((?P<after_bytes>\d+) bytes\), "
+        rf"down from (?P<before_bytes_text>{_SIZE_TEXT}) \((?P<before_bytes>\d+) bytes\)",
+        ("by rematerialization; only reduced to",),
+        fields={"after_bytes": "B", "before_bytes": "B"},
+        key=("limit_bytes",),  # of a kernel; the source line differs between commits of XLA
+        better="lower",
+        exact=True,
+    ),
+    LogPattern(
+        "xla.slow_compile",
+        r"\[Compiling module (?P<module>[\w.]+)\] Very slow compile\?",
+        ("Very slow compile?",),
+        key=("module",),
+        better="lower",
+    ),
+    LogPattern(
+        "xla.operation",
+        r"slow_operation_alarm\.cc:\d+\] The operation took "
+        r"(?P<seconds>(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s)",
+        ("The operation took ",),
+        fields={"seconds": "hms"},
+        better="lower",
+    ),
+    LogPattern(
+        "xla.out_of_memory",
+        r"RESOURCE_EXHAUSTED: Out of memory while trying to allocate (?P<requested_bytes>\d+) byte",
+        ("RESOURCE_EXHAUSTED: Out of memory",),
+        kind="failure",
+        fields={"requested_bytes": "B"},
+        ending="out_of_memory",
+    ),
+    LogPattern(
+        _BLOCK,
+        r"┌ Info: \[(?P<rank>\d+)\] allocations\s*$",
+        ("] allocations",),
+        kind="context",
+        key=("rank",),
+    ),
+    LogPattern(
+        f"{ALLOCATOR}.allocations",
+        rf"{_BOX}(?:num_allocs|Num Allocs):\s*(?P<value>\d+)\s*$",
+        ("num_allocs:", "Num Allocs:"),
+        fields={"value": ""},
+        exact=True,
+        context=_BLOCK,
+    ),
+    *_allocator_rows(),
+    LogPattern(
+        f"{ALLOCATOR}.out_of_memory",
+        rf"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate "
+        rf"(?P<requested_text>{_SIZE_TEXT})\s*\(rounded to (?P<requested_bytes>\d+)\)",
+        (") ran out of memory trying to allocate",),
+        kind="failure",
+        fields={"requested_bytes": "B"},
+        key=("allocator",),  # it holds the device: GPU_2_bfc
+        ending="out_of_memory",
+    ),
+    LogPattern(  # TensorFlow goes on: no failure
+        f"{ALLOCATOR}.retry",
+        r"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate "
+        r"(?P<requested>[\d.]+)(?P<requested_unit>[KMGTP]?i?B) with freed_by_count=(?P<freed>\d+)\."
+        r" The caller indicates that this is not a failure",
+        ("indicates that this is not a failure",),
+        fields={"requested": "B"},
+        key=("allocator",),
+    ),
+    LogPattern(
+        "cuda.out_of_memory",
+        r"failed to allocate (?P<requested_text>[\d.]+[KMGT]?) \((?P<requested_bytes>\d+) bytes\) "
+        r"from device: CUDA_ERROR_OUT_OF_MEMORY",
+        ("CUDA_ERROR_OUT_OF_MEMORY",),
+        kind="failure",
+        fields={"requested_bytes": "B"},
+        ending="out_of_memory",
+        weak=True,  # TensorFlow prints it as information, and tries less
+    ),
+    LogPattern(  # since 2.1
+        "torch.out_of_memory",
+        r"CUDA out of memory\. Tried to allocate "
+        r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes)\. "
+        r"GPU (?P<gpu>\d+) has a total capac?i?ty of "
+        r"(?P<total>[\d.]+) (?P<total_unit>[KMGT]iB|bytes) of which "
+        r"(?P<free>[\d.]+) (?P<free_unit>[KMGT]iB|bytes) is free\."
+        r"(?: Including non-PyTorch memory, this process has "
+        r"(?P<process>[\d.]+) (?P<process_unit>[KMGT]iB|bytes) memory in use\.)?"
+        r" Of the allocated memory "
+        r"(?P<allocated>[\d.]+) (?P<allocated_unit>[KMGT]iB|bytes) is allocated by PyTorch, and "
+        r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) is reserved by PyTorch",
+        ("CUDA out of memory. Tried to allocate",),
+        kind="failure",
+        fields={"requested": "B"},
+        key=("gpu",),
+        ending="out_of_memory",
+    ),
+    LogPattern(  # before 2.1
+        "torch.out_of_memory",
+        r"CUDA out of memory\. Tried to allocate "
+        r"(?P<requested>[\d.]+) (?P<requested_unit>[KMGT]iB|bytes) \(GPU (?P<gpu>\d+); "
+        r"(?P<total>[\d.]+) (?P<total_unit>[KMGT]iB) total capacity; "
+        r"(?P<allocated>[\d.]+) (?P<allocated_unit>[KMGT]iB|bytes) already allocated; "
+        r"(?P<free>[\d.]+) (?P<free_unit>[KMGT]iB|bytes) free; "
+        r"(?P<reserved>[\d.]+) (?P<reserved_unit>[KMGT]iB|bytes) (?:reserved in total|cached)",
+        ("CUDA out of memory. Tried to allocate",),
+        kind="failure",
+        fields={"requested": "B"},
+        key=("gpu",),
+        ending="out_of_memory",
+    ),
+)

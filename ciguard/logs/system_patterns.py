@@ -1,0 +1,176 @@
+"""What the kernel, earlyoom, shells, GNU time and compilers print about memory and kills.
+
+Sources: Linux mm/oom_kill.c, proc(5), rfjakob/earlyoom, GNU time and timeout, GCC's driver.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ciguard.logs.pattern import LogPattern
+
+# A runner's mark, a quotation or a frame before the words.
+_START: Final = r"^(?:##\[\w+\])?[\s│|>]*"
+_KERNEL_SIZES: Final = (
+    r"total-vm:(?P<total_vm>\d+)kB, anon-rss:(?P<anon_rss>\d+)kB, file-rss:(?P<file_rss>\d+)kB"
+)
+_STATUS: Final = {
+    "VmHWM": "peak_rss", "VmRSS": "rss", "VmPeak": "peak_virtual", "VmSwap": "swap"
+}  # fmt: skip
+
+PATTERNS: Final = (
+    LogPattern(
+        "process.peak_rss",
+        _START + r"Maximum resident set size \(kbytes\): (?P<value>\d+)\s*$",
+        ("Maximum resident set size",),
+        fields={"value": "KiB"},
+        better="lower",
+    ),
+    LogPattern(
+        "process.elapsed",
+        _START + r"Elapsed \(wall clock\) time \(h:mm:ss or m:ss\): "
+        r"(?P<value>(?:\d+:)?\d+:\d+(?:\.\d+)?)\s*$",
+        ("Elapsed (wall clock) time",),
+        fields={"value": "clock"},
+        better="lower",
+    ),
+    *(
+        LogPattern(
+            f"process.{name}",
+            rf"{_START}{field}:\s+(?P<value>\d+) kB\s*$",
+            (f"{field}:",),
+            fields={"value": "KiB"},
+            better="lower",
+        )
+        for field, name in _STATUS.items()
+    ),
+    LogPattern(
+        "memory.available",
+        _START + r"(?:\[[\w:. -]{1,40}\] )?MemAvailable:\s+(?P<value>\d+) kB\s*$",
+        ("MemAvailable:",),
+        fields={"value": "KiB"},
+        better="higher",
+    ),
+    LogPattern(
+        "memory.swap_free",
+        _START + r"(?:\[[\w:. -]{1,40}\] )?SwapFree:\s+(?P<value>\d+) kB\s*$",
+        ("SwapFree:",),
+        fields={"value": "KiB"},
+        better="higher",
+    ),
+    LogPattern(
+        "earlyoom",
+        r"mem avail:\s*(?P<available>\d+) of\s+(?P<total>\d+) MiB "
+        r"\(\s*(?P<available_percent>[\d.]+)\s*%\), "
+        r"swap free:\s*(?P<swap_free>\d+) of\s+(?P<swap_total>\d+) MiB",
+        ("mem avail:",),
+        fields={
+            **{"available": "MiB", "total": "MiB", "available_percent": "%"},
+            **{"swap_free": "MiB", "swap_total": "MiB"},
+        },
+    ),
+    LogPattern(
+        "earlyoom.kill",
+        r"sending (?P<signal>SIG(?:TERM|KILL)) to process (?P<pid>\d+)(?: uid (?P<uid>\d+))? "
+        r'"(?P<command>[^"]+)": badness (?P<badness>\d+), VmRSS (?P<rss>\d+) MiB',
+        ("sending SIGTERM to process", "sending SIGKILL to process"),
+        kind="failure",
+        fields={"rss": "MiB"},
+        key=("command",),
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(
+        "kernel.oom_kill",
+        r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d+) "
+        r"\((?P<command>.+?)\)(?: score (?P<score>\d+) or sacrifice child"
+        rf"|,? (?:UID \d+, )?{_KERNEL_SIZES})",
+        ("ut of memory: Kill",),
+        kind="failure",
+        fields={"anon_rss": "KiB"},
+        key=("command",),
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(
+        "kernel.killed",
+        r"kernel: (?:\[\s*[\d.]+\] )?Killed process (?P<pid>\d+) \((?P<command>.+?)\),?"
+        rf"(?: UID \d+,)? {_KERNEL_SIZES}",
+        ("Killed process",),
+        kind="failure",
+        fields={"anon_rss": "KiB"},
+        key=("command",),
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(
+        "kernel.oom_constraint",
+        r"oom-kill:constraint=(?P<constraint>CONSTRAINT_\w+),.*?(?P<global>global_oom,)?"
+        r"task_memcg=(?P<cgroup>[^,]+),task=(?P<command>[^,]+),pid=(?P<pid>\d+),uid=(?P<uid>\d+)",
+        ("oom-kill:constraint=",),
+        kind="failure",
+        key=("constraint", "command"),
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(  # by whomever: the kernel, `docker stop`, a test
+        "shell.killed",
+        r"(?:^|: )line (?P<line>\d+):\s+(?P<pid>\d+) Killed\s+(?P<command>\S.*?)\s*$",
+        (" Killed ",),
+        kind="failure",
+        key=("command",),
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(
+        "shell.killed_bare",
+        r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:.*\]: )?Killed\s*$",
+        ("Killed",),
+        kind="failure",
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(
+        "process.exit_code",
+        r"(?:[Cc]ompleted with|failed with|[Pp]rocess exited \(|exit(?:ed)?(?: with)?)"
+        r" ?exit code:? (?P<code>137|143)\b",
+        ("exit code 137", "exit code 143", "exit code: 137", "exit code: 143"),
+        kind="failure",
+        key=("code",),
+        weak=True,
+    ),
+    LogPattern(
+        "shell.timeout",
+        r"timeout: sending signal (?P<signal>\w+) to command (?:‘|'|`)(?P<command>[^’']+)(?:’|')",
+        ("timeout: sending signal ",),
+        kind="failure",
+        key=("command",),
+        ending="timeout",
+    ),
+    LogPattern(
+        "compiler.killed",
+        r"fatal error: Killed signal terminated program (?P<program>\w+)"
+        r"|fatal error: (?P<linker>\w+) terminated with signal 9 \[Killed",
+        ("fatal error: Killed signal", "terminated with signal 9 [Killed"),
+        kind="failure",
+        key=("program", "linker"),
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(
+        "compiler.sigkill",
+        r"signal: 9, SIGKILL: kill",
+        ("signal: 9, SIGKILL",),
+        kind="failure",
+        ending="out_of_memory",
+        weak=True,
+    ),
+    LogPattern(
+        "disk.full",
+        r"No space left on device(?: : '(?P<path>[^']+)')?",
+        ("No space left on device",),
+        kind="failure",
+        ending="disk_full",
+        weak=True,
+    ),
+)

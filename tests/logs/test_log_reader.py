@@ -1,0 +1,175 @@
+"""Lines as runners and terminals write them, in any blocks; and how a log ends."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
+from ciguard.logs.log_reader import BLOCK_BYTES, CONTEXT_LINES, LINE_BYTES, LogReader, LogReading
+from ciguard.logs.pattern import LogPattern
+
+READER: Final = LogReader()
+PEAK: Final = b"peak_bytes_in_use: 4096"
+TIME: Final = b"2026-01-02T03:04:05.1234567Z "
+
+
+def read(log: bytes) -> LogReading:
+    return READER.read(io.BytesIO(log))
+
+
+def places(log: bytes) -> list[tuple[str, float, int]]:
+    return [(one.name, one.value, one.place.line) for one in read(log).values]
+
+
+FOUND: Final = [("allocator.peak_bytes_in_use", 4096, 2)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        PEAK,
+        "│ ".encode() + PEAK,
+        b"\x1b[36m\x1b[1m"
+        + "│ ".encode()
+        + b"\x1b[22m\x1b[39mpeak_\x1b[1mbytes\x1b[0m_in_use: 4096",
+        TIME + PEAK,
+        TIME + "│ ".encode() + PEAK,
+        PEAK + b"\r",
+        b" 10%\r 99%\r" + PEAK,
+        PEAK.replace(b"_", b"_\0"),
+        b"\x1b]8;;https://example.org\x07" + PEAK + b"\x1b]8;;\x07",
+    ],
+)
+def test_what_terminals_and_runners_add_is_taken_out(line: bytes) -> None:
+    assert places(b"start\n" + line + b"\nend\n") == FOUND
+
+
+def test_a_log_in_utf16_is_read() -> None:
+    assert places("start\r\npeak_bytes_in_use: 4096\r\n".encode("utf-16")) == FOUND
+
+
+def test_bytes_that_are_no_utf8_are_replaced() -> None:
+    log = b"\xff\xfe\xfa\n\xc3 Allocator (GPU_1_bfc) ran out of memory trying to allocate 4.0KiB"
+    (found,) = read(log + b" (rounded to 4096)requested by op \xff\n").values
+    assert (found.value, found.place.line) == (4096, 2)
+
+
+def test_a_long_line_is_read_whole() -> None:
+    for before in (BLOCK_BYTES - 5, 1 << 20):
+        assert places(b"x\n" + b" " * before + PEAK + b"\n") == FOUND
+
+
+def test_a_line_without_end_is_read_in_parts() -> None:
+    assert places(b"x\n" + b"y" * 3 * LINE_BYTES + b"\n" + PEAK + b"\n")[0][2] == 3
+
+
+@pytest.mark.parametrize("before", range(BLOCK_BYTES - 30, BLOCK_BYTES + 2, 3))
+def test_a_line_across_two_blocks_is_read_once(before: int) -> None:
+    assert places(b"x" * (before - 1) + b"\n" + PEAK + b"\n" + b"y" * BLOCK_BYTES) == FOUND
+
+
+@pytest.mark.parametrize(
+    ("log", "end", "lines"),
+    [
+        (b"", "empty", 0),
+        (b"\n \n", "empty", 2),
+        (b"a\nb\n", "whole", 2),
+        (b"a\nb", "cut", 2),
+        (TIME + b"Current runner version: '2.319.1'\n" + TIME + b"hello\n", "cut", 2),
+        (
+            TIME
+            + b"Current runner version: '2.319.1'\n"
+            + TIME
+            + b"Cleaning up orphan processes\n",
+            "whole",
+            2,
+        ),
+    ],
+)
+def test_a_log_that_does_not_end_is_cut(log: bytes, end: str, lines: int) -> None:
+    found = read(log)
+    assert (found.end, found.lines) == (end, lines)
+
+
+def test_running_tests_are_those_below_their_title() -> None:
+    line = b"\tTestSlow (9m52s)\n"
+    far = b"x\n" * CONTEXT_LINES
+    assert read(line).values == ()
+    assert [one.value for one in read(b"running tests:\n" + line).values] == [592]
+    assert read(b"running tests:\n" + far + line).values == ()
+    # The title is the last line of a block.
+    title = b"x" * (BLOCK_BYTES - len(b"\nrunning tests:\n")) + b"\nrunning tests:\n"
+    assert [one.place.line for one in read(title + b"\n" + line + line).values] == [4, 5]
+
+
+def block(rank: int, peak: int, used: int) -> bytes:
+    return (
+        f"┌ Info: [{rank}] allocations\n│ AllocatorStats\n│ bytes_in_use: {used}\n"
+        f"│ peak_bytes_in_use: {peak}\n│ bytes_limit: 31804391424\n└\n"
+    ).encode()
+
+
+def test_memory_beyond_what_stays_is_of_each_block() -> None:
+    log = block(0, 3000, 1000) + block(1, 5000, 4000)
+    found = [
+        (one.name, one.key[0].value, one.value)
+        for one in read(log).values
+        if one.name.startswith(TRANSIENT)
+    ]
+    percent = 100 / 31804391424
+    assert found == [
+        (TRANSIENT, "0", 2000), (SHARE, "0", 2000 * percent),
+        (TRANSIENT, "1", 1000), (SHARE, "1", 1000 * percent),
+    ]  # fmt: skip
+
+
+def test_numbers_of_two_blocks_are_not_mixed() -> None:
+    apart = b"peak_bytes_in_use: 4096\nx\nbytes_in_use: 1\n"
+    assert TRANSIENT not in [one.name for one in read(apart).values]
+
+
+def test_no_number_is_no_value() -> None:
+    row = LogPattern("hits", r"hit rate: (?P<value>\S+)", ("hit rate:",), fields={"value": "%"})
+    found = LogReader([row]).read(io.BytesIO(b"hit rate: nan\nhit rate: 7\nhit rate: inf\n"))
+    assert [(one.value, one.place.line) for one in found.values] == [(7, 2)]
+    assert [(one.text, one.place.line) for one in found.unreadable] == [("nan", 1), ("inf", 3)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=40) | st.just(b"\n" + PEAK + b"\n"), max_size=20))
+def test_any_bytes_are_read(parts: list[bytes]) -> None:
+    found = read(b"".join(parts))
+    assert all(1 <= one.place.line <= found.lines for one in found.values)
+
+
+class Repeated(io.RawIOBase):
+    """A log of one line, many times."""
+
+    def __init__(self, line: bytes, size: int) -> None:
+        self._chunk = (line * (BLOCK_BYTES // len(line) + 1))[:BLOCK_BYTES]
+        self._left = size // BLOCK_BYTES
+
+    def read(self, size: int = -1) -> bytes:  # noqa: ARG002  # blocks, as the reader asks for
+        self._left -= 1
+        return self._chunk if self._left >= 0 else b""
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    tracemalloc.start()
+    READER.read(Repeated(b"compiling a.cc with no numbers of interest\n", 1 << 24))  # type: ignore[arg-type]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+def test_too_many_values_cut_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ciguard.logs.log_reader.MAX_VALUES", 100)
+    found = read((PEAK + b"\n") * (BLOCK_BYTES // 8))
+    assert found.end == "cut"
+    assert 100 <= len(found.values) <= BLOCK_BYTES // len(PEAK)
