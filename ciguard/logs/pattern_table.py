@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from ciguard.logs import (
     accelerator_patterns,
@@ -10,6 +11,13 @@ from ciguard.logs import (
     framework_patterns,
     system_patterns,
 )
+from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.logs.pattern import Better, LogPattern
+    from ciguard.model import Ending
 
 PATTERNS: Final = (
     *accelerator_patterns.PATTERNS,
@@ -17,3 +25,33 @@ PATTERNS: Final = (
     *actions_patterns.PATTERNS,
     *framework_patterns.PATTERNS,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """How a difference of a value is judged; see `LogPattern`."""
+
+    better: Better = ""
+    exact: bool = False
+
+
+def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:
+    """By name of the value, what follows from others included."""
+    found = {
+        name: Direction(row.better, row.exact)
+        for row in patterns
+        for name in ({*row.value_names().values(), row.name})
+    }
+    return {**found, **dict.fromkeys((TRANSIENT, SHARE), Direction("lower", exact=True))}
+
+
+def endings(
+    patterns: Sequence[LogPattern] = PATTERNS,
+) -> dict[str, tuple[Ending | None, bool]]:
+    """By name of a failure's value: what it makes of its process, and whether it is weak."""
+    return {
+        name: (row.ending, row.weak)
+        for row in patterns
+        if row.kind == "failure"
+        for name in (*row.value_names().values(), row.name)
+    }

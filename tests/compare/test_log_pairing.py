@@ -1,0 +1,322 @@
+"""Values of two logs are paired by identity, and by nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from logs.recorded_logs import recorded
+
+from ciguard.compare.log_comparison import compare_logs, log_exit_code
+from ciguard.compare.log_pairing import KeyDifference, ValuePair, pair_values
+from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
+from ciguard.logs.log_reader import LogReader
+from ciguard.logs.pattern import LogPattern
+from ciguard.logs.pattern_table import PATTERNS, directions, endings
+from ciguard.logs.values import KeyField, LogValue, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.compare.log_comparison import LogComparison
+
+AFTER = "xla.rematerialization.after_bytes"
+
+
+def value(number: float, *key: str, resolution: float = 1) -> LogValue:
+    fields = tuple(KeyField(f"k{n}", text, "round") for n, text in enumerate(key))
+    return LogValue("x", number, "B", fields, Place(line=int(number)), resolution=resolution)
+
+
+def numbers(pairs: Sequence[ValuePair]) -> list[tuple[float, float]]:
+    return [(one.before.value, one.after.value) for one in pairs]
+
+
+def test_values_of_equal_identity_are_paired_in_their_order() -> None:
+    base = [value(1, "a"), value(2, "b"), value(3, "a")]
+    head = [value(5, "b"), value(4, "a"), value(6, "a")]
+    found = pair_values(base, head)
+    assert numbers(found.pairs) == [(1, 4), (3, 6), (2, 5)]
+    assert [one.ordinal for one in found.pairs] == [1, 2, 1]
+    assert (found.counts, found.nearest, found.refused) == ((), (), ())
+
+
+def test_where_counts_differ_only_the_counts_are_reported() -> None:
+    base, head = [value(n) for n in (10, 100, 1000)], [value(n) for n in (10, 1000)]
+    found = pair_values(base, head)
+    assert found.pairs == ()
+    assert [(one.before, one.after) for one in found.counts] == [(3, 2)]
+
+
+@pytest.mark.parametrize("field", ["job", "step"])
+def test_values_of_another_job_or_step_are_beside_each_other_at_most(field: str) -> None:
+    one, two = (replace(value(n), place=Place(**{field: text})) for n, text in ((1, "a"), (2, "b")))  # type: ignore[arg-type]
+    found = pair_values([one], [two])
+    assert found.pairs == ()
+    assert [one.differing for one in found.nearest] == [(KeyDifference(field, "a", "b"),)]
+
+
+def test_the_nearest_value_differs_in_the_fewest_fields() -> None:
+    base = [value(1, "a", "b", "c"), value(2, "x", "y", "z")]
+    head = [value(3, "x", "q", "z"), value(4, "a", "q", "r"), value(5, "a", "b", "r")]
+    found = pair_values(base, head)
+    assert numbers(found.nearest) == [(1, 5), (2, 3)]
+    assert [one.name for one in found.nearest[0].differing] == ["k2"]
+    assert [(one.before, one.after) for one in found.counts] == [(0, 1)]
+
+
+def test_of_equally_near_values_the_ordinal_decides() -> None:
+    found = pair_values([value(1, "a"), value(2, "b")], [value(3, "c"), value(4, "d")])
+    assert numbers(found.nearest) == [(1, 3), (2, 4)]
+
+
+def test_a_value_that_has_its_partner_is_refused_to_another() -> None:
+    found = pair_values([value(1, "a"), value(2, "b")], [value(3, "b")])
+    assert numbers(found.pairs) == [(2, 3)]
+    assert found.nearest == ()
+    (refused,) = found.refused
+    assert (refused.before.value, refused.after.value) == (1, 3)
+    assert refused.differing == (KeyDifference("k0", "a", "b", "round"),)
+    assert [(one.before, one.after) for one in found.counts] == [(1, 0)]
+
+
+def test_a_new_value_is_refused_the_partner_of_another() -> None:
+    (refused,) = pair_values([value(2, "b")], [value(3, "b"), value(1, "a")]).refused
+    assert (refused.before.value, refused.after.value) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "difference"),
+    [
+        ((20.391, 0.001), (20.391, 0.001), 0),
+        ((20.391, 0.001), (20.3914, 0.0001), 0),
+        ((20.391, 0.001), (20.3919999, 0), 0),
+        ((20.391, 0.001), (20.392, 0.001), 0.001),
+        ((7, 1), (8, 1), 1),
+        ((0, 1), (0, 1), 0),
+    ],
+)
+def test_a_difference_below_the_last_digit_is_none(
+    before: tuple[float, float], after: tuple[float, float], difference: float
+) -> None:
+    old, new = (value(n, resolution=digit) for n, digit in (before, after))
+    pair = ValuePair(old, new)
+    assert pair.difference == pytest.approx(difference)
+
+
+READER = LogReader()
+
+
+def compared(base: str, head: str, *rows: LogPattern) -> LogComparison:
+    """The comparison of two logs, with rows of the user."""
+    table = (*PATTERNS, *rows)
+    reader = LogReader(table) if rows else READER
+    readings = reader.read(io.BytesIO(base.encode())), reader.read(io.BytesIO(head.encode()))
+    return compare_logs(("base.log", "head.log"), readings, directions(table), endings(table))
+
+
+def remat(limit: int, after: int, before: int = 9000) -> str:
+    return (
+        "W hlo_rematerialization.cc:1] Can't reduce memory use below 1.00GiB "
+        f"({limit} bytes) by rematerialization; only reduced to 2.00GiB ({after} bytes), "
+        f"down from 3.00GiB ({before} bytes) originally\n"
+    )
+
+
+PEAK = "peak_bytes_in_use: {}\n"
+OOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes.\n"
+SLOW = "[Compiling module m] Very slow compile? If you want to file a bug\n"
+GC = "VmHWM:   {} kB\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "state", "doubts"),
+    [
+        (remat(1, 5), remat(1, 5), "same", ()),
+        (remat(1, 5), remat(1, 4), "better", ()),
+        (remat(1, 5), remat(1, 6), "worse", ()),
+        (remat(1, 5) + PEAK.format(100), remat(1, 6) + PEAK.format(99), "mixed", ()),
+        (remat(1, 5) + remat(2, 7), remat(1, 4), "unknown", ("values missing",)),
+        (remat(1, 5), remat(2, 4), "unknown", ("values missing", "nothing judged")),
+        (remat(1, 5), remat(1, 4)[:-1], "unknown", ("candidate cut",)),
+        (remat(1, 5)[:-1], remat(1, 6), "worse", ("base cut",)),
+        (remat(1, 5), "", "unknown", ("candidate empty", "nothing in common", "values missing",
+                                      "nothing judged")),
+        (remat(1, 5), "hello\n", "unknown", ("nothing in common", "values missing",
+                                             "nothing judged")),
+        ("hello\n", "hello\n", "unknown", ("nothing in common", "nothing judged")),
+        (GC.format(5), GC.format(4), "unknown", ("nothing judged",)),
+        (remat(1, 5) + GC.format(5), remat(1, 5) + GC.format(4), "same", ()),
+        (remat(1, 5), remat(1, 5) + OOM.format(7), "worse", ()),
+        (remat(1, 5) + OOM.format(7), remat(1, 5), "better", ()),
+        (remat(1, 5) + OOM.format(7), remat(1, 5) + OOM.format(9), "same", ()),
+        (remat(1, 5) + SLOW, remat(1, 5), "same", ()),
+    ],
+)  # fmt: skip
+def test_nothing_is_better_than_it_is_known_to_be(
+    base: str, head: str, state: str, doubts: tuple[str, ...]
+) -> None:
+    found = compared(base, head)
+    assert (found.state, found.doubts) == (state, doubts)
+
+
+def test_a_warning_that_disappeared_is_counted() -> None:
+    found = compared(remat(1, 5) + SLOW, remat(1, 5))
+    assert [(one.example.name, one.before, one.after) for one in found.pairing.counts] == [
+        ("xla.slow_compile", 1, 0)
+    ]
+
+
+def test_both_spellings_of_an_allocator_are_one_value() -> None:
+    found = compared("│ bytes_in_use: 21894669533\n", "│   In Use: 20.391 GiB\n")
+    assert [one.verdict for one in found.pairs] == ["same"]
+
+
+def test_a_limit_that_differs_is_a_change_without_a_direction() -> None:
+    found = compared("bytes_limit: 5\n" + remat(1, 5), "bytes_limit: 6\n" + remat(1, 5))
+    assert [one.verdict for one in found.pairs] == ["changed", "same", "same"]
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "fail_on", "strict", "code"),
+    [
+        (remat(1, 5), remat(1, 6), "", False, 0),
+        (remat(1, 5), remat(1, 6) + OOM.format(1), "oom", False, 10),
+        (remat(1, 5), remat(1, 6) + OOM.format(1), "timeout", False, 0),
+        (remat(1, 5) + OOM.format(1), remat(1, 6) + OOM.format(1), "oom", False, 0),
+        (remat(1, 5), remat(1, 6) + "MemoryError\n", "oom", False, 0),
+        (remat(1, 5), remat(1, 4)[:-1], "incomplete,oom", False, 13),
+        (remat(1, 5), remat(1, 4)[:-1], "", True, 12),
+        (GC.format(5) + remat(1, 5), GC.format(4) + remat(1, 5), "", True, 12),
+        (remat(1, 5), remat(1, 6), "", True, 0),
+    ],
+)
+def test_exit_codes(base: str, head: str, fail_on: str, strict: bool, code: int) -> None:
+    assert log_exit_code(compared(base, head), fail_on.split(","), strict=strict) == code
+
+
+# The recorded thread: numbers that people paired by hand.
+EXPECTED = "xla/expected_comparisons.json"
+ARTIFACT = LogPattern(
+    "artifact", r"artifacts/\d+ \((?P<value>[\d.]+) (?P<value_unit>MB)\)", ("/artifacts/",),
+    fields={"value": "MB"}, better="lower", exact=True,
+)  # fmt: skip
+MINUTES = LogPattern(
+    "simulation", r"about (?P<value>\d+) (?P<value_unit>minutes)", (" minutes ",),
+    fields={"value": "min"}, better="lower", exact=True,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def thread() -> list[str]:
+    text = recorded("xla/thread.txt").read_text("utf-8").replace(") XLA dump on", ")\nXLA dump on")
+    return text.splitlines()
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(recorded(EXPECTED).read_bytes())["comparisons"]
+    return found
+
+
+def lines_with(thread: list[str], *texts: str) -> str:
+    """The first line of the thread for each text, as a log."""
+    return "".join(next(line for line in thread if text in line) + "\n" for text in texts)
+
+
+def of_row(pair: ValuePair, row: dict[str, Any], scale: float = 1) -> None:
+    """Assert that a pair is the one of a recorded row, with its difference."""
+    assert pair.before.value == pytest.approx(row["base"]["value"] * scale, abs=0.5)
+    assert pair.after.value == pytest.approx(row["head"]["value"] * scale, abs=0.5)
+    assert pair.difference == pytest.approx(row["delta"] * scale, abs=0.5)
+    assert pair.ratio is not None
+    assert round(100 * pair.ratio, 2) == row["pct"]
+
+
+FIRST, SECOND = "2025-08-02 23:41:14", "2025-08-02 23:46:25"
+STAGES = (FIRST, SECOND)
+
+
+def test_the_first_stage_is_unchanged_and_the_second_is_refused_its_partner(
+    thread: list[str], expected: list[dict[str, Any]]
+) -> None:
+    head = "2025-08-15 21:13:25.777440"
+    found = compared(lines_with(thread, *STAGES), lines_with(thread, head))
+    of_row(found.pairs[0].pair, expected[0])
+    assert [one.verdict for one in found.pairs] == ["same", "same"]
+    refused = next(one for one in found.pairing.refused if one.before.name == AFTER)
+    of_row(refused, expected[1])
+    assert refused.differing == (
+        KeyDifference("limit_bytes", "11429599125", "11429599132", "10.64GiB"),
+    )
+    assert found.state == "unknown"
+
+
+def test_the_second_stage_improved(thread: list[str], expected: list[dict[str, Any]]) -> None:
+    found = compared(lines_with(thread, *STAGES), lines_with(thread, "2025-08-19 09:15:10"))
+    judged = [one for one in found.pairs if one.pair.before.name == AFTER]
+    assert [one.verdict for one in judged] == ["better"]
+    of_row(judged[0].pair, expected[2])
+
+
+def test_less_memory_and_a_larger_buffer_are_mixed(
+    thread: list[str], expected: list[dict[str, Any]]
+) -> None:
+    base = lines_with(thread, "peak_bytes_in_use: 28943842560", "1756938493.424201")
+    head = lines_with(thread, "peak_bytes_in_use: 28534432768", "1756941213.091395")
+    found = compared(base, head)
+    by_name = {one.pair.before.name: one for one in found.pairs}
+    peak, buffer = by_name["allocator.peak_bytes_in_use"], by_name[AFTER]
+    of_row(peak.pair, expected[3])
+    of_row(buffer.pair, expected[4])
+    assert (peak.verdict, buffer.verdict, found.state) == ("better", "worse", "mixed")
+
+
+def test_artifacts_and_minutes_of_the_thread(
+    thread: list[str], expected: list[dict[str, Any]]
+) -> None:
+    base = lines_with(thread, "XLA dump on main:", "minutes on main")
+    head = lines_with(thread, "XLA dump on this PR:", "minutes here")
+    found = compared(base, head, ARTIFACT, MINUTES)
+    of_row(found.pairs[0].pair, expected[5])
+    of_row(found.pairs[1].pair, expected[6], 60)
+    assert [one.verdict for one in found.pairs] == ["better", "better"]
+
+
+def test_another_limit_is_beside_without_a_verdict(
+    thread: list[str], expected: list[dict[str, Any]]
+) -> None:
+    rows = json.loads(recorded("log-lines/patterns.json").read_bytes())
+    head = next(line for row in rows for line in row["samples"] if "11428802214" in line)
+    found = compared(lines_with(thread, SECOND), head + "\n")
+    nearest = next(one for one in found.pairing.nearest if one.before.name == AFTER)
+    of_row(nearest, expected[7])
+    assert [(one.name, one.printed_alike) for one in nearest.differing] == [
+        ("limit_bytes", "10.64GiB")
+    ]
+    assert found.pairs == ()
+
+
+def test_transient_memory_of_the_recorded_allocators(thread: list[str]) -> None:
+    found = READER.read(io.BytesIO("\n".join(thread).encode())).values
+    rows = json.loads(recorded(EXPECTED).read_bytes())["allocator"]
+    assert [one.value for one in found if one.name == TRANSIENT] == [
+        row["peak_minus_in_use"] for row in rows
+    ]
+    assert [round(one.value, 3) for one in found if one.name == SHARE] == [
+        22.165,
+        4.76,
+        0.123,
+        4.764,
+    ]
+
+
+def test_the_device_and_the_bytes_requested_are_known(thread: list[str]) -> None:
+    found = READER.read(io.BytesIO("\n".join(thread).encode())).values
+    failures = [(one.name, one.value, one.key) for one in found if one.kind == "failure"]
+    assert ("xla.out_of_memory.requested_bytes", 51712165888, ()) in failures
+    (device,) = [key for name, _, key in failures if name.startswith("allocator.")]
+    assert [one.value for one in device] == ["GPU_2_bfc"]
