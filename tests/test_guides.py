@@ -147,6 +147,10 @@ def test_the_audit_of_its_guide_finds_what_the_guide_says(tmp_path: Path) -> Non
         assert line in done.stdout.splitlines()
 
 
+def test_the_commands_of_the_guide_for_logs_work(tmp_path: Path) -> None:
+    executed(DOCS / "how-to" / "compare-logs.md", tmp_path / "work")
+
+
 def trx(names: list[str]) -> str:
     results = "".join(
         f'<UnitTestResult testId="{name}" testName="{name}" outcome="Passed" duration="00:00:01"/>'

@@ -12,7 +12,7 @@ from ciguard.codec.quarantine import FILE as QUARANTINE
 from ciguard.compare.ancestry import ancestry_of
 from ciguard.compare.baseline_selection import base_commit
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.comparison import exit_code
+from ciguard.compare.comparison import Comparison, exit_code
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.jobs_only import (
     JOB_CONDITIONS,
@@ -21,12 +21,20 @@ from ciguard.compare.jobs_only import (
     jobs_exit_code,
     run_of_jobs,
 )
-from ciguard.compare.json import jobs_json_text, json_text
+from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
+from ciguard.compare.log_comparison import (
+    LOG_CONDITIONS,
+    LogComparison,
+    compare_logs,
+    log_exit_code,
+)
+from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
 from ciguard.guard.log_patterns import first_match
+from ciguard.logs.pattern_table import directions, endings
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
@@ -44,8 +52,8 @@ from ciguard.sources.references import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
-    from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
     from ciguard.compare.transitions import Excuse
     from ciguard.document import Block
@@ -63,26 +71,33 @@ RESULTS_HELP: Final = (
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
-def _blocks(found: Comparison | JobsComparison) -> tuple[Block, ...]:
+Answer = Comparison | JobsComparison | LogComparison
+
+
+def _blocks(found: Answer) -> tuple[Block, ...]:
+    if isinstance(found, LogComparison):
+        return logs_document(found)
     return jobs_document(found) if isinstance(found, JobsComparison) else document(found)
 
 
-def _markdown(found: Comparison | JobsComparison) -> str:
+def _markdown(found: Answer) -> str:
     return as_markdown(_blocks(found), full_text_location="the JSON and the HTML page")
 
 
-def _json(found: Comparison | JobsComparison) -> str:
+def _json(found: Answer) -> str:
+    if isinstance(found, LogComparison):
+        return logs_json_text(found)
     return jobs_json_text(found) if isinstance(found, JobsComparison) else json_text(found)
 
 
-def _html(found: Comparison | JobsComparison) -> str:
+def _html(found: Answer) -> str:
     # Imported here: text and JSON need not pay for Jinja.
     from ciguard.render.html import as_html  # noqa: PLC0415
 
     return as_html(_blocks(found))
 
 
-FORMATS: Final[Mapping[str, Callable[[Comparison | JobsComparison], str]]] = {
+FORMATS: Final[Mapping[str, Callable[[Answer], str]]] = {
     "text": lambda found: as_text(_blocks(found)),
     "markdown": _markdown,
     "json": _json,
@@ -144,31 +159,81 @@ def command(
     BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
     (folder or file), result files ('out/*.xml'), branch:NAME for the newest run of a branch,
     `this` for the current workflow run, or `base` (as BASE) for the newest suitable run of the base
-    branch. Of two runs of GitHub without ciguard records, the jobs are compared.
+    branch. Of two runs of GitHub without ciguard records, the jobs are compared. Of two text logs
+    (.log, .txt), the numbers and failures are compared that a table of patterns finds in them.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
     tests, timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could
     not be judged, 13 if incomplete.
     """
     words = _fail_on(fail_on)
-    history = (
-        _history(invocation, history_location)
-        if history_location is not None
-        else _configured_history(invocation)
-    )
-    lookup = RecordFinder(invocation.environ, invocation.folder, repository, results)
-    found = _compare(invocation, (base, head), history, lookup, results)
+    found: Answer
+    if _name_logs(invocation.folder, (base, head)):
+        found = _compare_log_files(invocation.folder, (base, head), results, history_location)
+    else:
+        history = (
+            _history(invocation, history_location)
+            if history_location is not None
+            else _configured_history(invocation)
+        )
+        lookup = RecordFinder(invocation.environ, invocation.folder, repository, results)
+        found = _compare(invocation, (base, head), history, lookup, results)
     answer = FORMATS[format_](found)
     if output is None or output == "-":
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
         console.out(as_text(_blocks(found)[:1]))
-    if not isinstance(found, JobsComparison):
+    if isinstance(found, Comparison):
         return exit_code(found, words, strict=strict)
-    if unknown := sorted(words - {*JOB_CONDITIONS}):
-        console.err(f"warning: --fail-on {','.join(unknown)}: not known of runs without records")
+    known, kind = (
+        (LOG_CONDITIONS, "logs")
+        if isinstance(found, LogComparison)
+        else (JOB_CONDITIONS, "runs without records")
+    )
+    if unknown := sorted(words - {*known}):
+        console.err(f"warning: --fail-on {','.join(unknown)}: not known of {kind}")
+    if isinstance(found, LogComparison):
+        return log_exit_code(found, words, strict=strict)
     return jobs_exit_code(found, words, strict=strict)
+
+
+def _name_logs(folder: Path, arguments: tuple[str, str]) -> bool:
+    """Say whether both arguments are text logs.
+
+    Raises:
+        InputError: one is, and the other is not there.
+        UsageError: one is, and the other is something else.
+    """
+    base, head = (local.is_text_log(folder / argument) for argument in arguments)
+    if base != head:
+        other = arguments[base]
+        if other.endswith(local.LOG_SUFFIXES) and (reason := local.why_missing(folder / other)):
+            where = f"{'HEAD' if base else 'BASE'}: {other}"
+            what = "not found" if reason == "no such folder" else reason
+            raise InputError(what, where=where, fix="name the other log")
+        what = f"{arguments[not base]} is a text log, and {other} is none"
+        fix = "compare two logs (.log, .txt), or two runs"
+        raise UsageError(what, where=f"{'HEAD' if base else 'BASE'}: {other}", fix=fix)
+    return base
+
+
+def _compare_log_files(
+    folder: Path, names: tuple[str, str], results: tuple[str, ...], history_location: str | None
+) -> LogComparison:
+    for option, value in (("--results", "".join(results[:1])), ("--history", history_location)):
+        if value:
+            fix = f"leave {option} out"
+            raise UsageError("not used for logs", where=f"{option} {value}", fix=fix)
+    # Imported here: nobody else needs RE2.
+    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
+
+    reader = LogReader()
+    readings = []
+    for name in names:
+        with local.opened(folder / name) as stream:
+            readings.append(reader.read(stream))
+    return compare_logs(names, (readings[0], readings[1]), directions(), endings())
 
 
 def _fail_on(text: str) -> frozenset[str]:

@@ -30,11 +30,13 @@ from ciguard.compare import (
 )
 from ciguard.compare.comparison import Comparison
 from ciguard.compare.headline import headline, jobs_headline
+from ciguard.compare.log_view import logs_headline
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, Ending, Outcome, UnitKey
 
 if TYPE_CHECKING:
     from ciguard.compare.jobs_only import JobsComparison
+    from ciguard.compare.log_comparison import LogComparison
 
 T = TypeVar("T")
 
@@ -65,6 +67,19 @@ def jobs_json_text(comparison: JobsComparison) -> str:
     """Two runs without records, as the text of a file; `records` tells it from a comparison."""
     head = {"schema": SCHEMA, "records": False, "headline": jobs_headline(comparison)}
     return json.dumps({**head, **_plain(comparison)}, indent=2) + "\n"
+
+
+def logs_json_text(comparison: LogComparison) -> str:
+    """Two text logs, as the text of a file; `logs` tells it from the others."""
+    found = _plain(comparison)
+    pairs = [(one, made.pair) for one, made in zip(found["pairs"], comparison.pairs, strict=True)]
+    for name in ("nearest", "refused"):
+        made = getattr(comparison.pairing, name)
+        pairs += zip(found["pairing"][name], made, strict=True)
+    for one, pair in pairs:
+        one |= {"difference": pair.difference, "ratio": pair.ratio}
+    head = {"schema": SCHEMA, "logs": True, "headline": logs_headline(comparison)}
+    return json.dumps({**head, **found}, indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Identity = tuple[str, str, str, str, tuple[KeyField, ...]]
     Groups = Mapping[Identity, list[LogValue]]
 
-MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are looked at: 0.3 s
+MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are looked at, 1 s
 ROUNDING: Final = 1e-9  # of a resolution: binary fractions of the same decimal differ by less
 
 

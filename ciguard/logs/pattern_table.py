@@ -42,7 +42,8 @@ def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction
         for row in patterns
         for name in ({*row.value_names().values(), row.name})
     }
-    return {**found, **dict.fromkeys((TRANSIENT, SHARE), Direction("lower", exact=True))}
+    # A share is another one of another limit, too.
+    return {**found, TRANSIENT: Direction("lower", exact=True), SHARE: Direction(exact=True)}
 
 
 def endings(

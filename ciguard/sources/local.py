@@ -11,9 +11,10 @@ import os
 import stat
 import sys
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.reader import read_records, result_file_location
@@ -30,6 +31,7 @@ MAX_RECORD_BYTES: Final = 1 << 30
 MAX_RECORD_FILES: Final = 20_000
 MAX_FILE_BYTES: Final = 1 << 28
 MAX_ENTRIES: Final = 200_000
+LOG_SUFFIXES: Final = (".log", ".txt")
 
 
 def _unreadable(path: Path | str, error: OSError) -> InputError:
@@ -47,6 +49,31 @@ def read(path: Path | str) -> bytes:
         return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to read in parts.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            yield stream
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def is_text_log(path: Path) -> bool:
+    """Say whether a file has the name of a log, and does not begin as a record or XML does."""
+    try:
+        if path.suffix not in LOG_SUFFIXES or not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            return not stream.read(8).startswith((b'{"type"', b"<?xml"))
+    except (OSError, ValueError):
+        return False
 
 
 def write(path: Path | str, content: bytes) -> None:

@@ -1,0 +1,232 @@
+"""What `ciguard compare` shows of two text logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard import document as doc
+from ciguard.document import (
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Facts,
+    Item,
+    Paragraph,
+    Section,
+    Table,
+    identifier,
+)
+from ciguard.text import count_of, duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.compare.log_comparison import (
+        Doubt,
+        FailureCount,
+        JudgedPair,
+        LogComparison,
+        LogSide,
+        LogState,
+        Verdict,
+    )
+    from ciguard.compare.log_pairing import CountChange, KeyDifference, ValuePair
+    from ciguard.document import Block, Row
+    from ciguard.logs.values import LogValue
+
+_STATES: Final[dict[LogState, doc.State]] = {
+    "worse": "failed",
+    "mixed": "failed",
+    "better": "passed",
+    "same": "passed",
+    "unknown": "incomplete",
+}
+_DOUBTS: Final[dict[Doubt, str]] = {
+    "base empty": "the base log is empty",
+    "candidate empty": "the candidate log is empty",
+    "base cut": "the base log is cut",
+    "candidate cut": "the candidate log is cut",
+    "nothing in common": "the logs have no value in common",
+    "values missing": "exact values of the base have no equal in the candidate",
+    "nothing judged": "no value could be judged",
+}
+_ORDER: Final[tuple[Verdict, ...]] = ("worse", "better", "changed", "not judged")
+ONE_RUN_EACH: Final = (
+    "Values without a verdict are of one run each (n = 1): a difference may be chance."
+)
+
+
+def logs_headline(comparison: LogComparison) -> str:
+    """The sentence of two logs."""
+    counts = [
+        f"{number:,} {words}"
+        for verdict, words in (
+            *(("worse", "worse"), ("better", "better"), ("changed", "changed")),
+            *(("same", "equal"), ("not judged", "not judged")),
+        )
+        if (number := sum(one.verdict == verdict for one in comparison.pairs))
+    ]
+    more = sum(one.after > one.before for one in comparison.failures)
+    fewer = sum(one.after < one.before for one in comparison.failures)
+    failures = [
+        f"{count_of(number, 'failure')} {words}"
+        for number, words in ((more, "more often"), (fewer, "less often"))
+        if number
+    ]
+    values = f"values: {', '.join(counts)}" if counts else "no values compared"
+    reasons = [_DOUBTS[doubt] for doubt in comparison.doubts]
+    state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
+    return f"{state}: {'; '.join([*reasons, *failures, values])}"
+
+
+def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
+    """Values that may be compared, those that may not, and failures."""
+    pairing = comparison.pairing
+    beside = (
+        *(_without_verdict(one, comparison) for one in pairing.nearest),
+        *(_refusal(one, comparison) for one in pairing.refused),
+    )
+    sides = (("base", comparison.base), ("candidate", comparison.candidate))
+    return (
+        doc.Headline(logs_headline(comparison), _STATES[comparison.state]),
+        Facts(tuple((name, _side(side)) for name, side in sides)),
+        _failures(comparison.failures),
+        _pairs(comparison.pairs),
+        Section("beside", (Bullets(beside, "pair"),), "No verdict: the keys differ"),
+        _counts(pairing.counts),
+        _warnings(comparison),
+        Paragraph(ONE_RUN_EACH if comparison.count("not judged") else ""),
+    )
+
+
+def _side(side: LogSide) -> doc.Content:
+    end = "" if side.end == "whole" else f", {side.end}"
+    return (identifier(side.name), f", {count_of(side.lines, 'line')}{end}")
+
+
+def _pairs(pairs: Sequence[JudgedPair]) -> Section:
+    shown = sorted(
+        (one for one in pairs if one.verdict != "same"), key=lambda one: _ORDER.index(one.verdict)
+    )
+    columns = (
+        Column("value"), Column("before", "right"), Column("after", "right"),
+        Column("change", "right"), Column("verdict"), Column("lines", "right"),
+    )  # fmt: skip
+    table = Table(columns, tuple(map(_pair, shown)), "value")
+    return Section("values", (table,), "Values that differ", (len(shown), "value"))
+
+
+def _pair(one: JudgedPair) -> Row:
+    before, after = one.pair.before, one.pair.after
+    return (
+        Code(_name(before, one.pair.ordinal)),
+        Cell(_amount(before.value, before.unit), before.value),
+        Cell(_amount(after.value, after.unit), after.value),
+        Cell(_change(one.pair), one.pair.ratio),
+        one.verdict,
+        f"{before.place.line} -> {after.place.line}",
+    )
+
+
+def _name(value: LogValue, ordinal: int = 1) -> str:
+    """A value's name with its place and key: `x.after_bytes limit_bytes=5 #2`."""
+    where = [f"[{part}]" for part in (value.place.job, value.place.step) if part]
+    key = [f"{one.name}={one.value}" for one in value.key]
+    return " ".join([*where, value.name, *key, *([f"#{ordinal}"] if ordinal > 1 else [])])
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "B":
+        return size(value)
+    if unit == "s":
+        return duration(value)
+    return f"{value:,.3g} %" if unit == "%" else f"{value:,.6g}"
+
+
+def _change(pair: ValuePair) -> str:
+    """ "-1.41 % (-390 MiB)": two decimals, as people quote them."""
+    sign = "+" if pair.difference > 0 else ""
+    amount = f"{sign}{_amount(pair.difference, pair.before.unit)}"
+    return amount if pair.ratio is None else f"{100 * pair.ratio:+,.2f} % ({amount})"
+
+
+def _beside(pair: ValuePair, comparison: LogComparison) -> tuple[doc.Span, ...]:
+    before, after = pair.before, pair.after
+    return (
+        Code(before.name),
+        f" {_amount(before.value, before.unit)} ({comparison.base.name}:{before.place.line}) and "
+        f"{_amount(after.value, after.unit)} ({comparison.candidate.name}:{after.place.line}), "
+        f"{_change(pair)}: ",
+    )
+
+
+def _without_verdict(pair: ValuePair, comparison: LogComparison) -> Item:
+    return Item((*_beside(pair, comparison), *_differing(pair.differing)))
+
+
+def _refusal(pair: ValuePair, comparison: LogComparison) -> Item:
+    reason = "; refused, because one of them has its equal in the other log"
+    return Item((*_beside(pair, comparison), *_differing(pair.differing), reason))
+
+
+def _differing(fields: Sequence[KeyDifference]) -> tuple[doc.Span, ...]:
+    found: list[doc.Span] = []
+    for one in fields:
+        printed = f" (both print {one.printed_alike})" if one.printed_alike else ""
+        found += [
+            ", " if found else "",
+            Code(f"{one.name} {one.before or 'absent'}, not {one.after or 'absent'}"),
+            printed,
+        ]
+    return tuple(found)
+
+
+def _counts(counts: Sequence[CountChange]) -> Section:
+    columns = (Column("value"), Column("before", "right"), Column("after", "right"))
+    rows: tuple[Row, ...] = tuple(
+        (Code(_name(one.example)), Cell(f"{one.before:,}", one.before),
+         Cell(f"{one.after:,}", one.after))
+        for one in counts
+    )  # fmt: skip
+    title = "Number of values, where it differs"
+    return Section("counts", (Table(columns, rows, "value"),), title, (len(rows), "value"))
+
+
+def _failures(failures: Sequence[FailureCount]) -> Section:
+    columns = (
+        Column("failure"), Column("before", "right"), Column("after", "right"),
+        Column("amount", "right"), Column("ending"), Column("line", "right"),
+    )  # fmt: skip
+    rows = tuple(map(_failure, failures))
+    return Section(
+        "failures", (Table(columns, rows, "failure"),), "Failures", (len(rows), "failure")
+    )
+
+
+def _failure(one: FailureCount) -> Row:
+    value = one.example
+    weak = " (perhaps)" if one.weak and one.ending else ""
+    return (
+        Code(_name(value)),
+        Cell(f"{one.before:,}", one.before),
+        Cell(f"{one.after:,}", one.after),
+        _amount(value.value, value.unit) if value.unit else "",
+        f"{one.ending or '-'}{weak}",
+        str(value.place.line),
+    )
+
+
+def _warnings(comparison: LogComparison) -> Section:
+    texts = [
+        f"{_name(one.pair.before)} differs: other values may follow from it"
+        for one in comparison.pairs
+        if one.verdict == "changed" and one.pair.before.name.endswith("_limit")
+    ]
+    texts += [
+        f"{side.name}:{one.place.line}: {one.name} is no number: {one.text}"
+        for side in (comparison.base, comparison.candidate)
+        for one in side.unreadable
+    ]
+    items = tuple(Item(text) for text in texts)
+    return Section("warnings", (Bullets(items, "warning"),), "Warnings")
