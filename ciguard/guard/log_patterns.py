@@ -1,7 +1,7 @@
 """What GitHub, its runner and the system say of a job that did not end by itself. Pure.
 
-Sources of the texts: actions/runner (Runner.Worker), annotations in public issues. A test can print
-each of them too: they only explain a leg that is dead anyway, and never make a verdict better.
+The texts are rows of the one table of log patterns. A test can print each of them too: they only
+explain a leg that is dead anyway, and never make a verdict better.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.verdict import Evidence
+from ciguard.logs.pattern_table import PATTERNS as TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPattern:
+class EndingPattern:
     """A text that tells an ending.
 
     Attributes:
@@ -38,54 +39,35 @@ class LogPattern:
     cause: Kind | None = None
 
 
-_KILLER: Final = re.compile(
-    r"(?:Memory cgroup out of memory|Out of memory): Kill(?:ed)? process \d+"
-    r"|oom-kill:constraint=CONSTRAINT_"
-    r"|sending SIG(?:TERM|KILL) to process \d+.{0,80}badness"
-)
-_NO_SPACE: Final = re.compile(r"No space left on device")
+def _any_of(*names: str) -> str:
+    """What the rows of these names look for, in one pattern without named groups."""
+    rows = [row.pattern for row in TABLE if row.name in names]
+    return "|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in rows)
+
+
+def _ending(
+    *names: str, in_log: bool = False, run_wide: bool = False, cause: Kind | None = None
+) -> EndingPattern:
+    (row, *_) = [row for row in TABLE if row.name in names]
+    assert row.ending is not None
+    pattern = re.compile(_any_of(*names))
+    return EndingPattern(row.ending, pattern, in_log, in_log and row.weak, run_wide, cause)
+
+
 # By the runner itself, which marks what it calls an error.
-DISK_OF_RUNNER: Final = re.compile(rf"(?m)^.{{0,40}}##\[error\].{{0,400}}{_NO_SPACE.pattern}")
+DISK_OF_RUNNER: Final = re.compile(rf"(?m)^.{{0,40}}##\[error\].{{0,400}}{_any_of('disk.full')}")
 
 # The first that is said wins: a job that was superseded at its limit was superseded.
 PATTERNS: Final = (
-    LogPattern(
-        "superseded",
-        re.compile(r"Canceling since a higher priority waiting request"),
-        run_wide=True,
-    ),
-    LogPattern(
-        "timeout",
-        # Since 2025 "The job has exceeded ... of 15m0s", before "The job running on runner X ...".
-        re.compile(
-            r"The job (?:running on runner .{1,200}? )?has exceeded the maximum execution time of"
-        ),
-        cause="job_limit",
-    ),
-    LogPattern("cancelled", re.compile(r"The run was canceled by "), run_wide=True),
-    LogPattern(
-        "cancelled",
-        re.compile(r"The strategy configuration was canceled because "),
-        run_wide=True,
-        cause="cancelled_by_fail_fast",
-    ),
-    LogPattern(
-        "lost_runner",
-        re.compile(r"runner(?:: .{1,200}?)? lost communication with the server"),
-    ),
-    LogPattern(
-        "timeout",
-        re.compile(r"The action '.{1,300}?' has timed out after \d+ minutes"),
-        in_log=True,
-        cause="step_timeout",
-    ),
-    LogPattern("disk_full", _NO_SPACE, in_log=True, needs_corroboration=True),
-    LogPattern("out_of_memory", _KILLER, in_log=True, needs_corroboration=True),
-    LogPattern(
-        "runner_shutdown",
-        re.compile(r"The runner has received a shutdown signal"),
-        in_log=True,
-    ),
+    _ending("actions.superseded", run_wide=True),
+    _ending("actions.job_timeout", cause="job_limit"),
+    _ending("actions.run_cancelled", run_wide=True),
+    _ending("actions.fail_fast", run_wide=True, cause="cancelled_by_fail_fast"),
+    _ending("actions.lost_communication"),
+    _ending("actions.step_timeout", in_log=True, cause="step_timeout"),
+    _ending("disk.full", in_log=True),
+    _ending("kernel.oom_kill", "kernel.oom_constraint", "earlyoom.kill", in_log=True),
+    _ending("actions.shutdown_signal", in_log=True),
 )
 
 # What the runner says of a step's process; alone it proves nothing.
@@ -103,7 +85,7 @@ def first_match(
     *,
     run_wide: bool = False,
     corroborated: Collection[Ending] | None = None,
-) -> tuple[LogPattern, Evidence] | None:
+) -> tuple[EndingPattern, Evidence] | None:
     """The text that decides, and its line.
 
     Args:

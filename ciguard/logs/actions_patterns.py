@@ -27,7 +27,7 @@ PATTERNS: Final = (
     ),
     LogPattern(
         "actions.lost_communication",
-        r"The (?P<hosting>hosted|self-hosted) runner(?:: (?P<runner>.{1,200}?))? "
+        r"(?:The (?P<hosting>hosted|self-hosted) )?runner(?:: (?P<runner>.{1,200}?))? "
         r"lost communication with the server",
         ("lost communication with the server",),
         kind="failure",
@@ -63,10 +63,25 @@ PATTERNS: Final = (
     ),
     LogPattern(
         "actions.superseded",
-        r"Canceling since a higher priority waiting request for '?(?P<group>.{1,300}?)'? exists",
+        r"Canceling since a higher priority waiting request"
+        r"(?: for '?(?P<group>.{1,300}?)'? exists)?",
         ("Canceling since a higher priority waiting request",),
         kind="failure",
         ending="superseded",
+    ),
+    LogPattern(
+        "actions.run_cancelled",
+        r"The run was canceled by (?P<actor>\S+)",
+        ("The run was canceled by ",),
+        kind="failure",
+        ending="cancelled",
+    ),
+    LogPattern(
+        "actions.fail_fast",
+        r"The strategy configuration was canceled because (?P<reason>.{1,300})",
+        ("The strategy configuration was canceled because ",),
+        kind="failure",
+        ending="cancelled",
     ),
     LogPattern(
         "actions.disk_free",

@@ -72,7 +72,7 @@ PATTERNS: Final = (
     LogPattern(
         "earlyoom.kill",
         r"sending (?P<signal>SIG(?:TERM|KILL)) to process (?P<pid>\d+)(?: uid (?P<uid>\d+))? "
-        r'"(?P<command>[^"]+)": badness (?P<badness>\d+), VmRSS (?P<rss>\d+) MiB',
+        r'"(?P<command>[^"]{1,80})": badness (?P<badness>\d+), VmRSS (?P<rss>\d+) MiB',
         ("sending SIGTERM to process", "sending SIGKILL to process"),
         kind="failure",
         fields={"rss": "MiB"},
@@ -82,9 +82,9 @@ PATTERNS: Final = (
     ),
     LogPattern(
         "kernel.oom_kill",
-        r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d+) "
-        r"\((?P<command>.+?)\)(?: score (?P<score>\d+) or sacrifice child"
-        rf"|,? (?:UID \d+, )?{_KERNEL_SIZES})",
+        r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d+)"
+        r"(?: \((?P<command>.+?)\)(?: score (?P<score>\d+) or sacrifice child"
+        rf"|,? (?:UID \d+, )?{_KERNEL_SIZES}))?",
         ("ut of memory: Kill",),
         kind="failure",
         fields={"anon_rss": "KiB"},
@@ -105,8 +105,8 @@ PATTERNS: Final = (
     ),
     LogPattern(
         "kernel.oom_constraint",
-        r"oom-kill:constraint=(?P<constraint>CONSTRAINT_\w+),.*?(?P<global>global_oom,)?"
-        r"task_memcg=(?P<cgroup>[^,]+),task=(?P<command>[^,]+),pid=(?P<pid>\d+),uid=(?P<uid>\d+)",
+        r"oom-kill:constraint=(?P<constraint>CONSTRAINT_\w+)(?:,.*?(?P<global>global_oom,)?"
+        r"task_memcg=(?P<cgroup>[^,]+),task=(?P<command>[^,]+),pid=(?P<pid>\d+),uid=(?P<uid>\d+))?",
         ("oom-kill:constraint=",),
         kind="failure",
         key=("constraint", "command"),
