@@ -32,6 +32,7 @@ ADAPTED = (
     *(
         "config",
         "config_mistakes",
+        "config_sections",
         "config_values",
         "suites_and_pools",
         "console",
@@ -65,6 +66,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(
             "actions_address",
             "config",
+            "config_sections",
             "errors",
             "sources.local",
             "git.commands",
@@ -87,19 +89,24 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "workflow": ("errors",),
     "workflow.job_templates": ("template_loader", "workflow"),
     "actions_address": ("config", "errors", "github.repository_ref"),
-    "config": ("config_mistakes", "config_values", "errors", "model", "run.frameworks"),
+    "config": (
+        *("config_mistakes", "config_sections", "config_values", "errors", "logs", "model"),
+        "run.frameworks",
+    ),
+    "config_sections": ("config_values", "model", "run.frameworks"),
     "config_mistakes": (),
     "config_values": ("declared_memory", "model"),
     "declared_memory": (),
     "suites_and_pools": (
         *("config", "errors", "model", "codec", "run.frameworks", "workflow.matrix"),
-        "declared_memory",
+        *("config_sections", "declared_memory"),
     ),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
     "compare.ancestry": ("compare.baseline_selection", "errors", "git.checkout"),
     "guard.policy": (
         *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
+        "config_sections",
         *("sources.base_files", "git.checkout", "history.file", "history.query"),
         "guard.verdict",
     ),
@@ -116,6 +123,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "guard": SHARED,
     "compare": SHARED,
+    "compare.log_files": (*SHARED, "compare.log_comparison", "sources.local"),
     "experiment": (*SHARED, "compare.statistics"),
     # Composes: reads a comparison, runs its suspects, and writes what that confirms.
     "experiment.commits": (
@@ -179,6 +187,7 @@ ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs", "plan.scope"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
+    | {"compare.log_files"}
     | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
     | {"audit.next_change", "audit.repository_reader"}
 )

@@ -14,9 +14,9 @@ import yaml
 
 from ciguard import cli, model
 from ciguard.codec.record.lines import CHECKS
-from ciguard.config import (
-    ENVIRONMENT,
-    Config,
+from ciguard.config import ENVIRONMENT, Config
+from ciguard.config_sections import (
+    MetricConfig,
     NeedsConfig,
     PoolConfig,
     SuiteConfig,
@@ -164,6 +164,7 @@ def test_configuration_page_matches_the_code(golden: Golden) -> None:
         "[suite.NAME.variant.NAME]": VariantConfig,
         "[[suite.NAME.needs]]": NeedsConfig,
         "[pool.NAME]": PoolConfig,
+        "[metrics.NAME]": MetricConfig,
     }
     for name, field in Config.model_fields.items():
         if isinstance(field.annotation, type) and hasattr(field.annotation, "model_fields"):
@@ -286,7 +287,7 @@ def test_links_between_pages_resolve() -> None:
 
 def test_docs_stay_short() -> None:
     assert (
-        sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 3850
+        sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 4000
     )  # 40 to each framework
 
 

@@ -22,19 +22,16 @@ from ciguard.compare.jobs_only import (
     run_of_jobs,
 )
 from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
-from ciguard.compare.log_comparison import (
-    LOG_CONDITIONS,
-    LogComparison,
-    compare_logs,
-    log_exit_code,
-)
+from ciguard.compare.log_comparison import LOG_CONDITIONS, LogComparison, log_exit_code
+from ciguard.compare.log_files import are_logs, compare_log_files
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
 from ciguard.guard.log_patterns import first_match
-from ciguard.logs.pattern_table import directions, endings
+from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.user_patterns import user_pattern
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
@@ -52,13 +49,13 @@ from ciguard.sources.references import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from ciguard.compare.run_columns import Run
     from ciguard.compare.transitions import Excuse
     from ciguard.document import Block
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
+    from ciguard.logs.pattern import LogPattern
     from ciguard.model import CaseKey
     from ciguard.model.jobs import Job
 
@@ -168,8 +165,8 @@ def command(
     """
     words = _fail_on(fail_on)
     found: Answer
-    if _name_logs(invocation.folder, (base, head)):
-        found = _compare_log_files(invocation.folder, (base, head), results, history_location)
+    if are_logs(invocation.folder, (base, head)):
+        found = _compare_logs(invocation, (base, head), results, history_location)
     else:
         history = (
             _history(invocation, history_location)
@@ -198,42 +195,28 @@ def command(
     return jobs_exit_code(found, words, strict=strict)
 
 
-def _name_logs(folder: Path, arguments: tuple[str, str]) -> bool:
-    """Say whether both arguments are text logs.
-
-    Raises:
-        InputError: one is, and the other is not there.
-        UsageError: one is, and the other is something else.
-    """
-    base, head = (local.is_text_log(folder / argument) for argument in arguments)
-    if base != head:
-        other = arguments[base]
-        if other.endswith(local.LOG_SUFFIXES) and (reason := local.why_missing(folder / other)):
-            where = f"{'HEAD' if base else 'BASE'}: {other}"
-            what = "not found" if reason == "no such folder" else reason
-            raise InputError(what, where=where, fix="name the other log")
-        what = f"{arguments[not base]} is a text log, and {other} is none"
-        fix = "compare two logs (.log, .txt), or two runs"
-        raise UsageError(what, where=f"{'HEAD' if base else 'BASE'}: {other}", fix=fix)
-    return base
-
-
-def _compare_log_files(
-    folder: Path, names: tuple[str, str], results: tuple[str, ...], history_location: str | None
+def _compare_logs(
+    invocation: Invocation,
+    names: tuple[str, str],
+    results: tuple[str, ...],
+    history_location: str | None,
 ) -> LogComparison:
     for option, value in (("--results", "".join(results[:1])), ("--history", history_location)):
         if value:
             fix = f"leave {option} out"
             raise UsageError("not used for logs", where=f"{option} {value}", fix=fix)
-    # Imported here: nobody else needs RE2.
-    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
+    table = (*PATTERNS, *_user_patterns(invocation))
+    return compare_log_files(invocation.folder, names, table)
 
-    reader = LogReader()
-    readings = []
-    for name in names:
-        with local.opened(folder / name) as stream:
-            readings.append(reader.read(stream))
-    return compare_logs(names, (readings[0], readings[1]), directions(), endings())
+
+def _user_patterns(invocation: Invocation) -> Iterator[LogPattern]:
+    """Rows of the configuration; none where there is no configuration."""
+    if not _has_configuration(invocation):
+        return
+    for name, one in invocation.config().metrics.items():
+        yield user_pattern(
+            name, one.pattern, unit=one.unit, key=one.key, better=one.better, exact=one.exact
+        )
 
 
 def _fail_on(text: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from ciguard import config as configuration
 from ciguard.codec import plan_file
 from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.quarantine import Quarantine
+from ciguard.config_sections import SuiteConfig
 from ciguard.errors import CiguardError, InputError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
@@ -254,7 +255,7 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
                 yield f"{section}.{name}"
     for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
         was, is_ = base.config.suite[suite], own.config.suite[suite]
-        for name, info in configuration.SuiteConfig.model_fields.items():
+        for name, info in SuiteConfig.model_fields.items():
             if name not in _HARMLESS_SUITE_KEYS and getattr(was, name) != getattr(is_, name):
                 key = info.alias or name
                 yield f"suite.{suite}.{key}" if suite else f"suite.{key}"

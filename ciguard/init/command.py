@@ -11,8 +11,9 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config import FILE, WorkflowConfig, configured_by
+from ciguard.config import FILE, configured_by
 from ciguard.config_mistakes import describe_mistake
+from ciguard.config_sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.actions_address import DISTRIBUTION, running_direct_url
-from ciguard.config import FILE, SuiteConfig, WorkflowConfig, configured_by
+from ciguard.config import FILE, configured_by
+from ciguard.config_sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of

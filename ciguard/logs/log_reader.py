@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Final, Literal
 
 import re2
 
+from ciguard.errors import UsageError
 from ciguard.logs.allocator_blocks import transient_memory
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import LogValue, NotANumber, Place
@@ -58,10 +59,14 @@ class LogReading:
 
 
 class LogReader:
-    """A table of patterns, compiled; one reader serves any number of logs."""
+    """A table of patterns, compiled; one reader serves any number of logs.
+
+    Raises:
+        UsageError: RE2 knows no such pattern.
+    """
 
     def __init__(self, patterns: Sequence[LogPattern] = PATTERNS) -> None:
-        self._rows = [(row, re2.compile(row.pattern, _options())) for row in patterns]
+        self._rows = [(row, _compiled(row)) for row in patterns]
         self._dependents: dict[str, list[int]] = {}
         self._by_trigger: dict[bytes, list[int]] = {}
         for number, row in enumerate(patterns):
@@ -230,6 +235,15 @@ def _watch(
         if not 0 < start < len(block):
             return
         found.setdefault(start, set()).update(rows)
+
+
+def _compiled(row: LogPattern) -> re2._Regexp:
+    try:
+        return re2.compile(row.pattern, _options())
+    except re2.error as error:
+        detail = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        what, fix = f"RE2 does not know this pattern: {detail}", "no lookaround, no backreference"
+        raise UsageError(what, where=f"metrics.{row.name}.pattern", fix=fix) from None
 
 
 def _options(*, latin1: bool = False) -> re2.Options:

@@ -12,8 +12,8 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config import PlanConfig
 from ciguard.config_mistakes import describe_mistake
+from ciguard.config_sections import PlanConfig
 from ciguard.declared_memory import match_needs
 from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.history.query import BaseQuery

@@ -94,3 +94,34 @@ def test_other_findings_are_not_known_of_logs(ciguard: Ciguard, tmp_path: Path) 
     write(tmp_path, "bytes_in_use: 5\n", "bytes_in_use: 4\n")
     done = ciguard("compare", "base.log", "head.txt", "--fail-on", "memory,oom", cwd=tmp_path)
     assert done.stderr == "warning: --fail-on memory: not known of logs\n"
+
+
+ROW: Final = """
+[metrics.pool_hits]
+pattern = 'pool (?P<pool>\\w+): hit rate (?P<value>\\S+) %'
+unit = "%"
+key = ["pool"]
+better = "higher"
+exact = true
+"""
+
+
+def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) -> None:
+    (tmp_path / "ciguard.toml").write_text(ROW, encoding="utf-8")
+    lines = "pool a: hit rate {} %\npool b: hit rate 5 %\npool b: hit rate {} %\n"
+    write(tmp_path, lines.format(50, 7), lines.format(60, "nan"))
+    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+    words = " ".join(done.stdout.split())
+    assert "pool_hits pool=a 50 % 60 % +20.00 % (+10 %) better 1 -> 1" in words
+    assert "head.txt:3: pool_hits is no number: nan" in words
+    assert words.startswith("UNKNOWN: exact values of the base have no equal in the candidate")
+
+
+def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> None:
+    (tmp_path / "ciguard.toml").write_text(
+        "[metrics.x]\npattern = '(?P<value>\\d+)'\nunit = 'ell'\n", encoding="utf-8"
+    )
+    write(tmp_path, "a\n", "a\n")
+    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path, expect=2)
+    assert "metrics.x.pattern" in done.stderr
+    assert "metrics.x.unit: no unit 'ell'" in done.stderr

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ciguard.errors import UsageError
 from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
 from ciguard.logs.log_reader import BLOCK_BYTES, CONTEXT_LINES, LINE_BYTES, LogReader, LogReading
 from ciguard.logs.pattern import LogPattern
@@ -173,3 +174,10 @@ def test_too_many_values_cut_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     found = read((PEAK + b"\n") * (BLOCK_BYTES // 8))
     assert found.end == "cut"
     assert 100 <= len(found.values) <= BLOCK_BYTES // len(PEAK)
+
+
+def test_a_pattern_that_re2_does_not_know_is_refused() -> None:
+    row = LogPattern("mine", r"hits(?= )", ("hits",))
+    with pytest.raises(UsageError, match="RE2 does not know this pattern") as found:
+        LogReader([row])
+    assert found.value.where == "metrics.mine.pattern"

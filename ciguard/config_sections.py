@@ -1,0 +1,322 @@
+"""The sections of the configuration: their keys, types, defaults and what they mean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ciguard.config_values import Bytes, ExitCodes, Seconds, SizeExpression, Texts
+from ciguard.model import FailCondition, GuardRail
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
+
+
+class Section(BaseModel):
+    """Frozen; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class VariantConfig(Section):
+    """[suite.NAME.variant.NAME]: one way to run a suite."""
+
+    args: Texts = Field((), description="arguments, added after those of the suite")
+    env: dict[str, str] = Field(
+        {}, description="environment variables, added to those of the suite"
+    )
+
+
+class NeedsConfig(Section):
+    """[[suite.NAME.needs]]: what tests without measurements need."""
+
+    units: str = Field(
+        min_length=1, description="pattern of tests, as in `exclude`; the first entry counts"
+    )
+    memory: SizeExpression | None = Field(
+        None, description="memory of one such test, above that of its process"
+    )
+    gpu: SizeExpression | None = Field(
+        None,
+        description='memory of one GPU that a test needs, such as `"sharded(22GiB, 4)"`',
+    )
+
+
+class SuiteConfig(Section):
+    """[suite.NAME]: tests with one framework, working folder and arguments."""
+
+    framework: str = Field(
+        DEFAULT, description=f"framework that lists and runs the tests: {' or '.join(FRAMEWORKS)}"
+    )
+    command: Texts = Field(
+        (), description="program that runs the tests (default: the framework's own)"
+    )
+    list_command: Texts = Field(
+        (),
+        alias="list",
+        description='command that prints one test per line; required if `framework = "command"`',
+    )
+    cwd: str = Field(".", description="working folder, relative to the root of the repository")
+    args: Texts = Field((), description="arguments for listing and running the tests")
+    env: dict[str, str] = Field(
+        {}, description="environment variables for listing and running the tests"
+    )
+    files: Texts = Field(
+        (),
+        description=(
+            "patterns that recognise test files (default: the framework's); the run is incomplete "
+            "if such a file had tests on the base and now has none"
+        ),
+    )
+    exclude: Texts = Field((), description="patterns of tests that are never run")
+    results: Texts = Field(
+        (),
+        description="Result files that the command writes (JUnit, TRX, JSON, ...), from `cwd`",
+    )
+    failed_exit_codes: ExitCodes = Field(
+        (),
+        description=(
+            "exit codes of the command that mean failed tests, beside 1: `[8]`, or a range such as "
+            '`["1-255"]`; any other is a crash'
+        ),
+    )
+    closes_units: bool = Field(
+        False,  # a default
+        description=(
+            "the command writes an event `closed` when a test is over: one without it died, "
+            "whatever results it has"
+        ),
+    )
+    timeout: Seconds | None = Field(None, description="time limit of one test")
+    timeout_ratio: float | None = Field(
+        None,
+        ge=2,
+        description=(
+            "time limit of a test as a multiple of its longest past time, never below 1m; "
+            "tests without a past have no such limit"
+        ),
+    )
+    pool: str | None = Field(None, description="pool that runs the tests (default: the first pool)")
+    needs: tuple[NeedsConfig, ...] = Field(
+        (), description="memory that tests are declared to need, one table each"
+    )
+    variant: dict[str, VariantConfig] = Field(
+        {},
+        description="variants of the suite, one table each (default: one variant without a name)",
+    )
+
+
+class PoolConfig(Section):
+    """[pool.NAME]: where legs run."""
+
+    runs_on: Any = Field(
+        "ubuntu-latest",
+        description="value of `runs-on` in the workflow: a label, a list of labels, or a table",
+    )
+    cpus: int | None = Field(
+        None, ge=1, description="number of CPUs (default: known for GitHub's runners)"
+    )
+    memory: Bytes | None = Field(
+        None, description="memory of the machine (default: known for GitHub's runners)"
+    )
+    reserve: Bytes = Field(
+        2**30, description="memory that the runner itself needs; tests do not get it"
+    )
+    gpu_memory: Bytes | None = Field(
+        None,
+        description=(
+            "memory of one GPU; a test that declares more runs in another pool (default: the pool "
+            "has no GPU)"
+        ),
+    )
+    price: float | None = Field(
+        None, ge=0, description="price of a minute in USD (default: known for GitHub's runners)"
+    )
+    concurrency: int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "number of jobs of this pool that run at once; used to choose the number of shards, "
+            "not enforced (default: no limit)"
+        ),
+    )
+    setup: Seconds | None = Field(
+        None, description="time of a job before its tests start (default: from the history)"
+    )
+    env: dict[str, str] = Field({}, description="environment variables of the jobs in this pool")
+
+
+class PlanConfig(Section):
+    """[plan]: defaults of `ciguard plan`."""
+
+    shards: int | None = Field(
+        None, ge=1, le=256, description="shards (default: by `target_wall`; 1 without timings)"
+    )
+    target_wall: Seconds = Field(
+        600.0, description="wall time of a shard to aim at; decides the number of shards"
+    )
+    limit: Seconds = Field(2700.0, description="time limit of the step that runs a shard")
+    setup: Seconds = Field(
+        300.0,
+        description=(
+            "time that a job may take besides that step, for checkout and installation; the "
+            "limit of the job is `limit` plus this time"
+        ),
+    )
+    risk: float = Field(
+        0.01, gt=0, lt=1, description="accepted probability that any shard exceeds its deadline"
+    )
+    processes: int = Field(
+        1, ge=1, le=256, description="largest number of concurrent test processes in a job"
+    )
+    group: Literal["none", "file", "file-strict", "fixture"] = Field(
+        "file",
+        description=(
+            "tests that stay in one shard. `file`: tests of a file, unless balance needs a "
+            "division; `file-strict`: tests of a file, always; `fixture`: only tests of files with "
+            "expensive shared fixtures; `none`: each test alone"
+        ),
+    )
+
+
+class PolicyConfig(Section):
+    """[policy]: what a leg may do, and what fails a run."""
+
+    fail_on: tuple[FailCondition, ...] = Field(
+        ("new-failure", "timeout", "oom"), description="findings of the comparison that fail a run"
+    )
+    guard_rail: GuardRail = Field(
+        "auto",
+        description="action on low memory; see [supervision](../explanation/supervision.md)",
+    )
+    retries: int = Field(
+        0,
+        ge=0,
+        le=9,
+        description=(
+            "number of retries of a failed test; a retry repeats the test and, before it, all "
+            "tests that ran before it in the same process (without effect for a suite with "
+            "`results`)"
+        ),
+    )
+
+
+class GuardConfig(Section):
+    """[guard]: what makes a run incomplete, and what does not fail it."""
+
+    max_drop: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description=(
+            "share of the base's tests of a suite and variant, rounded up, that may be missing"
+        ),
+    )
+    min_units: int | None = Field(
+        None, ge=1, description="accepts a larger drop, if so many tests are planned in all"
+    )
+    orphans: int = Field(
+        0, ge=0, description="accepted number of tests in no shard (plan of `ciguard audit -o`)"
+    )
+    ignore_base_failures: bool = Field(
+        False, description="a test that also fails on the base branch does not fail a pull request"
+    )
+
+
+class HistoryConfig(Section):
+    """[history]: where past runs are kept."""
+
+    store: str = Field("branch:ciguard-history", description="`branch:NAME`, or the path of a file")
+
+    @property
+    def in_branch(self) -> bool:
+        """Whether the next machine reads what one writes there: a file is on one disk."""
+        return self.store.startswith("branch:")
+
+
+class ReportConfig(Section):
+    """[report]: what `ciguard report` shows."""
+
+    footer: str = Field(
+        "",
+        max_length=1000,
+        description=(
+            "Markdown text at the end of comment, summary, check and issue; at most 1,000 "
+            "characters"
+        ),
+    )
+
+
+class MetricConfig(Section):
+    """[metrics.NAME]: a number, or a text, that `ciguard compare` looks for in logs."""
+
+    pattern: str = Field(
+        description=(
+            "regular expression (RE2) of a line (required); the group `(?P<value>...)` is the "
+            "number, `(?P<value_unit>...)` its unit; without a number, lines are counted"
+        )
+    )
+    unit: str = Field(
+        "",
+        description="unit of the number: `B`, `KiB`, `MB`, `ms`, `s`, `hms` (`1h2m3s`), `%`, ...",
+    )
+    key: Texts = Field(
+        (), description="groups that must be equal in two logs for the numbers to be compared"
+    )
+    better: Literal["lower", "higher", ""] = Field("", description="direction that is better")
+    exact: bool = Field(
+        False, description="equal programs print equal numbers: any difference is a change"
+    )
+
+
+class ExperimentConfig(Section):
+    """[experiment]: how `ciguard experiment --base --head` makes a checkout ready."""
+
+    setup: str = Field(
+        "",
+        description=(
+            "shell command that prepares the checkout of each commit, outside of the time budget"
+        ),
+    )
+    path: Texts = Field(
+        (".venv/bin", "node_modules/.bin"),
+        description="folders of the checkout that come first on `PATH`, if they exist",
+    )
+
+
+class InitConfig(Section):
+    """[init]: what `ciguard init --into` needs to know."""
+
+    actions: str = Field(
+        "",
+        description=(
+            "repository of ciguard's actions, as `OWNER/ciguard@COMMIT`; a comment such as "
+            "` # v0.2.0` may follow; `$/` in that repository itself (default: where the running "
+            "ciguard was installed from)"
+        ),
+    )
+
+
+class WorkflowConfig(Section):
+    """[workflow]: what `ciguard init` writes."""
+
+    setup: str = Field(
+        "", description="steps (YAML) that every job runs before its tests; copied unchanged"
+    )
+    python: str = Field("3.12", description="Python version of the plan job and the report job")
+    checkpoint: Seconds | None = Field(
+        None,
+        description="interval at which a job uploads its record, so that a lost runner loses less",
+    )
+    artifacts: Literal[3, 4] | None = Field(
+        None,
+        description=(
+            "version of the artifact actions; 3 on GitHub Enterprise Server (default: chosen "
+            "by the host of `origin`)"
+        ),
+    )
+    forks: bool = Field(
+        False, description="also write a workflow that comments on pull requests from forks"
+    )
+    confirm_suspects: bool = Field(
+        False, description="add jobs that run the suspects of a pull request again on both commits"
+    )

@@ -1,0 +1,63 @@
+"""Rows that users add to the table of log patterns: [metrics.NAME] of the configuration."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ciguard.logs.pattern import VALUE, LogPattern
+from ciguard.logs.values import SCALES, SPANS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.logs.pattern import Better
+
+UNITS: Final = (*filter(None, SCALES), *SPANS)
+
+
+def user_pattern(
+    name: str, pattern: str, *, unit: str, key: tuple[str, ...], better: Better, exact: bool
+) -> LogPattern:
+    """A row without mistakes; see `mistakes_of`."""
+    fields = {VALUE: unit} if VALUE in re.compile(pattern).groupindex else {}
+    return LogPattern(
+        name, pattern, literal_triggers(pattern), fields=fields, key=key, better=better, exact=exact
+    )
+
+
+def mistakes_of(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with a row: its key of the configuration, the mistake, and a fix."""
+    try:
+        groups = re.compile(pattern).groupindex
+    except re.error as error:
+        yield "pattern", f"no regular expression: {error}", "use the syntax of RE2"
+        return
+    if not literal_triggers(pattern):
+        fix = "write three plain characters in a row that each line has, outside of any group"
+        yield "pattern", f"no plain text in {pattern!r}, which would be slow", fix
+    for name in key:
+        if name not in groups:
+            yield "key", f"no group (?P<{name}>...) in the pattern", "name groups of the pattern"
+    if unit and unit not in UNITS:
+        yield "unit", f"no unit {unit!r}", f"there are {', '.join(UNITS)}"
+
+
+def literal_triggers(pattern: str) -> tuple[str, ...]:
+    """The longest plain text that each match of a pattern holds.
+
+    Returns:
+        Letters, digits, blanks and `_:=/-`, outside of any group, class and repetition; () where
+        there are not three of them in a row, or the pattern has flags or alternatives.
+    """
+    if re.search(r"\(\?(?!:|P<)", pattern):
+        return ()
+    flat = re.sub(r"\\.", "\0", pattern)
+    flat = re.sub(r"\[\^?\]?[^\]]*\]", "\0", flat)
+    while (inner := re.sub(r"\([^()]*\)", "\0", flat)) != flat:
+        flat = inner
+    if "|" in flat:
+        return ()
+    flat = re.sub(r".[*?+{]", "\0", flat)
+    runs = re.findall(r"[\w :=/-]{3,}", re.sub(r"\0[^}\0]*\}", "\0", flat))
+    return (max(runs, key=len),) if runs else ()

@@ -1,0 +1,95 @@
+"""Rows of the configuration: what each line must hold, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.logs.user_patterns import literal_triggers, mistakes_of, user_pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "trigger"),
+    [
+        (r"pool (?P<pool>\w+): hit rate (?P<value>\S+) %", ": hit rate "),
+        (r"took (?P<value>\d+) ms", "took "),
+        (r"^abcd?e", "abc"),
+        (r"abc{2,3}defg", "defg"),
+        (r"a(b|c)defg", "defg"),
+        (r"a((b|c)xyzw)?defg", "defg"),
+        (r"[abc]]?def", "def"),
+        (r"[]abc]def", "def"),
+        (r"a\.bcd\(efgh\)", "efgh"),
+        (r"größe: \d+", "größe: "),
+    ],
+)
+def test_each_line_holds_the_longest_plain_text(pattern: str, trigger: str) -> None:
+    assert literal_triggers(pattern) == (trigger,)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\d+ \w+", r"abc|def", r"(?i)abcdef", r"(?i:abc)def", r"(abcdef)", r"a.b.c", r"ab+"],
+)
+def test_no_plain_text_is_none(pattern: str) -> None:
+    assert literal_triggers(pattern) == ()
+
+
+PARTS = [
+    "abc",
+    "d",
+    "(x|y)",
+    "(?:uvw)?",
+    "(?P<value>12)",
+    "[mn]",
+    "e?",
+    "f+",
+    "g*",
+    "h{2}",
+    r"\.",
+    ".",
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=8).map("".join))
+def test_what_matches_holds_the_trigger(pattern: str) -> None:
+    if pattern.count("?P<") > 1:
+        return
+    for text in texts_of(pattern):
+        if re.search(pattern, text):
+            assert all(trigger in text for trigger in literal_triggers(pattern))
+
+
+def texts_of(pattern: str) -> list[str]:
+    """Texts that match: each part with the least and with more of it."""
+    choices = {
+        "(x|y)": "xy", "(?:uvw)?": ["", "uvw"], "(?P<value>12)": ["12"], "[mn]": "mn",
+        "e?": ["", "e"], "f+": ["f", "ff"], "g*": ["", "gg"], "h{2}": ["hh"], r"\.": ["."],
+        ".": "z",
+    }  # fmt: skip
+    found = [""]
+    rest = pattern
+    while rest:
+        part = next((one for one in choices if rest.startswith(one)), rest[0])
+        rest = rest[len(part) :]
+        found = [text + more for text in found for more in choices.get(part, [part])][:64]
+    return found
+
+
+def test_a_row_is_of_the_whole_table() -> None:
+    row = user_pattern(
+        "hits", r"rate (?P<value>\S+)", unit="%", key=(), better="higher", exact=False
+    )
+    assert (row.fields, row.triggers) == ({"value": "%"}, ("rate ",))
+    counted = user_pattern("x", "retrying", unit="", key=(), better="lower", exact=False)
+    assert counted.fields == {}
+
+
+def test_every_mistake_is_named() -> None:
+    assert [key for key, _, _ in mistakes_of(r"(?P<value>\d", "", ())] == ["pattern"]
+    found = list(mistakes_of(r"(?P<value>\d+)", "parsec", ("pool",)))
+    assert [key for key, _, _ in found] == ["pattern", "key", "unit"]
+    assert not list(mistakes_of(r"took (?P<value>\d+) in (?P<pool>\w)", "ms", ("pool",)))
