@@ -157,7 +157,8 @@ def command(
     (folder or file), result files ('out/*.xml'), branch:NAME for the newest run of a branch,
     `this` for the current workflow run, or `base` (as BASE) for the newest suitable run of the base
     branch. Of two runs of GitHub without ciguard records, the jobs are compared. Of two text logs
-    (.log, .txt), the numbers and failures are compared that a table of patterns finds in them.
+    (.log, .txt, or folders of GitHub's log archives), the numbers and failures are compared that a
+    table of patterns finds in them.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
     tests, timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could

@@ -58,6 +58,21 @@ class LogReading:
     lines: int
 
 
+def combine(readings: Sequence[LogReading]) -> LogReading:
+    """The logs of several steps as one, in their order; a step may well print nothing.
+
+    Args:
+        readings: at least one.
+    """
+    ends = {reading.end for reading in readings}
+    return LogReading(
+        tuple(one for reading in readings for one in reading.values),
+        tuple(one for reading in readings for one in reading.unreadable),
+        "cut" if "cut" in ends else "whole" if "whole" in ends else "empty",
+        sum(reading.lines for reading in readings),
+    )
+
+
 class LogReader:
     """A table of patterns, compiled; one reader serves any number of logs.
 

@@ -96,6 +96,52 @@ def test_other_findings_are_not_known_of_logs(ciguard: Ciguard, tmp_path: Path) 
     assert done.stderr == "warning: --fail-on memory: not known of logs\n"
 
 
+def archive(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def test_values_of_an_archive_are_paired_within_job_and_step(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    line = "bytes_in_use: {}\n"
+    archive(
+        tmp_path / "base",
+        {
+            "0_build.txt": line.format(1),
+            "1_tests (1).txt": line.format(5) + line.format(7),
+            "tests (1)/2_Run a.txt": line.format(5),
+            "tests (1)/10_Run b.txt": line.format(7),
+            "tests (1)/system.txt": line.format(9),
+        },
+    )
+    archive(
+        tmp_path / "head",
+        {
+            "4_tests (1).txt": "",
+            "tests (1)/3_Run b.txt": line.format(6),
+            "tests (1)/4_Run a.txt": line.format(5),
+            "tests (1)/5_Post.txt": "",
+            "5_build.txt": line.format(1),
+        },
+    )
+    done = ciguard("compare", "base", "head", "--format", "json", cwd=tmp_path)
+    answer = json.loads(done.stdout)
+    places = [one["pair"]["after"]["place"] for one in answer["pairs"]]
+    assert [(one["job"], one["step"], one["line"]) for one in places] == [
+        ("build", "", 1), ("tests (1)", "Run a", 1), ("tests (1)", "Run b", 1)
+    ]  # fmt: skip
+    assert [one["verdict"] for one in answer["pairs"]] == ["same", "same", "better"]
+    assert answer["state"] == "better"
+
+
+def test_a_folder_of_other_files_is_no_archive(ciguard: Ciguard, tmp_path: Path) -> None:
+    archive(tmp_path, {"base/notes.txt": "x", "head/notes.txt": "x"})
+    done = ciguard("compare", "base", "head", cwd=tmp_path, expect=3)
+    assert "no record and no result file is there" in done.stderr
+
+
 ROW: Final = """
 [metrics.pool_hits]
 pattern = 'pool (?P<pool>\\w+): hit rate (?P<value>\\S+) %'

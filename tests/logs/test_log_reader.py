@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import random
 import tracemalloc
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,6 +18,7 @@ from ciguard.logs.log_reader import BLOCK_BYTES, CONTEXT_LINES, LINE_BYTES, LogR
 from ciguard.logs.pattern import LogPattern
 
 READER: Final = LogReader()
+SAMPLES: Final = Path(__file__).parent.parent / "samples" / "logs"
 PEAK: Final = b"peak_bytes_in_use: 4096"
 TIME: Final = b"2026-01-02T03:04:05.1234567Z "
 
@@ -181,3 +184,23 @@ def test_a_pattern_that_re2_does_not_know_is_refused() -> None:
     with pytest.raises(UsageError, match="RE2 does not know this pattern") as found:
         LogReader([row])
     assert found.value.where == "metrics.mine.pattern"
+
+
+def test_blocks_find_what_single_lines_hold() -> None:
+    source = random.Random(5)
+    own = [
+        line
+        for line in (SAMPLES / "lines.txt").read_bytes().splitlines()
+        if not line.endswith((b"allocations", b"running tests:"))
+    ]
+    noise = [source.randbytes(100).replace(b"\n", b"") for _ in range(50)]
+    lines = source.choices([*own, *noise, *(line[:20] for line in own)], k=6000)
+    single = [
+        (one.name, one.value, number)
+        for number, line in enumerate(lines, 1)
+        for one in read(line + b"\n").values
+        if not one.name.startswith(TRANSIENT)
+    ]
+    whole = b"\n".join(lines) + b"\n"
+    assert len(whole) > 3 * BLOCK_BYTES
+    assert [one for one in places(whole) if not one[0].startswith(TRANSIENT)] == single
