@@ -338,12 +338,24 @@ class MetricChange:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricCount:
+    """A number that the runs gave a different number of times: which belong together is unknown."""
+
+    name: str
+    unit: str
+    key: Mapping[str, str]
+    n_before: int
+    n_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """The metrics of both runs; how many conditions and names only one of them has."""
 
     changes: tuple[MetricChange, ...] = ()
     only_before: int = 0
     only_after: int = 0
+    counts: tuple[MetricCount, ...] = ()
 
     @property
     def moved(self) -> tuple[MetricChange, ...]:
@@ -362,13 +374,23 @@ def compare_metrics(base: Run | None, candidate: Run) -> Metrics:
     if base is None or not base.metrics or not candidate.metrics:
         return NO_METRICS
     both = base.metrics.keys() & candidate.metrics.keys()
+    values = {key: (base.metrics[key], candidate.metrics[key]) for key in sorted(both)}
     changes = [
-        _metric_change(key, base.metrics[key], candidate.metrics[key]) for key in sorted(both)
+        _metric_change(key, before, after)
+        for key, (before, after) in values.items()
+        if len(before) == len(after)
     ]
+    # Medians of a different number of values can move by any amount without a value that moved.
+    counts = tuple(
+        MetricCount(key[0], key[1], dict(key[2]), len(before), len(after))
+        for key, (before, after) in values.items()
+        if len(before) != len(after)
+    )
     return Metrics(
         changes=tuple(sorted(changes, key=lambda one: -one.relative_change)),
         only_before=len(base.metrics) - len(both),
         only_after=len(candidate.metrics) - len(both),
+        counts=counts,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headline
+from ciguard.compare.run_changes import MetricChange
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.wording import as_sentence, change_verdict
 from ciguard.document import (
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from ciguard.compare.headline import Fact
     from ciguard.compare.jobs_only import JobsComparison, JobsState
     from ciguard.compare.missing import LostUnits
-    from ciguard.compare.run_changes import JobChange, LegChange, MetricChange, TotalName
+    from ciguard.compare.run_changes import JobChange, LegChange, MetricCount, TotalName
     from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
@@ -335,18 +336,20 @@ def _metrics(comparison: Comparison) -> Section:
     found = comparison.metrics
     text = words.metrics_text(found)
     columns = (Column("metric"), Column("before and after"), Column("change", "right"))
-    rows = tuple(_metric(one) for one in found.changes)
+    metrics: tuple[MetricChange | MetricCount, ...] = (*found.changes, *found.counts)
+    rows = tuple(map(_metric, metrics))
     fold = Details(
-        f"{count_of(len(found.changes), 'metric')} of programs and logs in both runs",
+        f"{count_of(len(rows), 'metric')} of programs and logs in both runs",
         (Paragraph(as_sentence(text)), Table(columns, rows, "metric")),
     )
     blocks = (fold,) if text else ()
     return Section("metrics", blocks, size=(len(rows), "metric"), drop=12)
 
 
-def _metric(one: MetricChange) -> Row:
-    change = "-" if one.ratio is None else percent(one.ratio)
-    return (Code(words.metric_title(one)), words.metric_text(one), Cell(change, one.ratio))
+def _metric(one: MetricChange | MetricCount) -> Row:
+    ratio = one.ratio if isinstance(one, MetricChange) else None
+    change = "-" if ratio is None else percent(ratio)
+    return (Code(words.metric_title(one)), words.metric_text(one), Cell(change, ratio))
 
 
 def _both_runs(comparison: Comparison, said: frozenset[Fact], links: Links) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.run_changes import NOTABLE_RATIO
+from ciguard.compare.run_changes import NOTABLE_RATIO, MetricCount
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
@@ -324,14 +324,16 @@ def failure_rate_text(one: Transition) -> str:
     return f"; failed in {one.baseline_failures} of {runs}{excuse}"
 
 
-def metric_title(one: MetricChange) -> str:
+def metric_title(one: MetricChange | MetricCount) -> str:
     """ "xla.heap (ordinal=1)"."""
     text = ", ".join(f"{name}={value}" for name, value in sorted(one.key.items()))
     return f"{one.name} ({text})" if text else one.name
 
 
-def metric_text(one: MetricChange) -> str:
-    """ "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)"."""
+def metric_text(one: MetricChange | MetricCount) -> str:
+    """ "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
+    if isinstance(one, MetricCount):
+        return f"{one.n_before} -> {count_of(one.n_after, 'value')}"
     show = {"s": duration, "bytes": size}.get(one.unit)
     if show is None or min(one.before, one.after) < 0:
         unit = f" {one_line(one.unit, 20)}" if one.unit else ""
@@ -345,7 +347,7 @@ def metric_text(one: MetricChange) -> str:
 
 def metrics_text(found: Metrics) -> str:
     """ "3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; ..."; "" without any."""
-    if not (found.changes or found.only_before):
+    if not (found.changes or found.only_before or found.counts):
         return ""
     moved = found.moved
     larger = sum(one.after > one.before for one in moved)
@@ -353,6 +355,8 @@ def metrics_text(found: Metrics) -> str:
         f"{count_of(len(found.changes), 'metric')} in both runs, {larger} larger and "
         f"{len(moved) - larger} smaller by {100 * NOTABLE_RATIO:.0f} % or more"
     ]
+    if found.counts:
+        parts.append(f"{len(found.counts)} with another number of values")
     if found.only_before or found.only_after:
         parts.append(f"{found.only_before} only before, {found.only_after} only now")
     return f"{'; '.join(parts)}; no verdict, as their variation is unknown"

@@ -69,10 +69,21 @@ def test_metrics_are_grouped_by_name_unit_and_conditions() -> None:
 
 def test_median_represents_several_values_of_a_run() -> None:
     before = [metric("step", value, "s") for value in (1.0, 9.0, 1.1)]
-    found = compared(before, [metric("step", 1.21, "s")])
-    (one,) = found.metrics.changes
-    assert (one.before, one.n_before, one.n_after) == (1.1, 3, 1)
-    assert metric_text(one) == "1.10 s -> 1.21 s (medians of 3 and 1 value)"
+    after = [metric("step", value, "s") for value in (1.21, 1.0, 9.9)]
+    (one,) = compared(before, after).metrics.changes
+    assert (one.before, one.n_before, one.n_after) == (1.1, 3, 3)
+    assert metric_text(one) == "1.10 s -> 1.21 s (medians of 3 and 3 values)"
+
+
+def test_of_a_different_number_of_values_only_the_counts_are_shown() -> None:
+    before = [metric("size", value, "bytes", n="1") for value in (10, 100, 1000)]
+    after = [metric("size", value, "bytes", n="1") for value in (10, 1000)]
+    found = compared(before, after)
+    assert found.metrics.changes == ()
+    (one,) = found.metrics.counts
+    assert (metric_title(one), metric_text(one)) == ("size (n=1)", "3 -> 2 values")
+    assert "1 with another number of values" in metrics_text(found.metrics)
+    assert "size (n=1)" in FORMATS["markdown"](found)
 
 
 @pytest.mark.parametrize(
