@@ -10,7 +10,7 @@ A pattern is written in the syntax that RE2 and `re` share. Its groups have thes
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.logs.values import KeyField, LogValue, NotANumber, parse_quantity
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ciguard.model import Ending
 
 Better = Literal["lower", "higher", ""]
-VALUE = "value"  # a number without a name of its own: it has the row's
+VALUE: Final = "value"  # a number without a name of its own: it has the row's
 
 
 @dataclass(frozen=True, slots=True)
