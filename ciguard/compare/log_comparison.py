@@ -52,7 +52,7 @@ class LogSide:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedPair:
+class ComparedPair:
     """Two values of equal identity."""
 
     pair: ValuePair
@@ -91,7 +91,7 @@ class LogComparison:
     doubts: tuple[Doubt, ...]
     base: LogSide
     candidate: LogSide
-    pairs: tuple[JudgedPair, ...]
+    pairs: tuple[ComparedPair, ...]
     pairing: Pairing
     failures: tuple[FailureCount, ...]
 
@@ -126,16 +126,16 @@ def compare_logs(
     return LogComparison(state, doubts, base, candidate, pairs, pairing, failures)
 
 
-def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> JudgedPair:
+def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair:
     direction = directions.get(pair.before.name, _UNJUDGED)
     if pair.difference == 0:
-        return JudgedPair(pair, "same")
+        return ComparedPair(pair, "same")
     if not direction.exact:
-        return JudgedPair(pair, "not judged")
+        return ComparedPair(pair, "not judged")
     if not direction.better:
-        return JudgedPair(pair, "changed")
+        return ComparedPair(pair, "changed")
     is_better = (pair.difference < 0) == (direction.better == "lower")
-    return JudgedPair(pair, "better" if is_better else "worse")
+    return ComparedPair(pair, "better" if is_better else "worse")
 
 
 def _count_failures(
@@ -164,7 +164,7 @@ def _end_doubts(base: LogSide, candidate: LogSide) -> Iterator[Doubt]:
 
 def _content_doubts(
     readings: tuple[LogReading, LogReading],
-    pairs: tuple[JudgedPair, ...],
+    pairs: tuple[ComparedPair, ...],
     pairing: Pairing,
     directions: Mapping[str, Direction],
 ) -> Iterator[Doubt]:
@@ -183,7 +183,7 @@ def _content_doubts(
 
 
 def _state(
-    pairs: tuple[JudgedPair, ...], failures: tuple[FailureCount, ...], doubts: tuple[Doubt, ...]
+    pairs: tuple[ComparedPair, ...], failures: tuple[FailureCount, ...], doubts: tuple[Doubt, ...]
 ) -> LogState:
     verdicts = Counter(one.verdict for one in pairs)
     worse = verdicts["worse"] > 0 or any(one.after > one.before for one in failures)

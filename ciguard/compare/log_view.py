@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ciguard.compare.log_comparison import (
+        ComparedPair,
         Doubt,
         FailureCount,
-        JudgedPair,
         LogComparison,
         LogSide,
         LogState,
@@ -105,7 +105,7 @@ def _side(side: LogSide) -> doc.Content:
     return (identifier(side.name), f", {count_of(side.lines, 'line')}{end}")
 
 
-def _pairs(pairs: Sequence[JudgedPair]) -> Section:
+def _pairs(pairs: Sequence[ComparedPair]) -> Section:
     shown = sorted(
         (one for one in pairs if one.verdict != "same"), key=lambda one: _ORDER.index(one.verdict)
     )
@@ -117,7 +117,7 @@ def _pairs(pairs: Sequence[JudgedPair]) -> Section:
     return Section("values", (table,), "Values that differ", (len(shown), "value"))
 
 
-def _pair(one: JudgedPair) -> Row:
+def _pair(one: ComparedPair) -> Row:
     before, after = one.pair.before, one.pair.after
     return (
         Code(_name(before, one.pair.ordinal)),
@@ -151,7 +151,7 @@ def _change(pair: ValuePair) -> str:
     return amount if pair.ratio is None else f"{100 * pair.ratio:+,.2f} % ({amount})"
 
 
-def _beside(pair: ValuePair, comparison: LogComparison) -> tuple[doc.Span, ...]:
+def _both_values(pair: ValuePair, comparison: LogComparison) -> tuple[doc.Span, ...]:
     before, after = pair.before, pair.after
     return (
         Code(before.name),
@@ -162,12 +162,12 @@ def _beside(pair: ValuePair, comparison: LogComparison) -> tuple[doc.Span, ...]:
 
 
 def _without_verdict(pair: ValuePair, comparison: LogComparison) -> Item:
-    return Item((*_beside(pair, comparison), *_differing(pair.differing)))
+    return Item((*_both_values(pair, comparison), *_differing(pair.differing)))
 
 
 def _refusal(pair: ValuePair, comparison: LogComparison) -> Item:
     reason = "; refused, because one of them has its equal in the other log"
-    return Item((*_beside(pair, comparison), *_differing(pair.differing), reason))
+    return Item((*_both_values(pair, comparison), *_differing(pair.differing), reason))
 
 
 def _differing(fields: Sequence[KeyDifference]) -> tuple[doc.Span, ...]:
