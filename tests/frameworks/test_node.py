@@ -60,12 +60,13 @@ DEATHS: dict[str, Bad] = {
     "hang": {ENDS: "timeout"},
     "heap": {ENDS: "out_of_memory"},
     "import": {("test/imports.test.js", ""): "errored"},
-    "empty": {("test/imports.test.js", ""): "errored"},
 }
+EMPTY: dict[str, Bad] = {"empty": {("test/imports.test.js", ""): "errored"}}
 TOOLS = [
     Tool(
         "jest",
         ways=DEATHS
+        | EMPTY
         | {
             "exit0": {ENDS: "crash"},
             "exit3": {ENDS: "crash"},
@@ -77,6 +78,7 @@ TOOLS = [
         " run",
         separator=" > ",
         ways=DEATHS
+        | EMPTY
         | {
             # A worker of Vitest lets no test end it so.
             "exit0": {("test/ends.test.js", "ends"): "failed"},
@@ -86,6 +88,7 @@ TOOLS = [
     ),
     Tool(
         "mocha",
+        # A file without tests is skipped, as Mocha passes over it.
         ways=DEATHS
         | {
             "exit0": {ENDS: "crash"},
@@ -142,8 +145,9 @@ def test_every_case_of_every_file_is_recorded(loop: Loop, tool: Tool) -> None:
 def test_report_names_the_culprit_and_no_other_test(loop: Loop, tool: Tool, way: str) -> None:
     verdict = loop.run(WAY=way, NODE_OPTIONS="--max-old-space-size=300")
     is_whole(verdict, loop)
-    assert bad(verdict) == tool.ways.get(way, {}), loop.printed
-    assert verdict["verdict"] == ("failed" if way else "passed")
+    expected = tool.ways.get(way, {})
+    assert bad(verdict) == expected, loop.printed
+    assert verdict["verdict"] == ("failed" if expected else "passed")
 
 
 @pytest.mark.soak
