@@ -477,18 +477,19 @@ def history_of(github: GitHub, run_id: int) -> int:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("name", "setup"),
+    ("name", "framework", "setup"),
     [
-        ("node", "pnpm install --frozen-lockfile"),
-        ("go", "    go-version-file: go.mod"),
+        ("node", "jest", "pnpm install --frozen-lockfile"),
+        ("go", "go", "go-version-file: go.mod"),
     ],
 )
-def test_layout_without_an_adapter_gets_what_is_missing(
-    name: str, setup: str, tmp_path: Path, ciguard: Ciguard
+def test_layout_of_another_language_gets_its_suite_and_set_up(
+    name: str, framework: str, setup: str, tmp_path: Path, ciguard: Ciguard
 ) -> None:
     shutil.copytree(LAYOUTS / name, tmp_path, dirs_exist_ok=True)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, env=clean_environment())
-    answer = ciguard("init", "--yes", cwd=tmp_path, expect=3)
-    assert setup in answer.stderr
-    assert 'command = ["./run-tests", "{units_file}"]  # missing' in answer.stderr
-    assert not (tmp_path / "ciguard.toml").exists()
+    if name == "node":
+        (tmp_path / "shop.test.js").write_text("")
+    ciguard("init", "--yes", cwd=tmp_path)
+    assert f'framework = "{framework}"' in (tmp_path / "ciguard.toml").read_text()
+    assert setup in (tmp_path / ".github" / "workflows" / "ciguard.yml").read_text()
