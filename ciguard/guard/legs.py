@@ -217,6 +217,9 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> I
     in_parts = any(event.kind == "resumed" for event in record.events)
     if record.copies and not in_parts:
         yield Finding("warning", "duplicate_record", shard, facts={"sources": record.copies})
+    if absent := [one.detail for one in record.events if one.kind == "unreadable_metric"]:
+        facts = {"first": absent[0], "more": len(absent) - 1 or None}
+        yield Finding("warning", "unreadable_metric", shard, facts=facts)
     for event in unexplained(leg):
         yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
     yield from _died_between_tests(leg, record)

@@ -50,7 +50,7 @@ Kind = Literal[
     "no_record", "no_record_of_plan", "other_plan", "only_other_plans", "other_repository",
     "other_commit", "other_run", "other_attempt", "unknown_shard", "no_shard_line",
     "older_record_without_shard_line", "empty_record_file", "results_of_unknown_shard",
-    "unread_file", "unread_files", "duplicate_record", "damaged",
+    "unread_file", "unread_files", "duplicate_record", "damaged", "unreadable_metric",
     # what a leg cannot have written
     "contradictory", "process_lines", "process_end", "concurrent_units", "too_many_tries",
     "too_long", "too_large", "lines_missing", "end_incomplete", "failure_missing",

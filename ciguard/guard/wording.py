@@ -202,6 +202,9 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "its record is damaged: {damage}[ and {more} more]",
         "run it again; pass each record once",
     ),
+    "unreadable_metric": Words(
+        "metrics without a value: {first}[ and {more} more]", "write a finite number, or no line"
+    ),
     "contradictory": Words(
         "its record contradicts itself[ {count} times]",
         "run it again: `ciguard run` does not write such a record",

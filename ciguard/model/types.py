@@ -91,6 +91,7 @@ EventKind = Union[
         "collection_error",
         "collection_start",
         "dropped_lines",
+        "unreadable_metric",  # added by whoever reads it
         "interrupted",
         "not_collected",
         "second_session",

@@ -57,6 +57,13 @@ def short_of_memory(world: World) -> None:
         dying.own.append(SampleLine(at_s, headroom_bytes=left))
 
 
+def metric_without_number(world: World) -> None:
+    """A program that divides nothing by nothing."""
+    line = b'{"type":"metric","name":"hit_rate","value":NaN}\n'
+    path = "record-02-1/process-001.jsonl"
+    world.extra = {path: world.files()[path] + line}
+
+
 def legs_of_one_unit(world: World, count: int) -> None:
     world.plan = make_plan(
         {f"{number:02}": (f"u{number}",) for number in range(1, count + 1)}, job_minutes=15

@@ -54,6 +54,7 @@ def test_a_shard_is_reproduced_up_to_the_failure_that_came_first() -> None:
 RESULTS = ("success", "failure", "cancelled", "skipped")  # all that `needs` may say
 WARNINGS = [
     (damages.copied, "duplicate_record", "01"),
+    (damages.metric_without_number, "unreadable_metric", "02"),
     (damages.unplanned, "unplanned", "01"),
     (damages.doubled, "ran_in_several_shards", ""),
     (damages.excluded, "excluded", ""),

@@ -284,6 +284,16 @@ def test_command_may_add_metrics(tmp_path: Path) -> None:
     ]
 
 
+def test_a_metric_that_is_no_number_fails_nothing(tmp_path: Path) -> None:
+    line = '{"type":"metric","name":"hit_rate","value":NaN}'
+    script = 'echo "$0" >> "$CIGUARD_RECORD_FILE"'
+    leg = start(tmp_path, "--record", "record", "--", "sh", "-c", script, line).wait(0)
+    assert "cannot be read" not in leg.said
+    record = leg.record()
+    assert (record.damage, record.metrics) == ((), ())
+    assert [one.kind for one in record.events] == ["unreadable_metric"]
+
+
 def test_failed_command_exits_10(tmp_path: Path) -> None:
     leg = start(tmp_path, "--record", "record", "--", "sh", "-c", "exit 4").wait(10)
     (result,) = leg.record().results

@@ -37,6 +37,7 @@ from ciguard.model.failure_texts import ending_of_failure
 ESCAPED: Final = 12  # bytes of one character in JSON at most: two halves of a pair
 ROOM_BYTES: Final = 64 << 10  # of a line, for all but ids: 4 KiB of message, escaped, and more
 MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
+MAX_METRIC_NAME: Final = 100  # characters of a name that is shown
 MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
 FAILED: Final = ("failed", "errored")
 _JSON_NAME: Final[dict[str, str]] = {"try_number": "try"}
@@ -311,6 +312,24 @@ def id_fits_in_line(unit: str) -> bool:
     if len(unit) * 2 * ESCAPED + ROOM_BYTES < MAX_LINE_BYTES:
         return True
     return 2 * len(json.dumps(unit)) + ROOM_BYTES < MAX_LINE_BYTES
+
+
+def refused_metric(text: bytes) -> str | None:
+    """The name of the metric whose line `decode` refuses: nothing else is lost with it.
+
+    Returns:
+        "" without a name; None of any other line.
+    """
+    if len(text) > MAX_LINE_BYTES or b"metric" not in text:
+        return None
+    try:
+        content = json.loads(text)  # takes NaN and Infinity, as Python and JavaScript write them
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or content.get("type") != "metric":
+        return None
+    name = content.get("name")
+    return name[:MAX_METRIC_NAME] if isinstance(name, str) else ""
 
 
 def _refuse_constant(text: str) -> float:

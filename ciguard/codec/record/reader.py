@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.record.completion import fill_peaks, fill_times
 from ciguard.codec.record.fast_reader import FAST_READER_FROM_BYTES, reader
-from ciguard.codec.record.lines import LineError, encode
+from ciguard.codec.record.lines import LineError, encode, refused_metric
 from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, UnpackBudget
 from ciguard.model import (
     DefaultsLine,
@@ -74,7 +74,7 @@ def _decode_lines(
     """Decode a file; what cannot be read is named in `damage`, and reading goes on behind it."""
     if not content:
         damage.append(f"{source}: empty")
-    undecodable = 0
+    undecodable = unreadable = 0
     read = reader(DefaultsLine(), is_large=budget.uses_fast_reader)
     # One by one: a file of nothing but line ends would take 8 bytes a line in a list.
     lines = BytesIO(content)
@@ -91,6 +91,12 @@ def _decode_lines(
         try:
             line = read(piece)
         except LineError as error:
+            if (metric := refused_metric(piece)) is not None:
+                unreadable += 1
+                if unreadable <= MAX_DAMAGE:
+                    detail = f"{source}:{number}: {metric}: {error}"
+                    yield EventLine("unreadable_metric", detail=detail)
+                continue
             undecodable += 1
             if undecodable <= MAX_DAMAGE:
                 what = str(error) if piece.endswith(b"\n") else "cut"
@@ -105,6 +111,9 @@ def _decode_lines(
     budget.remaining_lines = allowed - number
     if undecodable > MAX_DAMAGE:
         damage.append(f"{source}: {undecodable - MAX_DAMAGE} more lines that cannot be read")
+    if unreadable > MAX_DAMAGE:
+        detail = f"{source}: {unreadable - MAX_DAMAGE} more metrics without a value"
+        yield EventLine("unreadable_metric", detail=detail)
 
 
 def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
-from ciguard.codec.record.lines import LineError, decode, encode
+from ciguard.codec.record.lines import LineError, decode, encode, refused_metric
 from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY
 from ciguard.run.platforms.base import FILE_FLAGS
@@ -180,6 +180,8 @@ class ProcessHandle:
                 try:
                     line = decode(content, self._defaults)
                 except LineError as error:
+                    if refused_metric(content) is not None:
+                        continue  # the guard names it: nothing else is lost
                     where = f"line {tail.lines_read} of {tail.name} cannot be read: {error}"
                     self.report.unreadable = self.report.unreadable or where
                     continue

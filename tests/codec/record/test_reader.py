@@ -215,6 +215,36 @@ def test_duplicate_record_lists_its_copies_and_contradictions() -> None:
     )
 
 
+METRICS = b"""{"type":"metric","name":"hit_rate","value":NaN}
+{"type":"metric","name":"hit_rate","value":-Infinity}
+{"type":"metric","name":"loss","value":"nothing"}
+{"type":"metric","name":"loss","value":0.5}
+"""
+
+
+@pytest.mark.parametrize("repeated", [1, 8_000], ids=["few", "many"])  # each has a reader
+def test_a_metric_without_a_finite_number_is_named_and_damages_nothing(repeated: int) -> None:
+    one = joined(leg("01"), Result("u", "passed", process=1))
+    files = [("a/supervisor.jsonl", one), ("a/process-001.jsonl", METRICS * repeated)]
+    (record,) = read_records(files)
+    assert (record.damage, len(record.results)) == ((), 1)
+    assert [(line.name, line.value) for line in record.metrics] == [("loss", 0.5)] * repeated
+    assert {line.kind for line in record.events} == {"unreadable_metric"}
+    details = [line.detail for line in record.events]
+    assert details[:3] == [
+        "a/process-001.jsonl:1: hit_rate: NaN is not a number that can be measured",
+        "a/process-001.jsonl:2: hit_rate: -Infinity is not a number that can be measured",
+        "a/process-001.jsonl:3: loss: value: expected a number, found 'nothing'",
+    ]
+    more = ["a/process-001.jsonl: 23980 more metrics without a value"]
+    assert details[20:] == (more if repeated > 1 else [])
+
+
+def test_a_metric_that_is_cut_is_damage() -> None:
+    (record,) = read_records([("a/process-001.jsonl", METRICS[:-10])])
+    assert record.damage == ("a/process-001.jsonl:4: cut",)
+
+
 def test_another_try_or_process_is_no_contradiction() -> None:
     one = joined(leg("01"), Result("u", "failed", process=1))
     for process, try_number in ((2, 1), (1, 2)):
