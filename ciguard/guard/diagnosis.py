@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
+from ciguard.guard.failed_allocations import failed_allocation
 from ciguard.guard.log_patterns import DISK_OF_RUNNER, KILLED_CODES, exit_code, first_match
 from ciguard.guard.verdict import Evidence, Reason
 from ciguard.model import UnitKey
@@ -208,6 +209,8 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
         return end
     culprits = in_flight_units(record) if record is not None else ()
     own = replace(end, evidence=_record_evidence(record), culprits=culprits)
+    asked = failed_allocation(facts.log) if facts is not None else None
+    own = replace(own, evidence=(*own.evidence, *([asked] if asked else ())))
     if end.ending not in ENDED_BY_REQUEST or facts is None:
         return own
     death = diagnose(facts, record)

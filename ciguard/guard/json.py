@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ciguard.guard.failed_allocations import allocation_of
 from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.verdict_headline import headline
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ciguard.guard.failed_tests import FailedTest
     from ciguard.guard.verdict import (
         Excused,
+        Failure,
         FailureGroup,
         Finding,
         Flaky,
@@ -50,9 +52,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "counts": dict(verdict.counts),
         "endings": dict(verdict.endings),
         "legs": [_leg(leg) for leg in verdict.legs],
-        "failures": [
-            {"shard": failure.shard, **result(failure.result)} for failure in verdict.failures
-        ],
+        "failures": [_failure(failure) for failure in verdict.failures],
         "quarantined": [_excused(one) for one in verdict.quarantined],
         "failing_on_base": [_excused(one) for one in verdict.failing_on_base],
         "failure_groups": [_failure_group(group) for group in verdict.failure_groups],
@@ -84,6 +84,15 @@ def result(case_result: Result) -> dict[str, Any]:
     }
 
 
+def _failure(failure: Failure) -> dict[str, Any]:
+    asked = allocation_of(failure.result)
+    return {
+        "shard": failure.shard,
+        **result(failure.result),
+        "failed_allocation": dict(asked.facts) if asked is not None else None,
+    }
+
+
 def _flaky(one: Flaky) -> dict[str, Any]:
     return {**_key(one.key), "shard": one.shard, "first": result(one.first)}
 
@@ -108,7 +117,7 @@ def _failure_group(group: FailureGroup) -> dict[str, Any]:
         "message": group.message or None,
         "failures": len(group.failures),
         "shards": sorted({failure.shard for failure in group.failures}),
-        "first": {"shard": first.shard, **result(first.result)},
+        "first": _failure(first),
     }
 
 

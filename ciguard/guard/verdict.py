@@ -45,7 +45,7 @@ Kind = Literal[
     "needs_empty", "job_excused", "job_failed", "job_unexplained", "job_not_successful",
     # evidence
     "annotation", "other_job", "log", "job", "step", "memory", "event", "stops", "not_fetched",
-    "not_queried",
+    "not_queried", "failed_allocation",
     # which record counts
     "no_record", "no_record_of_plan", "other_plan", "only_other_plans", "other_repository",
     "other_commit", "other_run", "other_attempt", "unknown_shard", "no_shard_line",

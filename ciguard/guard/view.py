@@ -23,6 +23,7 @@ from ciguard.document import (
     identifier,
     join,
 )
+from ciguard.guard.failed_allocations import allocation_of
 from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
@@ -213,7 +214,7 @@ def _failures(
     rows = tuple(
         (
             _failed_test(test, verdict, links),
-            ", ".join(filter(None, (how(test.first.result), _change_of(test, changes)))),
+            ", ".join(filter(None, (_ending(test.first.result), _change_of(test, changes)))),
             _shards(test, links),
             Folded(test.first.result.message or ""),
         )
@@ -254,6 +255,12 @@ def _test(result: Result, links: Links) -> Link:
 def how(result: Result) -> str:
     """The word for how a test went wrong: its ending, where that says more than "failed"."""
     return (result.outcome if result.ending == "completed" else result.ending).replace("_", " ")
+
+
+def _ending(result: Result) -> str:
+    """How it went wrong, and what it had asked for if memory ran out."""
+    found = allocation_of(result)
+    return f"{how(result)}, {reason_text(found)}" if found else how(result)
 
 
 def _stacks(failed: Sequence[FailedTest]) -> Section:

@@ -156,6 +156,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "free memory fell from {most_bytes} at {most_at_s} to {left_bytes}[ of {memory_bytes}] "
         "at {at_s}, the last sample"
     ),
+    "failed_allocation": Words("asked for {requested_bytes}[ on {device}]"),
     "event": Words("{event:words} at {at_s}[: {detail}]"),
     "stops": Words("it stops, and no kill explains that"),
     "not_fetched": Words("{what} ({error})"),
