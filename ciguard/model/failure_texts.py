@@ -1,7 +1,9 @@
 """How a case ended, by the type and message of its failure: one table for legs and result files.
 
 Only where the whole type, or the start of the message, says it: a test may well fail because a
-request of its own timed out, and that is a failure like any other. Pure, and Python 3.8.
+request of its own timed out, and that is a failure like any other. Written in the syntax that `re`
+and RE2 share, as the rows of `ciguard.logs` are, which look for the same failures anywhere in a
+log: a test holds both to one ending. Pure, and Python 3.8.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ciguard.model import Ending
 
@@ -26,7 +28,10 @@ _TYPES: Final[Mapping[str, Ending]] = {
         ("outofmemory", "outofmemoryerror", "outofmemoryexception", "out_of_memory"),
         "out_of_memory",
     ),
-    **dict.fromkeys(("insufficientmemoryexception", "memoryerror"), "out_of_memory"),
+    **dict.fromkeys(
+        ("insufficientmemoryexception", "memoryerror", "_arraymemoryerror"),  # numpy's
+        "out_of_memory",
+    ),
     **dict.fromkeys(("crash", "crashed", "sigsegv", "segfault"), "crash"),
 }
 _MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
@@ -39,7 +44,8 @@ _MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
             r"|Out of memory|(E +)?MemoryError\s*$"
             r'|(C\+\+ exception with description ")?std::bad_alloc'  # GoogleTest
             r"|\[Errno 12\] Cannot allocate memory"
-            r"|.{0,80}Test host process crashed ?: Out of memory",
+            r"|.{0,80}Test host process crashed ?: Out of memory"
+            r"|Jest worker ran out of memory and crashed",
             re.I,
         ),
     ),
@@ -128,6 +134,12 @@ def memory_failure(output: str) -> str:
     """
     found = _FATAL_MEMORY.search(output)
     return "" if found is None else output[found.start() :].splitlines()[0]
+
+
+def patterns() -> Iterator[re.Pattern[str]]:
+    """Every pattern of the table."""
+    yield from (pattern for _, pattern in _MESSAGES)
+    yield from (_FATAL_MEMORY, _PREFIX)
 
 
 def _ending_of_type(kind: str) -> Ending | None:

@@ -16,7 +16,7 @@ from logs.recorded_logs import recorded
 from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import SCALES, SPANS
-from ciguard.model import ENDINGS
+from ciguard.model import ENDINGS, failure_texts
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -258,6 +258,62 @@ def test_every_row_matches_an_own_line_in_both_syntaxes(row: Any) -> None:
     assert {*row.fields, *row.key} <= groups
     assert {*row.fields.values()} <= {*SCALES, *SPANS}
     assert row.ending is None or row.ending in ENDINGS
+
+
+MESSAGES: Final = (  # as test programs begin them
+    "MemoryError",
+    "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 51712165888 bytes.",
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to",
+    "tests/test_a.py:12: OSError: [Errno 12] Cannot allocate memory",
+    "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+    "memory allocation of 4000000000 bytes failed",
+    'thrown: "Exceeded timeout of 5000 ms for a test.',
+    "Timeout >60.0s",
+    "Segmentation fault",
+)
+
+
+def failure_lines(*more: str) -> list[str]:
+    """Without the times of GitHub, as programs print them."""
+    lines = [*MESSAGES, *own_lines(), *more]
+    return [re.sub(r"^\d{4}-\d\d-\d\dT\S+Z\s*", "", line) for line in lines]
+
+
+def assert_no_contradiction(lines: list[str]) -> set[str]:
+    """The rows that say the same as the leg's table."""
+    agreed = set()
+    for line in lines:
+        own = failure_texts.ending_of_failure("", line)
+        for row in PATTERNS:
+            # A worker's SIGKILL is a crash that the system may have had a reason for.
+            if row.kind != "failure" or row.ending is None or row.name == "jest.worker_killed":
+                continue
+            if re.search(row.pattern, line) and own != "completed":
+                assert own == row.ending, (row.name, line)
+                agreed.add(row.name)
+    return agreed
+
+
+def test_failure_texts_of_a_leg_are_the_same_in_both_syntaxes() -> None:
+    matched = Counter[re.Pattern[str]]()
+    for pattern in failure_texts.patterns():
+        flags = "".join(word for flag, word in ((re.I, "i"), (re.M, "m")) if pattern.flags & flag)
+        theirs = re2.compile(f"(?{flags}){pattern.pattern}" if flags else pattern.pattern)
+        for line in failure_lines():
+            ours, other = pattern.match(line), theirs.match(line)
+            assert (ours and ours.span()) == (other and other.span()), line
+            matched[pattern] += ours is not None
+    assert len(matched) == 5
+    assert all(matched.values())
+
+
+def test_no_row_contradicts_the_failure_texts_of_a_leg() -> None:
+    assert len(assert_no_contradiction(failure_lines())) >= 12
+
+
+def test_no_row_contradicts_them_in_recorded_lines() -> None:
+    lines = [line for row in recorded_rows() for line in row["samples"]]
+    assert len(assert_no_contradiction(failure_lines(*lines))) >= 12
 
 
 def test_a_retried_allocation_is_no_failure() -> None:
