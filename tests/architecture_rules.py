@@ -58,8 +58,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "run.policy": ("errors", "model", "text", "run.policy"),
     "sources": (
         *("codec", "console", "errors", "github", "invocation", "model", "git.checkout", "text"),
+        "logs",
     ),
-    "sources.local": ("errors", "model", "codec"),
+    "sources.local": ("errors", "model", "codec", "logs.process_logs"),
     "sources.references": ("errors", "github.repository_ref"),
     "init.repository": ("errors", "git.commands"),
     "init.generated_files": (

@@ -31,6 +31,7 @@ from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
 from ciguard.guard.log_patterns import first_match
 from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.process_logs import ProcessLogs
 from ciguard.logs.user_patterns import user_pattern
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
@@ -174,7 +175,13 @@ def command(
             if history_location is not None
             else _configured_history(invocation)
         )
-        lookup = RecordFinder(invocation.environ, invocation.folder, repository, results)
+        lookup = RecordFinder(
+            invocation.environ,
+            invocation.folder,
+            repository,
+            results,
+            lambda: ProcessLogs(_log_patterns(invocation)),
+        )
         found = _compare(invocation, (base, head), history, lookup, results)
     answer = FORMATS[format_](found)
     if output is None or output == "-":
@@ -206,18 +213,19 @@ def _compare_logs(
         if value:
             fix = f"leave {option} out"
             raise UsageError("not used for logs", where=f"{option} {value}", fix=fix)
-    table = (*PATTERNS, *_user_patterns(invocation))
-    return compare_log_files(invocation.folder, names, table)
+    return compare_log_files(invocation.folder, names, _log_patterns(invocation))
 
 
-def _user_patterns(invocation: Invocation) -> Iterator[LogPattern]:
-    """Rows of the configuration; none where there is no configuration."""
-    if not _has_configuration(invocation):
-        return
-    for name, one in invocation.config().metrics.items():
-        yield user_pattern(
+def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
+    """The table, with the rows of the configuration where there is one."""
+    configured = invocation.config().metrics if _has_configuration(invocation) else {}
+    own = (
+        user_pattern(
             name, one.pattern, unit=one.unit, key=one.key, better=one.better, exact=one.exact
         )
+        for name, one in configured.items()
+    )
+    return (*PATTERNS, *own)
 
 
 def _fail_on(text: str) -> frozenset[str]:

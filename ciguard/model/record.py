@@ -226,6 +226,19 @@ class MetricLine:
 
 
 @dataclass(frozen=True, **SLOTS)
+class LogMetric(MetricLine):
+    """A number that a process printed, in no line of the record.
+
+    Attributes:
+        source: the log's path; `line` counts in it.
+        resolution: the last digit that was printed, in the value's unit.
+    """
+
+    source: str = ""
+    resolution: float = 0.0
+
+
+@dataclass(frozen=True, **SLOTS)
 class EventLine:
     """Something happened or was decided; `kind` names it, `detail` is for a person to read.
 

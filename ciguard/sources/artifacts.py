@@ -7,6 +7,7 @@ without a name.
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.downloads import Budget
 from ciguard.github.run_client import RunClient
+from ciguard.logs.process_logs import is_process_log
 from ciguard.model.jobs import attempt_at, oldest_counting_attempt
 from ciguard.sources.local import ReadInputs
 from ciguard.text import count_of, one_line
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from ciguard.codec.results.result_patterns import Location, Pattern
     from ciguard.github.client import GitHub
     from ciguard.github.models import Artifact
+    from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
 
 
@@ -90,8 +93,11 @@ class RunArtifacts:
     def _includes(self, attempt: int | None) -> bool:
         return self.attempt is None or attempt is None or attempt <= self.attempt
 
-    def records(self) -> RunRecords:
+    def records(self, logs: ProcessLogs | None = None) -> RunRecords:
         """All records of the run.
+
+        Args:
+            logs: reads what the processes printed.
 
         Raises:
             GitHubError: GitHub did not say which artifacts there are.
@@ -102,13 +108,15 @@ class RunArtifacts:
         )
         # Two of one name may be two legs: what they hold must not seem to be of one folder.
         names = _distinct_names(wanted)
-        taking = _FileCollector(names, lambda _, file: _is_record_file(file))
+        taking = _FileCollector(names, lambda _, file: _is_record_file(file), logs)
         problems = self._fetch(wanted, names, taking.add_archive)
         files = [(f"{names[at]}/{file}", content) for at, file, content in taking.files]
         records = read_records(
             [one for one in files if one[0].endswith(".jsonl")],
             [one for one in files if not one[0].endswith(".jsonl")],
         )
+        if logs is not None:
+            records = logs.added_to(records)
         found = sorted([*problems, *taking.problems])
         return RunRecords(records, tuple(found), len(wanted))
 
@@ -296,12 +304,14 @@ class _FileCollector:
     Attributes:
         names: of the archives, by position.
         is_wanted: says by an archive's position and a file's name in it whether it is read.
+        logs: reads what processes printed, which is not kept.
         files: position, name and content.
         other_file: with its archive; one that is not wanted, as an example.
     """
 
     names: Sequence[str]
     is_wanted: Callable[[int, str], bool]
+    logs: ProcessLogs | None = None
     files: list[tuple[int, str, bytes]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     other_file: str = ""
@@ -320,6 +330,9 @@ class _FileCollector:
         limits = replace(LIMITS, bytes=self.remaining_bytes, members=self.remaining_members)
         try:
             found = list(members(stream, source, limits, is_wanted=is_wanted))
+            if self.logs is not None:
+                for file, content in members(stream, source, LIMITS, is_wanted=is_process_log):
+                    self.logs.add(f"{source}/{file}", io.BytesIO(content))
         except InputError as error:
             self.problems.append(f"{error.where}: {error.what}")
             return

@@ -20,10 +20,12 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.reader import read_records, result_file_location
 from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
+from ciguard.logs.process_logs import is_process_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
 
 # Of one folder; records come from machines nobody trusts.
@@ -266,21 +268,29 @@ def find_result_files(
     return placed, tuple(sorted(set(problems)))
 
 
-def read_record_tree(path: Path | str) -> tuple[Record, ...]:
+def read_record_tree(path: Path | str, logs: ProcessLogs | None = None) -> tuple[Record, ...]:
     """The records below a folder or in a file.
+
+    Args:
+        logs: reads what the processes printed.
 
     Raises:
         InputError: nothing is there, or a file of them is none that can be read.
     """
-    records, problems = read_tree(path)
+    records, problems = read_tree(path, logs)
     _raise_first(problems, str(path))
     return records
 
 
-def read_tree(path: Path | str) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+def read_tree(
+    path: Path | str, logs: ProcessLogs | None = None
+) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     """The records below a folder, or in one file: all `*.jsonl`, and result files beside them.
 
     Links are not followed: a record says where its lines are, nothing else may.
+
+    Args:
+        logs: reads what the processes printed.
 
     Returns:
         The records, and of each file that was not read which it is, and why.
@@ -298,7 +308,10 @@ def read_tree(path: Path | str) -> tuple[tuple[Record, ...], tuple[str, ...]]:
         raise InputError("no such record", where=str(path), fix="name a folder or a file of it")
     sizes: dict[str, int] = {}
     problems: list[str] = []
+    printed: list[str] = []
     for inside, status in walk(root, problems):
+        if stat.S_ISREG(status.st_mode) and is_process_log(inside):
+            printed.append(inside)
         is_line_file = inside.endswith(".jsonl")
         if stat.S_ISREG(status.st_mode):
             if is_line_file or result_file_location(inside) is not None:
@@ -309,7 +322,13 @@ def read_tree(path: Path | str) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     contents = list(contents_of({name: root / name for name in sorted(sizes)}, problems))
     files = [one for one in contents if one[0].endswith(".jsonl")]
     results = [one for one in contents if result_file_location(one[0]) is not None]
-    return read_records(files, results), tuple(sorted(problems))
+    records = read_records(files, results)
+    if logs is not None:
+        for inside in sorted(printed):
+            with opened(root / inside) as stream:
+                logs.add(inside, stream)
+        records = logs.added_to(records)
+    return records, tuple(sorted(problems))
 
 
 def contents_of(items: Mapping[str, Path], problems: list[str]) -> Iterator[tuple[str, bytes]]:

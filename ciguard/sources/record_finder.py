@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
+    from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Record
     from ciguard.model.jobs import Job
     from ciguard.sources.artifacts import RunArtifacts, RunRecords
@@ -65,6 +66,7 @@ class RecordFinder:
         repository: `owner/name`; None for the one that this process is part of, else the one that
             the checkout around the folder comes from.
         results: patterns of result files, which are read in the place of records on GitHub.
+        logs: makes what reads the logs of a record's processes; None reads none.
 
     Raises:
         UsageError: the repository or a pattern cannot be meant.
@@ -76,9 +78,11 @@ class RecordFinder:
         folder: Path,
         repository: str | None,
         results: Sequence[str] = (),
+        logs: Callable[[], ProcessLogs] | None = None,
     ) -> None:
         self._patterns = tuple(map(result_patterns.pattern, results))
         self._environ = environ
+        self._logs = logs
         self._folder = folder
         if repository is not None:
             checked_repository(repository, "--repo")
@@ -143,9 +147,10 @@ class RecordFinder:
         """
         root = self._folder / reference.text
         if not reference.wild and (root.is_dir() or root.suffix not in RESULT_SUFFIXES):
-            records = local.read_record_tree(root)
+            logs = self._logs() if self._logs is not None else None
+            records = local.read_record_tree(root, logs)
             if records or not root.is_dir():
-                return FoundRecords(records)
+                return FoundRecords(records, problems=tuple(logs.problems) if logs else ())
         found = tuple(self._results(reference))
         if not found:
             what = "no such file" if reference.wild else "no record and no result file is there"
@@ -216,7 +221,10 @@ class RecordFinder:
         from ciguard.sources.artifacts import RunRecords  # noqa: PLC0415
 
         if not self._patterns:
-            return artifacts.records()
+            logs = self._logs() if self._logs is not None else None
+            found_records = artifacts.records(logs)
+            problems = (*found_records.problems, *(logs.problems if logs else ()))
+            return RunRecords(found_records.records, problems, found_records.artifacts)
         found = artifacts.result_files(self._patterns)
         if not found.results:
             what = "; ".join(filter(None, (found.missing, *found.problems)))

@@ -19,6 +19,8 @@ from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.retry import RetryPolicy
+from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.process_logs import ProcessLogs
 from ciguard.model import EndLine, Result, ShardLine
 from ciguard.sources import artifacts
 from ciguard.sources.artifacts import RunArtifacts, attempt_of
@@ -91,6 +93,20 @@ def test_only_record_artifacts_of_a_run_are_downloaded(server: FakeGitHub, githu
     assert found.records[0].source == "ciguard-record-9f2c-01-1/supervisor.jsonl"
     requested = [one for one in server.request_log() if "storage" not in one]
     assert len(requested) == 4  # one list, one for each record
+
+
+def test_logs_of_processes_are_read_where_they_are_asked_for(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    for shard, gib in (("01", 3), ("02", 4)):
+        printed = "Can't reduce memory use below 2GiB (2147483650 bytes) by rematerialization; "
+        printed = f"hlo_rematerialization.cc:1] {printed}only reduced to 3GiB ({gib << 30} bytes), "
+        log = f"{printed}down from 4GiB (4831838211 bytes) originally\n".encode()
+        add_artifact(server, name_of(shard), {**record(shard), "process-001.log": log})
+    assert [one.metrics for one in read(github).records] == [(), ()]
+    found = RunArtifacts(github, REPOSITORY, 7).records(ProcessLogs(PATTERNS))
+    assert [one.metrics[0].value for one in found.records] == [3 << 30, 4 << 30]
+    assert found.problems == ()
 
 
 def test_token_is_sent_only_to_the_api(server: FakeGitHub, github: GitHub) -> None:

@@ -1,0 +1,97 @@
+"""Metrics in the logs of real legs' processes, read by whoever compares their records."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+from run.leg_runner import start
+
+from ciguard.logs import process_logs
+from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.process_logs import ProcessLogs, is_process_log
+from ciguard.sources.local import read_record_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+    from conftest import Ciguard
+
+REMAT = (
+    "W xla/hlo/transforms/hlo_rematerialization.cc:3005] Can't reduce memory use below 10.64GiB "
+    "(11429599125 bytes) by rematerialization; only reduced to 1GiB ({after} bytes), down from "
+    "2GiB ({before} bytes) originally"
+)
+CONFIG = """
+[metrics.heap]
+pattern = 'heap after the run: (?P<value>\\d+) (?P<value_unit>[KM]iB)'
+key = []
+"""
+
+
+def test_only_logs_of_processes_are_read() -> None:
+    names = (
+        "process-001.log",
+        "a/b/process-1234.log",
+        "process-1.log",
+        "process-001.log.gz",
+        "log",
+    )
+    assert [is_process_log(name) for name in names] == [True, True, False, False, False]
+
+
+def record(folder: Path, name: str, script: str) -> None:
+    start(folder, "--record", name, "--", "sh", "-c", script).wait(0)
+
+
+def test_metrics_of_two_records_are_compared(ciguard: Ciguard, tmp_path: Path) -> None:
+    (tmp_path / "ciguard.toml").write_text(CONFIG)
+    for name, heap, took in (("before", 100, 60), ("after", 150, 30)):
+        record(tmp_path, name, f"echo 'heap after the run: {heap} MiB'; echo 'took {took} s'")
+    done = ciguard("compare", "before", "after", "--format", "json", cwd=tmp_path)
+    (found,) = json.loads(done.stdout)["metrics"]["changes"]
+    assert (found["name"], found["unit"], found["before"], found["after"]) == (
+        "heap",
+        "bytes",
+        100 << 20,
+        150 << 20,
+    )
+
+
+def test_printed_metrics_stand_behind_those_of_the_record(tmp_path: Path) -> None:
+    line = '{"type":"metric","name":"own","value":1}'
+    memory = REMAT.format(before=12 << 30, after=11 << 30)
+    start(
+        tmp_path, "--record", "r", "--", "sh", "-c",
+        'echo "$0"; echo "$1" >> "$CIGUARD_RECORD_FILE"', memory, line,
+    ).wait(0)  # fmt: skip
+    (without,) = read_record_tree(tmp_path / "r")
+    assert [one.name for one in without.metrics] == ["own"]
+    (found,) = read_record_tree(tmp_path / "r", ProcessLogs(PATTERNS))
+    printed = {one.name: one.value for one in found.metrics}
+    assert printed["xla.rematerialization.before_bytes"] == 12 << 30
+    assert printed["xla.rematerialization.after_bytes"] == 11 << 30
+    assert {one.unit for one in found.metrics[1:]} == {"bytes"}
+    assert {one.line for one in found.metrics[1:]} == {1}
+
+
+def test_metrics_are_of_the_record_in_whose_folder_their_log_is(tmp_path: Path) -> None:
+    for name, gib in (("a", 11), ("b", 12)):
+        memory = REMAT.format(before=gib << 30, after=gib << 30)
+        start(tmp_path, "--record", f"all/{name}", "--", "echo", memory).wait(0)
+    found = read_record_tree(tmp_path / "all", ProcessLogs(PATTERNS))
+    values = {
+        one.source[0]: {line.value for line in one.metrics if line.name.endswith("_bytes")}
+        for one in found
+    }
+    assert values == {"a": {11 << 30}, "b": {12 << 30}}
+
+
+def test_what_is_no_number_is_named_and_too_many_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_logs, "MAX_METRICS", 3)
+    logs = ProcessLogs(PATTERNS)
+    memory = REMAT.format(before=1, after=2)
+    logs.add("r/process-001.log", io.BytesIO(f"{memory}\n{memory}\n".encode()))
+    assert logs.problems == ["r/process-001.log: more than 3 metrics in all logs"]
