@@ -26,6 +26,7 @@ from ciguard.compare.run_changes import (
     totals,
 )
 from ciguard.compare.run_columns import from_history, run_info
+from ciguard.compare.series import compare_series
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
 from ciguard.compare.transitions import transitions, with_excuses, with_failure_rates
@@ -146,6 +147,7 @@ def compare_run(
             leaks=verdicts.leaks,
             suite_speed=verdicts.suite_speed,
             metrics=compare_metrics(base, candidate),
+            series=compare_series(base.series if base is not None else (), candidate.series),
         )
     )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ciguard.compare.missing import IncompleteReason, LostUnits
     from ciguard.compare.run_changes import Cost, JobChange, LegChange, Metrics, Total
     from ciguard.compare.run_columns import RunInfo
+    from ciguard.compare.series import SeriesChange
     from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Transition, TransitionKind
@@ -92,6 +93,7 @@ class Comparison:
     leaks: tuple[Leak, ...] = ()
     suite_speed: SuiteSpeed = NO_SUITE_SPEED
     metrics: Metrics = NO_METRICS
+    series: tuple[SeriesChange, ...] = ()
 
     @property
     def can_be_confirmed(self) -> bool:

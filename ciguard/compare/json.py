@@ -23,6 +23,7 @@ from ciguard.compare import (
     missing,
     run_changes,
     run_columns,
+    series,
     significance,
     statistics,
     suite_speed,
@@ -45,7 +46,7 @@ SCHEMA: Final = 1
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
     *(baseline_matrix, baseline_selection, comparison, leaks, missing, run_changes, run_columns),
-    *(significance, statistics, suite_speed, transitions),
+    *(series, significance, statistics, suite_speed, transitions),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ciguard.compare.series import summarize_series
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryRun
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ciguard.compare.series import SeriesSummary
     from ciguard.history.file import History
     from ciguard.history.runs import HistoryLeg
     from ciguard.model import Ending
@@ -72,6 +74,7 @@ class Run:
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
         metrics: numbers that programs gave; the history keeps none.
+        series: how they, and resident memory, went within each process.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Run:
     flaky: tuple[CaseKey, ...] = ()
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
     metrics: Mapping[MetricKey, tuple[float, ...]] = field(default_factory=dict)
+    series: tuple[SeriesSummary, ...] = ()
     retained_bytes: Floats | None = None
     process: NDArray[np.int32] | None = None
 
@@ -318,6 +322,7 @@ def _run(records: list[Record], name: str) -> Run:
             if result.message and result.outcome in BAD_OUTCOMES
         },
         metrics=metrics_of(records),
+        series=summarize_series(records),
         **_columns(ordered),
     )
 

@@ -15,6 +15,7 @@ from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headline
 from ciguard.compare.run_changes import MetricChange
+from ciguard.compare.series_view import series_section
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.wording import as_sentence, change_verdict
 from ciguard.document import (
@@ -125,6 +126,7 @@ def sections(
         _measure(comparison, comparison.memory, said, links),
         _measure(comparison, comparison.durations, said, links),
         _metrics(comparison),
+        series_section(comparison.series),
         _both_runs(comparison, said, links),
     )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ciguard.model import Record
 
 MAX_METRICS: Final = 200_000  # of a run; about 80 MB
-_LOG: Final = re.compile(r"(?:(.*)/)?process-\d{3,}\.log")
+_LOG: Final = re.compile(r"(?:.*/)?process-(\d{3,})\.log")
 
 
 def is_process_log(path: str) -> bool:
@@ -85,6 +85,12 @@ def _metric(value: LogValue, path: str) -> LogMetric:
         "bytes" if value.unit == "B" else value.unit,
         {one.name: one.value for one in value.key},
         value.place.line,
+        process=_process_of(path),
         source=path,
         resolution=value.resolution,
     )
+
+
+def _process_of(path: str) -> int | None:
+    found = _LOG.fullmatch(path)
+    return int(found[1]) if found is not None else None

@@ -216,13 +216,14 @@ class SampleLine:
 
 @dataclass(frozen=True, **SLOTS)
 class MetricLine:
-    """A number that a log or a program gave, with the conditions that make it comparable."""
+    """A number that a program gave, with the conditions that make it comparable."""
 
     name: str
     value: float
     unit: str = ""
     key: Mapping[str, str] = field(default_factory=dict)
     line: int | None = None
+    process: int | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

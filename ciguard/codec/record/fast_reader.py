@@ -19,6 +19,7 @@ from ciguard.codec.record.lines import (
     LINE_SCHEMAS,
     MAX_INTEGER,
     MAX_LINE_BYTES,
+    OF_PROCESS,
     OF_UNITS,
     decode,
     ending_by_words,
@@ -94,10 +95,16 @@ def _decoder(suite: str, variant: str, process: int | None) -> Callable[[bytes],
     for name, value in (("suite", suite), ("variant", variant)):
         if value:
             defaults[name] = (Annotated[str, Meta(min_length=1)], value)
+    number: dict[str, tuple[Any, Any]] = {}
     if process is not None:
-        defaults["process"] = (Annotated[int, Meta(ge=process, le=process)], process)
+        number["process"] = (Annotated[int, Meta(ge=process, le=process)], process)
     structs = tuple(
-        _struct(word, kind, defaults if kind in OF_UNITS else {}) for word, kind in _KINDS.items()
+        _struct(
+            word,
+            kind,
+            {**(defaults if kind in OF_UNITS else {}), **(number if kind in OF_PROCESS else {})},
+        )
+        for word, kind in _KINDS.items()
     )
     return Decoder(Union[structs]).decode
 

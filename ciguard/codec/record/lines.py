@@ -211,8 +211,8 @@ class LineSchema:
                 values[field.name] = _checked(field, item)
         if not self._required <= values.keys():
             raise LineError(f"{min(self._required - values.keys())} is missing")
-        if defaults is not None and self.kind in OF_UNITS:
-            _complete(values, defaults)
+        if defaults is not None and self.kind in OF_PROCESS:
+            _complete(values, defaults, has_suite=self.kind in OF_UNITS)
             if self.kind is Result and not values.get("case"):
                 values["case"] = values["unit"]
         if self.kind is Result and values["outcome"] in FAILED:
@@ -253,20 +253,21 @@ def ending_by_words(ending: Ending, message: str | None) -> Ending:
     return ending_of_failure("", message) if message and ending == "completed" else ending
 
 
-def _complete(values: dict[str, Any], defaults: DefaultsLine) -> None:
+def _complete(values: dict[str, Any], defaults: DefaultsLine, *, has_suite: bool) -> None:
     """Fill what a program left out; the process is the first line's, whatever a later one claims.
 
     Here and not in the line made of it: to copy that takes as long as to read it.
     """
-    if defaults.suite and not values.get("suite"):
+    if has_suite and defaults.suite and not values.get("suite"):
         values["suite"] = defaults.suite
-    if defaults.variant and not values.get("variant"):
+    if has_suite and defaults.variant and not values.get("variant"):
         values["variant"] = defaults.variant
     if defaults.process is not None:
         values["process"] = defaults.process
 
 
 OF_UNITS: Final = (StartLine, Result, EventLine, PeakLine)
+OF_PROCESS: Final = (*OF_UNITS, MetricLine)
 _RUNNER: Final = LineSchema(Runner, CHECKS)
 CHECKS["Runner"] = _RUNNER.build
 
