@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -129,13 +131,29 @@ class Leg:
         try:
             self.printed = self.process.communicate(timeout=timeout_s)[0]
         except subprocess.TimeoutExpired:
+            stacks = self._stacks_of_what_hangs()
             self.process.kill()
-            self.printed = self.process.communicate()[0]
+            self.printed = self.process.communicate()[0] + stacks
             raise AssertionError(f"no end after {timeout_s} s\n{self.printed}") from None
         if expect is not None:
             assert self.process.returncode == expect, self.printed
         self.is_believed()
         return self
+
+    def _stacks_of_what_hangs(self) -> str:
+        """Abort every process of the leg that still runs: Python's say where they stood."""
+        named: list[bytes] = []
+        for pid in self.survivors():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
+                named.append(words)
+                if not words.endswith(b" reaper"):  # it would kill the others first
+                    os.kill(pid, signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)  # it reports how they ended
+        logs = sorted(self.folder.rglob("process-*.log"))
+        told = [log.read_bytes()[-8000:] for log in logs]
+        return b"\n".join([b"\n--- what still ran:", *named, *told]).decode("utf-8", "replace")
 
     def is_believed(self) -> None:
         """What a leg wrote that ended by itself is what the guard says a leg writes."""
