@@ -27,7 +27,7 @@ NAME_CHARACTERS: Final = 300  # of an id in a log
 _RULER: Final = "=!-_*# "  # what frameworks draw around a line
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # a line may hold nothing else, as Maven's last one
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9:-]{1,50})?")
 
 
 def size(value_bytes: float | None) -> str:

@@ -124,7 +124,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "guard": SHARED,
     "compare": SHARED,
-    "compare.log_files": (*SHARED, "compare.log_comparison", "sources.local"),
+    "compare.log_inputs": (
+        *(*SHARED, "compare.log_comparison", "sources.local", "sources.references"),
+        *("sources.job_logs", "sources.record_finder"),
+    ),
     "experiment": (*SHARED, "compare.statistics"),
     # Composes: reads a comparison, runs its suspects, and writes what that confirms.
     "experiment.commits": (
@@ -188,7 +191,7 @@ ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs", "plan.scope"}
     | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
-    | {"compare.log_files"}
+    | {"compare.log_inputs"}
     | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
     | {"audit.next_change", "audit.repository_reader"}
 )

@@ -90,6 +90,23 @@ def members(
         raise InputError(what, where=source, fix="was its upload cut? Run its job again") from error
 
 
+def member_names(stream: IO[bytes], source: str, limits: Limits) -> list[str]:
+    """The names of all files, none of which is read.
+
+    Raises:
+        InputError: as of `members`.
+    """
+    names: list[str] = []
+
+    def note(name: str) -> bool:
+        names.append(name)
+        return False
+
+    for _ in members(stream, source, limits, is_wanted=note):
+        pass
+    return names
+
+
 def _check_count(count: int, stream: IO[bytes]) -> None:
     """Raise BadZipFile where the end record counts more or fewer members than the list has.
 

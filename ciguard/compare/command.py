@@ -23,7 +23,7 @@ from ciguard.compare.jobs_only import (
 )
 from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
 from ciguard.compare.log_comparison import LOG_CONDITIONS, LogComparison, log_exit_code
-from ciguard.compare.log_files import are_logs, compare_log_files
+from ciguard.compare.log_inputs import are_logs, compare_log_inputs
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.transitions import quarantined
@@ -158,8 +158,8 @@ def command(
     (folder or file), result files ('out/*.xml'), branch:NAME for the newest run of a branch,
     `this` for the current workflow run, or `base` (as BASE) for the newest suitable run of the base
     branch. Of two runs of GitHub without ciguard records, the jobs are compared. Of two text logs
-    (.log, .txt, or folders of GitHub's log archives), the numbers and failures are compared that a
-    table of patterns finds in them.
+    (.log, .txt, GitHub's archives of logs, addresses of jobs), the numbers and failures are
+    compared that a table of patterns finds in them.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
     tests, timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could
@@ -168,19 +168,20 @@ def command(
     words = _fail_on(fail_on)
     found: Answer
     if are_logs(invocation.folder, (base, head)):
-        found = _compare_logs(invocation, (base, head), results, history_location)
+        unused = {"--results": "".join(results[:1]), "--history": history_location or ""}
+        found = _compare_logs(invocation, (base, head), unused)
     else:
-        history = (
-            _history(invocation, history_location)
-            if history_location is not None
-            else _configured_history(invocation)
-        )
         lookup = RecordFinder(
             invocation.environ,
             invocation.folder,
             repository,
             results,
             lambda: ProcessLogs(_log_patterns(invocation)),
+        )
+        history = (
+            _history(invocation, history_location)
+            if history_location is not None
+            else _configured_history(invocation)
         )
         found = _compare(invocation, (base, head), history, lookup, results)
     answer = FORMATS[format_](found)
@@ -206,14 +207,14 @@ def command(
 def _compare_logs(
     invocation: Invocation,
     names: tuple[str, str],
-    results: tuple[str, ...],
-    history_location: str | None,
+    unused: Mapping[str, str],
 ) -> LogComparison:
-    for option, value in (("--results", "".join(results[:1])), ("--history", history_location)):
+    for option, value in unused.items():
         if value:
             fix = f"leave {option} out"
             raise UsageError("not used for logs", where=f"{option} {value}", fix=fix)
-    return compare_log_files(invocation.folder, names, _log_patterns(invocation))
+    finder = RecordFinder(invocation.environ, invocation.folder, None)
+    return compare_log_inputs(invocation.folder, names, _log_patterns(invocation), finder)
 
 
 def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:

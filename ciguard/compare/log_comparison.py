@@ -43,12 +43,23 @@ class LogSide:
     Attributes:
         name: as it was called.
         unreadable: what stands in the place of a number.
+        url: of the page of its job; "" of a file.
     """
 
     name: str
     end: End
     lines: int
     unreadable: tuple[NotANumber, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogInput:
+    """A log that was read, its name, and the page of its job."""
+
+    name: str
+    reading: LogReading
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +112,21 @@ class LogComparison:
 
 
 def compare_logs(
-    names: tuple[str, str],
-    readings: tuple[LogReading, LogReading],
+    logs: tuple[LogInput, LogInput],
     directions: Mapping[str, Direction],
     endings: Mapping[str, tuple[Ending | None, bool]],
 ) -> LogComparison:
     """Compare the values and failures of two logs.
 
     Args:
-        names, readings: of the base and the candidate.
+        logs: the base and the candidate.
         directions: how values are judged, by their name.
         endings: of failures by the name of their values, and whether they prove nothing alone.
     """
+    readings = (logs[0].reading, logs[1].reading)
     base, candidate = (
-        LogSide(name, reading.end, reading.lines, reading.unreadable)
-        for name, reading in zip(names, readings, strict=True)
+        LogSide(log.name, log.reading.end, log.reading.lines, log.reading.unreadable, log.url)
+        for log in logs
     )
     numbers = [[one for one in reading.values if one.kind == "metric"] for reading in readings]
     pairing = pair_values(*numbers)

@@ -91,8 +91,8 @@ def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
     return (
         doc.Headline(logs_headline(comparison), _STATES[comparison.state]),
         Facts(tuple((name, _side(side)) for name, side in sides)),
-        _failures(comparison.failures),
-        _pairs(comparison.pairs),
+        _failures(comparison),
+        _pairs(comparison),
         Section("beside", (Bullets(beside, "pair"),), "No verdict: the keys differ"),
         _counts(pairing.counts),
         _warnings(comparison),
@@ -102,22 +102,22 @@ def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
 
 def _side(side: LogSide) -> doc.Content:
     end = "" if side.end == "whole" else f", {side.end}"
-    return (identifier(side.name), f", {count_of(side.lines, 'line')}{end}")
+    name = doc.Link(identifier(side.name), side.url or None)
+    return (name, f", {count_of(side.lines, 'line')}{end}")
 
 
-def _pairs(pairs: Sequence[ComparedPair]) -> Section:
-    shown = sorted(
-        (one for one in pairs if one.verdict != "same"), key=lambda one: _ORDER.index(one.verdict)
-    )
+def _pairs(comparison: LogComparison) -> Section:
+    differing = (one for one in comparison.pairs if one.verdict != "same")
+    shown = sorted(differing, key=lambda one: _ORDER.index(one.verdict))
     columns = (
         Column("value"), Column("before", "right"), Column("after", "right"),
         Column("change", "right"), Column("verdict"), Column("lines", "right"),
     )  # fmt: skip
-    table = Table(columns, tuple(map(_pair, shown)), "value")
+    table = Table(columns, tuple(_pair(one, comparison) for one in shown), "value")
     return Section("values", (table,), "Values that differ", (len(shown), "value"))
 
 
-def _pair(one: ComparedPair) -> Row:
+def _pair(one: ComparedPair, comparison: LogComparison) -> Row:
     before, after = one.pair.before, one.pair.after
     return (
         Code(_name(before, one.pair.ordinal)),
@@ -125,8 +125,18 @@ def _pair(one: ComparedPair) -> Row:
         Cell(_amount(after.value, after.unit), after.value),
         Cell(_change(one.pair), one.pair.ratio),
         one.verdict,
-        f"{before.place.line} -> {after.place.line}",
+        (*_line(before, comparison.base), " -> ", *_line(after, comparison.candidate)),
     )
+
+
+def _line(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
+    """Its number, which leads to it on the page of its job; of a job with the step's number."""
+    place = value.place
+    if not place.step_number:
+        return (str(place.line),)
+    text = f"{place.step_number}:{place.line}"
+    url = f"{side.url}#step:{text}" if side.url else None
+    return (doc.Link(text, url),)
 
 
 def _name(value: LogValue, ordinal: int = 1) -> str:
@@ -155,9 +165,11 @@ def _both_values(pair: ValuePair, comparison: LogComparison) -> tuple[doc.Span, 
     before, after = pair.before, pair.after
     return (
         Code(before.name),
-        f" {_amount(before.value, before.unit)} ({comparison.base.name}:{before.place.line}) and "
-        f"{_amount(after.value, after.unit)} ({comparison.candidate.name}:{after.place.line}), "
-        f"{_change(pair)}: ",
+        f" {_amount(before.value, before.unit)} ({comparison.base.name}:",
+        *_line(before, comparison.base),
+        f") and {_amount(after.value, after.unit)} ({comparison.candidate.name}:",
+        *_line(after, comparison.candidate),
+        f"), {_change(pair)}: ",
     )
 
 
@@ -193,19 +205,20 @@ def _counts(counts: Sequence[CountChange]) -> Section:
     return Section("counts", (Table(columns, rows, "value"),), title, (len(rows), "value"))
 
 
-def _failures(failures: Sequence[FailureCount]) -> Section:
+def _failures(comparison: LogComparison) -> Section:
+    failures = comparison.failures
     columns = (
         Column("failure"), Column("before", "right"), Column("after", "right"),
         Column("amount", "right"), Column("ending"), Column("line", "right"),
     )  # fmt: skip
-    rows = tuple(map(_failure, failures))
+    rows = tuple(_failure(one, comparison) for one in failures)
     return Section(
         "failures", (Table(columns, rows, "failure"),), "Failures", (len(rows), "failure")
     )
 
 
-def _failure(one: FailureCount) -> Row:
-    value = one.example
+def _failure(one: FailureCount, comparison: LogComparison) -> Row:
+    value, side = one.example, comparison.candidate if one.after else comparison.base
     weak = " (perhaps)" if one.weak and one.ending else ""
     return (
         Code(_name(value)),
@@ -213,7 +226,7 @@ def _failure(one: FailureCount) -> Row:
         Cell(f"{one.after:,}", one.after),
         _amount(value.value, value.unit) if value.unit else "",
         f"{one.ending or '-'}{weak}",
-        str(value.place.line),
+        _line(value, side),
     )
 
 

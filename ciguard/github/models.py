@@ -159,6 +159,8 @@ class JobStep(GitHubJson):
     name: str
     number: int
     conclusion: str | None = None
+    started_at: AwareDatetime | None = None
+    completed_at: AwareDatetime | None = None
 
 
 class RunJob(GitHubJson):

@@ -95,16 +95,18 @@ class LogReader:
             self._set.Add(re2.escape(one))
         self._set.Compile()
 
-    def read(self, stream: IO[bytes], job: str = "", step: str = "") -> LogReading:
+    def read(
+        self, stream: IO[bytes], job: str = "", step: str = "", step_number: int = 0
+    ) -> LogReading:
         """Read a whole log.
 
         Args:
-            job, step: where the log is from, for the places of its values.
+            job, step, step_number: where the log is from, for the places of its values.
         """
         values: list[LogValue] = []
         unreadable: list[NotANumber] = []
         log = _Blocks(stream)
-        for one in self._values(log, job, step):
+        for one in self._values(log, Place(job, step, 0, step_number)):
             if isinstance(one, NotANumber):
                 unreadable.append(one)
             else:
@@ -114,7 +116,7 @@ class LogReader:
         values.extend(transient_memory(values))
         return LogReading(tuple(values), tuple(unreadable), log.end, log.lines)
 
-    def _values(self, log: _Blocks, job: str, step: str) -> Iterator[LogValue | NotANumber]:
+    def _values(self, log: _Blocks, here: Place) -> Iterator[LogValue | NotANumber]:
         context = _Context()
         for first, block in log:
             number, counted = first, 0
@@ -123,7 +125,8 @@ class LogReader:
                 counted = start
                 end = block.find(b"\n", start)
                 text = block[start : end if end >= 0 else None].decode("utf-8", "replace")
-                yield from self._match(text, rows, context, Place(job, step, number))
+                place = Place(here.job, here.step, number, here.step_number)
+                yield from self._match(text, rows, context, place)
 
     def _candidates(
         self, block: bytes, context: _Context, first: int

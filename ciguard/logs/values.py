@@ -52,11 +52,18 @@ class KeyField:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value is: `line` counts from 1; job and step are "" where a log does not say."""
+    """Where a value is.
+
+    Attributes:
+        job, step: "" where a log does not say.
+        line: in the step's log, else in the job's, from 1.
+        step_number: as in the address of a line, `#step:18:720`; 0 where it is not known.
+    """
 
     job: str = ""
     step: str = ""
     line: int = 0
+    step_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 from ciguard.codec.results import result_patterns
 from ciguard.codec.results.attach import records_of_results
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from ciguard.model import Record
     from ciguard.model.jobs import Job
     from ciguard.sources.artifacts import RunArtifacts, RunRecords
+    from ciguard.sources.job_logs import JobLog
+    from ciguard.sources.references import JobId
+
+T = TypeVar("T")
 
 RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a pattern may name any
 MAX_ANNOTATED: Final = 20
@@ -246,6 +250,20 @@ class RecordFinder:
         if not self._token:
             raise UsageError("there is no token for GitHub", where=where, fix=TOKEN_FIX)
         return GitHub(repository_ref.api_url, SecretStr(self._token))
+
+    def job_log(self, job: JobId, where: str, read: Callable[[IO[bytes], JobLog], T]) -> T:
+        """What `read` makes of the log of a job.
+
+        Raises:
+            UsageError: there is no token.
+            GitHubError: GitHub does not know the job, or has no log of it.
+            InputError: the job has not ended.
+        """
+        from ciguard.sources.job_logs import read_job_log  # noqa: PLC0415
+
+        place = self._resolve_repository(RunId(1, None, job.repository, job.server))
+        with self.github(place, where) as github:
+            return read_job_log(github, job, where, read)
 
     def ancestor_query(self) -> Callable[[str, str], frozenset[str]] | None:
         """Asks GitHub for the commits between two; None where it cannot be asked."""

@@ -32,6 +32,10 @@ _RUN: Final = re.compile(r"([1-9]\d{0,17})(?:/([1-9]\d{0,8}))?")
 _PAGE: Final = re.compile(
     r"/([\w.-]+/[\w.-]+)/actions/runs/([1-9]\d{0,17})(?:/attempts/([1-9]\d{0,8}))?(?:/.*)?"
 )
+_JOB: Final = re.compile(
+    r"/([\w.-]+/[\w.-]+)/(?:actions/)?runs/([1-9]\d{0,17})/(?:attempts/[1-9]\d{0,8}/)?jobs?/"
+    r"([1-9]\d{0,17})"
+)
 _WILD: Final = re.compile(r"[*?]|\{\w+\}")
 
 
@@ -43,6 +47,15 @@ class RunId:
     run_attempt: int | None = None
     repository: str = ""
     server: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobId:
+    """A job of GitHub, by the address of its page."""
+
+    job_id: int
+    repository: str
+    server: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,20 @@ def _page(text: str, where: str) -> RunId:
         checked_repository(found[1], where),
         f"{parts.scheme}://{parts.netloc}",
     )
+
+
+def parse_job(text: str) -> JobId | None:
+    """The job whose page has this address, at whatever line; None of anything else."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    found = _JOB.fullmatch(parts.path.rstrip("/"))
+    if not found or not parts.hostname or parts.scheme not in ("https", "http"):
+        return None
+    if not REPOSITORY.fullmatch(found[1]):
+        return None
+    return JobId(int(found[3]), found[1], f"{parts.scheme}://{parts.netloc}")
 
 
 def checked_repository(text: str, where: str) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from fakegithub.actions import add_job
+from fakegithub.server import serving
+from fakegithub.state import Login
 
 from ciguard.compare.command import FORMATS
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
+    from fakegithub.state import FakeGitHub
 
 SAMPLES: Final = Path(__file__).parent.parent / "samples" / "logs"
 SUFFIX: Final = {"text": "txt", "markdown": "md", "json": "json"}
@@ -171,3 +176,94 @@ def test_a_row_with_a_mistake_is_refused(ciguard: Ciguard, tmp_path: Path) -> No
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path, expect=2)
     assert "metrics.x.pattern" in done.stderr
     assert "metrics.x.unit: no unit 'ell'" in done.stderr
+
+
+ARCHIVE: Final = {
+    "0_tests (1).txt": "bytes_in_use: 9\n",
+    "tests (1)/2_Run actions_checkout.txt": "no number\n",
+    "tests (1)/7_Run make test.txt": "first\nbytes_in_use: {value}\n",
+    "1_lint.txt": "bytes_in_use: 3\n",
+}
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_archives_are_compared_step_by_step(
+    ciguard: Ciguard, tmp_path: Path, *, packed: bool
+) -> None:
+    for name, value in (("base", 5), ("head", 4)):
+        files = {path: text.replace("{value}", str(value)) for path, text in ARCHIVE.items()}
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            for path, text in files.items():
+                archive.writestr(path, text)
+        if not packed:
+            with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
+                archive.extractall(tmp_path / name)
+    names = ("base.zip", "head.zip") if packed else ("base", "head")
+    done = ciguard("compare", *names, "--format", "json", cwd=tmp_path)
+    found = {
+        (one["pair"]["before"]["place"]["job"], one["pair"]["before"]["place"]["step"]): (
+            one["verdict"],
+            one["pair"]["before"]["place"]["step_number"],
+            one["pair"]["before"]["place"]["line"],
+        )
+        for one in json.loads(done.stdout)["pairs"]
+    }
+    assert found == {("tests (1)", "Run make test"): ("better", 7, 2), ("lint", ""): ("same", 0, 1)}
+
+
+def test_an_archive_of_result_files_is_none_of_logs(ciguard: Ciguard, tmp_path: Path) -> None:
+    junit = '<testsuite><testcase classname="a" name="b" time="1"/></testsuite>'
+    for name in ("base.zip", "head.zip"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("out.xml", junit)
+    done = ciguard("compare", "base.zip", "head.zip", cwd=tmp_path)
+    assert "1 test" in done.stdout
+
+
+SERVER: Final = "{server}/octo-org/shop/actions/runs/7/job/{job}"
+TOKEN: Final = "ghs_a"
+LOG: Final = """\
+\ufeff2026-06-08T13:58:50.1000000Z Current runner version: '2.330.0'
+2026-06-08T13:58:52.1000000Z ##[group]Run make test
+2026-06-08T13:58:53.1000000Z bytes_in_use: {value}
+2026-06-08T13:58:54.1000000Z panic: test timed out after 1m0s
+2026-06-08T13:58:55.1000000Z Cleaning up orphan processes
+"""
+
+
+def environ_of(server: FakeGitHub) -> dict[str, str]:
+    place = server.address.removesuffix("/api/v3")
+    return {"GITHUB_TOKEN": TOKEN, "GITHUB_SERVER_URL": place, "GITHUB_API_URL": server.address}
+
+
+def test_logs_of_two_jobs_are_compared_and_lines_linked(ciguard: Ciguard, tmp_path: Path) -> None:
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        urls = []
+        for value in (5, 4):
+            steps = (("Set up job", "success"), ("Run make test", "success"))
+            log = LOG.replace("{value}", str(value))
+            job = add_job(server, "tests (1)", steps=steps, log=log)
+            (known,) = [one for one in server.jobs if one["id"] == job]
+            for step, second in zip(known["steps"], (50, 52), strict=True):
+                step["started_at"] = f"2026-06-08T13:58:{second}Z"
+            urls.append(SERVER.format(server=server.address.removesuffix("/api/v3"), job=job))
+        base, head = (f"{url}#step:2:3" for url in urls)  # copied with the line that was looked at
+        environ = environ_of(server)
+        done = ciguard(
+            "compare", base, head, "--format", "markdown", cwd=tmp_path, expect=0, **environ
+        )
+        pages = [one["html_url"] for one in server.jobs[-2:]]
+    assert "BETTER" in done.stdout
+    for page in pages:
+        assert f"[2:2]({page}#step:2:2)" in done.stdout
+
+
+def test_a_job_that_runs_has_no_whole_log(ciguard: Ciguard, tmp_path: Path) -> None:
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        job = add_job(server, "tests (1)", status="in_progress", conclusion=None)
+        url = SERVER.format(server=server.address.removesuffix("/api/v3"), job=job)
+        environ = environ_of(server)
+        done = ciguard("compare", url, url, cwd=tmp_path, expect=3, **environ)
+    assert "the job is in_progress" in done.stderr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from logs.recorded_logs import recorded
 
-from ciguard.compare.log_comparison import compare_logs, log_exit_code
+from ciguard.compare.log_comparison import LogInput, compare_logs, log_exit_code
 from ciguard.compare.log_pairing import KeyDifference, ValuePair, pair_values
 from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
 from ciguard.logs.log_reader import LogReader
@@ -114,8 +114,11 @@ def compared(base: str, head: str, *rows: LogPattern) -> LogComparison:
     """The comparison of two logs, with rows of the user."""
     table = (*PATTERNS, *rows)
     reader = LogReader(table) if rows else READER
-    readings = reader.read(io.BytesIO(base.encode())), reader.read(io.BytesIO(head.encode()))
-    return compare_logs(("base.log", "head.log"), readings, directions(table), endings(table))
+    before, after = (
+        LogInput(name, reader.read(io.BytesIO(text.encode())))
+        for name, text in (("base.log", base), ("head.log", head))
+    )
+    return compare_logs((before, after), directions(table), endings(table))
 
 
 def remat(limit: int, after: int, before: int = 9000) -> str:

@@ -120,6 +120,11 @@ def list_annotations(
     return Answer(200, shown, link)
 
 
+def one_job(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    found = [one for one in github.jobs if one["id"] == int(part["job"])]
+    return Answer(200, found[0]) if found else refused(404, "Not Found")
+
+
 def job_log(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
     """Redirect to a storage that is another host, as far as a client can see."""
     number = int(part["job"])
@@ -398,6 +403,7 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/artifacts": list_artifacts,
     rf"GET {_HERE}/actions/artifacts": list_artifacts,
+    rf"GET {_HERE}/actions/jobs/(?P<job>\d+)": one_job,
     rf"GET {_HERE}/actions/jobs/(?P<job>\d+)/logs": job_log,
     rf"GET {_HERE}/check-runs/(?P<check>\d+)/annotations": list_annotations,
     rf"GET {_HERE}/compare/(?P<basehead>[^/]+)": compare,

@@ -1,0 +1,169 @@
+"""Finds and reads two text logs to compare: files, GitHub's archives of logs, logs of jobs.
+
+In an archive, packed or not, `3_tests (1).txt` is the log of a job, and `tests (1)/7_Run tests.txt`
+that of one of its steps, if there are any.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.codec.archive import Limits, member_names, members
+from ciguard.compare.log_comparison import LogInput, compare_logs
+from ciguard.errors import InputError, UsageError
+from ciguard.logs.job_steps import find_steps, with_steps
+from ciguard.logs.pattern_table import directions, endings
+from ciguard.sources import local
+from ciguard.sources.references import parse_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ciguard.compare.log_comparison import LogComparison
+    from ciguard.logs.log_reader import LogReader, LogReading
+    from ciguard.logs.pattern import LogPattern
+    from ciguard.sources.job_logs import JobLog
+    from ciguard.sources.record_finder import RecordFinder
+
+LIMITS: Final = Limits(member_bytes=1 << 30, bytes=1 << 32)
+_NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
+
+
+@dataclass(frozen=True, slots=True)
+class _ArchivedLog:
+    """A log in an archive; `step` is "" and its number 0 of a whole job."""
+
+    path: str
+    job: str
+    step: str = ""
+    step_number: int = 0
+
+
+def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
+    """Say whether base and candidate are text logs.
+
+    Raises:
+        InputError: one is, and the other is not there.
+        UsageError: one is, and the other is something else.
+    """
+    base, head = (_is_log(folder, argument) for argument in arguments)
+    if base == head:
+        return base
+    log, other = arguments if base else reversed(arguments)
+    where = f"{'HEAD' if base else 'BASE'}: {other}"
+    if other.endswith(local.LOG_SUFFIXES) and not (folder / other).exists():
+        raise InputError("not found", where=where, fix="name the other log")
+    kinds = f"two logs ({', '.join(local.LOG_SUFFIXES)}, archives, addresses of jobs)"
+    fix = f"compare {kinds}, or two runs"
+    raise UsageError(f"{log} is a text log, and {other} is none", where=where, fix=fix)
+
+
+def compare_log_inputs(
+    folder: Path, names: tuple[str, str], table: Sequence[LogPattern], finder: RecordFinder
+) -> LogComparison:
+    """Compare two logs by a table of patterns.
+
+    Args:
+        finder: asks GitHub for the log of a job.
+
+    Raises:
+        InputError: a log cannot be read.
+        UsageError: a pattern is none of RE2, or there is no token for a job's log.
+        GitHubError: GitHub has no such log.
+    """
+    # Imported here: nobody else needs RE2.
+    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
+
+    reader = LogReader(table)
+    # The name of a step is no part of what is compared where the other log knows no steps.
+    named = all(parse_job(name) is not None for name in names)
+    base, head = (
+        _read(folder, name, side, reader, finder, named=named)
+        for name, side in zip(names, ("BASE", "HEAD"), strict=True)
+    )
+    return compare_logs((base, head), directions(table), endings(table))
+
+
+def _is_log(folder: Path, argument: str) -> bool:
+    path = folder / argument
+    return parse_job(argument) is not None or local.is_text_log(path) or bool(_archived(path))
+
+
+def _read(
+    folder: Path, name: str, side: str, reader: LogReader, finder: RecordFinder, *, named: bool
+) -> LogInput:
+    job = parse_job(name)
+    if job is not None:
+
+        def read(stream: IO[bytes], log: JobLog) -> LogInput:
+            reading = reader.read(stream)
+            stream.seek(0)
+            placed = with_steps(reading, find_steps(stream, log.steps), named=named)
+            return LogInput(log.title, placed, log.url)
+
+        return finder.job_log(job, f"{side}: {name}", read)
+    path = folder / name
+    archived = _archived(path)
+    if not archived:
+        with local.opened(path) as stream:
+            return LogInput(name, reader.read(stream))
+    from ciguard.logs.log_reader import combine  # noqa: PLC0415  # as above
+
+    return LogInput(name, combine(list(_readings(path, archived, reader))))
+
+
+def _readings(
+    path: Path, archived: Sequence[_ArchivedLog], reader: LogReader
+) -> Iterator[LogReading]:
+    """The logs of an archive, in their order."""
+    if local.is_directory(path):
+        for one in archived:
+            with local.opened(path / one.path) as stream:
+                yield reader.read(stream, one.job, one.step, one.step_number)
+        return
+    wanted = {one.path: one for one in archived}
+    found = {}
+    with local.opened(path) as stream:
+        for name, content in members(stream, path.name, LIMITS, is_wanted=wanted.__contains__):
+            one = wanted[name]
+            found[name] = reader.read(io.BytesIO(content), one.job, one.step, one.step_number)
+    yield from (found[one.path] for one in archived)
+
+
+def _archived(path: Path) -> tuple[_ArchivedLog, ...]:
+    """The logs of an archive with their job and step; none of anything else."""
+    files = _files_of(path)
+    jobs = sorted(
+        (int(found[1]), found[2], name)
+        for name in files
+        if "/" not in name and (found := _NUMBERED.fullmatch(name))
+    )
+    steps: dict[str, list[_ArchivedLog]] = {}
+    for name in files:
+        job, _, file = name.rpartition("/")
+        if job and "/" not in job and (found := _NUMBERED.fullmatch(file)):
+            steps.setdefault(job, []).append(_ArchivedLog(name, job, found[2], int(found[1])))
+    return tuple(
+        one
+        for _, job, name in jobs
+        for one in sorted(steps.get(job, ()), key=lambda step: step.step_number)
+        or [_ArchivedLog(name, job)]
+    )
+
+
+def _files_of(path: Path) -> list[str]:
+    """The names of an archive's files, and of those in its folders; none of what is no archive."""
+    try:
+        if local.is_directory(path):
+            found = [*path.glob("*.txt"), *path.glob("*/*.txt")]
+            return [item.relative_to(path).as_posix() for item in found]
+        if path.suffix == ".zip" and path.is_file():
+            with path.open("rb") as stream:
+                return member_names(stream, path.name, LIMITS)
+    except (OSError, InputError):  # whoever reads it as records or results says what is wrong
+        pass
+    return []
