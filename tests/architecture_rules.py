@@ -23,7 +23,15 @@ SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
     "declared_memory",
     *("run.policy", "run.frameworks", "run.plugin_files"),
-    *("history.file", "history.runs", "history.query", "links", "logs", "variant_groups"),
+    *(
+        "history.file",
+        "history.runs",
+        "history.query",
+        "links",
+        "logs",
+        "machine_view",
+        "variant_groups",
+    ),
 )
 # The arithmetic of a leg, which the planner simulates.
 PURE_OF_RUN = ("run.policy",)
@@ -82,6 +90,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "document": ("text",),
     "links": ("model",),
     "logs": ("errors", "model"),
+    "machine_view": ("document", "links", "model", "run.policy.guard_rail", "text"),
     "variant_groups": ("document", "links", "model", "text"),
     "render": ("document", "template_loader", "text"),
     "text": ("model",),

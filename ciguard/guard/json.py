@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from ciguard.model import Result, Suite, UnitKey
+    from ciguard.model.machine_use import MachineUse
 
 SCHEMA: Final = 1
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
@@ -136,7 +137,17 @@ def _leg(leg: Leg) -> dict[str, Any]:
         },
         "counts": dict(leg.counts),
         "endings": dict(leg.endings),
+        "machine": _machine(leg.machine),
     }
+
+
+def _machine(use: MachineUse) -> dict[str, Any]:
+    """`units` are those that ran at a moment, as far as the record says."""
+    found = asdict(use)
+    for moment in found.values():
+        if moment and "units" in moment:
+            moment["units"] = [key._asdict() for key in moment["units"]]
+    return found
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.verdict import Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units, with_unclosed
+from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
 from ciguard.text import last_line
 
 if TYPE_CHECKING:
@@ -145,6 +146,8 @@ def _row(
         endings={ending: bad[ending] for ending in ENDINGS[1:] if bad[ending]},
         bad=bad.total(),
         has_script=header is not None and bool(header.script),
+        machine=leg_machine_use(record) if record is not None else NOT_MEASURED,
+        memory_bytes=header.runner.memory_bytes if header is not None else None,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.errors import ExitCode
 from ciguard.model import ENDINGS
+from ciguard.model.machine_use import NOT_MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, Ending, Outcome, Plan, Result, UnitCount, UnitKey
+    from ciguard.model.machine_use import MachineUse
 
 State = Literal["passed", "failed", "incomplete"]
 Level = Literal["incomplete", "failed", "warning"]
@@ -119,7 +121,7 @@ class Leg:
     went wrong: what was stopped with its leg died, and is none of them. `endings` are those that
     went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
     cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
-    of the job's own step ran the tests.
+    of the job's own step ran the tests. `memory_bytes` is the size of its runner.
     """
 
     shard: str
@@ -137,6 +139,8 @@ class Leg:
     endings: Mapping[Ending, int] = field(default_factory=dict)
     bad: int = 0
     has_script: bool = False
+    machine: MachineUse = NOT_MEASURED
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

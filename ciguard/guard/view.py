@@ -28,6 +28,7 @@ from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
 from ciguard.links import NO_LINKS
+from ciguard.machine_view import ShardMachine, machine_section, slowdown_text
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 from ciguard.variant_groups import (
     fingerprint,
@@ -89,6 +90,7 @@ def sections(
         _flaky("passed_after_oom", verdict.passed_after_oom, verdict, links),
         _commands(verdict, links),
         _legs(verdict, links, charts),
+        _machines(verdict, links),
         _warnings(verdict),
     )
 
@@ -438,14 +440,23 @@ def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
 def _leg(leg: Leg, links: Links, endings: Sequence[Ending], *, has_peaks: bool) -> Row:
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
     counts = (leg.bad, leg.counts.get("skipped", 0), *(leg.endings.get(one, 0) for one in endings))
+    slowed = slowdown_text(leg.machine, leg.wall_s)
     return (
         Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),
         Cell(f"{leg.with_result:,} of {leg.planned:,}" if leg.planned else "-", leg.with_result),
-        *(Cell(duration(value), value) for value in (leg.wall_s, leg.predicted_wall_s)),
+        Cell(", ".join(filter(None, (duration(leg.wall_s), slowed))), leg.wall_s),
+        Cell(duration(leg.predicted_wall_s), leg.predicted_wall_s),
         *(Cell(size(value), value) for value in peaks),
         *(Cell(f"{value:,}", value) for value in counts),
     )
+
+
+def _machines(verdict: Verdict, links: Links) -> Section:
+    legs = [
+        ShardMachine(leg.shard, leg.machine, leg.wall_s, leg.memory_bytes) for leg in verdict.legs
+    ]
+    return machine_section(legs, links)
 
 
 def leg_ending(leg: Leg) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from run.leg_runner import no_survivor, start
 
+from ciguard.machine_view import gpu_text
+from ciguard.model.machine_use import leg_machine_use
 from ciguard.run.memory.gpus import Gpus, parse_rows, used_bytes
 
 if TYPE_CHECKING:
@@ -62,3 +64,19 @@ def test_hanging_nvidia_smi_is_abandoned(tmp_path: Path) -> None:
     gpus = Gpus(program(tmp_path, "exec sleep 60"))
     for now_s in (0.0, 10.0, 21.0, 100.0):
         assert gpus.poll(now_s, {1}) == {}
+
+
+def test_guard_shows_the_memory_of_each_gpu(tmp_path: Path) -> None:
+    """A real leg beside a made-up driver: two devices, and the test that had them."""
+    rows = 'printf \'GPU-b, %s, 300\\nGPU-a, %s, 20\\nGPU-a, 1, 4000\\n\' "$pid" "$pid"'
+    first, _, _ = APPS.partition("    printf 'GPU-b")
+    path = program(tmp_path, f"{first}    {rows}\nfi")
+    leg = start(tmp_path, "--record", "record", "--", sys.executable, "-c", CODE, PATH=path)
+    leg.wait(0)
+    use = leg_machine_use(leg.record())
+    assert dict(use.gpu_bytes) == {"0": 20 << 20, "1": 300 << 20}
+    assert use.gpu_total is not None
+    assert use.gpu_total.size_bytes == 320 << 20
+    assert gpu_text(use) == "GPU 0 20.0 MiB, GPU 1 300 MiB, together 320 MiB"
+    assert len(use.gpu_total.units) == 1
+    no_survivor(leg)

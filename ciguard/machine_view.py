@@ -1,0 +1,108 @@
+"""Swap, stalls, memory left and GPUs of shards, as all verbs show them: values -> blocks. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.document import Cell, Column, Link, Section, Table, identifier, join
+from ciguard.run.policy.guard_rail import memory_thresholds
+from ciguard.text import duration, size, unit_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.document import Content, Row
+    from ciguard.links import Links
+    from ciguard.model import UnitKey
+    from ciguard.model.machine_use import MachineUse, MemoryMoment
+
+FIRST: Final = 3  # shards of each measure that come first, the worst of them
+MAX_ROWS: Final = 12  # of all shards together; the JSON has all
+MAX_RUNNING: Final = 3  # tests named in a row
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMachine:
+    """A shard with what was measured of its machine; None where that is not known."""
+
+    shard: str
+    use: MachineUse
+    wall_s: float | None = None
+    memory_bytes: int | None = None
+
+
+def slowdown_text(use: MachineUse | None, wall_s: float | None) -> str:
+    """ "swapped 1.20 GiB, stalled 42 s": why a time is longer than its tests; "" for nothing."""
+    parts = []
+    if use is not None and use.has_swapped and use.swap_growth is not None:
+        parts.append(f"swapped {size(use.swap_growth.size_bytes)}")
+    if use is not None and use.has_stalled(wall_s) and use.stalls is not None:
+        parts.append(f"stalled {duration(use.stalls.stalled_s)}")
+    return ", ".join(parts)
+
+
+def gpu_text(use: MachineUse) -> str:
+    """ "GPU 0 20.4 GiB, GPU 1 18.1 GiB, together 38.4 GiB"; "" where nothing was measured."""
+    parts = [f"GPU {device} {size(most)}" for device, most in use.gpu_bytes.items()]
+    if use.gpu_total is not None and len(parts) > 1:
+        parts.append(f"together {size(use.gpu_total.size_bytes)}")
+    return ", ".join(parts)
+
+
+def machine_section(legs: Sequence[ShardMachine], links: Links) -> Section:
+    """What was notable, with the tests that ran then; of each measure the worst shards first."""
+    by_rank: dict[int, list[tuple[float, str, Row]]] = {}
+    for leg in legs:
+        for rank, amount, row in _rows(leg, links):
+            by_rank.setdefault(rank, []).append((-amount, leg.shard, row))
+    found = sorted(
+        (place // FIRST, rank, place, row)
+        for rank, members in by_rank.items()
+        for place, (*_, row) in enumerate(sorted(members, key=lambda one: one[:2]))
+    )
+    columns = (
+        Column("shard"), Column("measure"), Column("value"), Column("at", "right", 1),
+        Column("running"),
+    )  # fmt: skip
+    table = Table(columns, tuple(row for *_, row in found), "measure", max_rows=MAX_ROWS)
+    size_ = (len(found), "measure of a machine")
+    return Section("machine", (table,), "Swap, stalls, memory and GPUs", size_, 15, folded=True)
+
+
+def _rows(leg: ShardMachine, links: Links) -> Iterator[tuple[int, float, Row]]:
+    """Each with its rank and its amount."""
+
+    def row(measure: str, value: str, amount: float, at_s: float, units: Sequence[UnitKey]) -> Row:
+        shard = Link(leg.shard, links.job(leg.shard))
+        return (shard, measure, Cell(value, amount), Cell(duration(at_s), at_s), _running(units))
+
+    swap, stalls, low, gpus = leg.use.swap_growth, leg.use.stalls, _low(leg), leg.use.gpu_total
+    if swap is not None and leg.use.has_swapped:
+        most = swap.size_bytes
+        yield 0, most, row("swap growth", size(most), most, swap.at_s, swap.units)
+    if stalls is not None and leg.use.has_stalled(leg.wall_s):
+        stalled_s = stalls.stalled_s
+        text = duration(stalled_s) + (f" of {duration(leg.wall_s)}" if leg.wall_s else "")
+        yield 1, stalled_s, row("waiting for memory", text, stalled_s, stalls.at_s, stalls.units)
+    if low is not None:
+        least = low.size_bytes
+        text = size(least) + (f" of {size(leg.memory_bytes)}" if leg.memory_bytes else "")
+        yield 2, -least, row("least memory left", text, least, low.at_s, low.units)
+    if gpus is not None:
+        most = gpus.size_bytes
+        yield 3, most, row("GPU memory", gpu_text(leg.use), most, gpus.at_s, gpus.units)
+
+
+def _low(leg: ShardMachine) -> MemoryMoment | None:
+    """The least that was left, where that is little."""
+    least = leg.use.least_headroom or leg.use.least_available
+    if least is None or least.size_bytes >= memory_thresholds(leg.memory_bytes or 0)[0]:
+        return None
+    return least
+
+
+def _running(units: Sequence[UnitKey]) -> Content:
+    named = join([identifier(unit_name(key)) for key in units[:MAX_RUNNING]])
+    more = len(units) - MAX_RUNNING
+    return (*named, f" and {more:,} more") if more > 0 else named

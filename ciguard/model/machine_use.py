@@ -1,0 +1,180 @@
+"""What the samples of a leg tell of its machine: GPUs, memory left, swap, stalls; what ran then.
+
+A measure that no sample has is None, and never 0. Pure, and Python 3.8.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
+
+from ciguard.model.types import SLOTS, UnitKey
+
+if TYPE_CHECKING:
+    from ciguard.model.record import Record, SampleLine
+
+    Execution = tuple[int | None, str, str, str]  # process, suite, variant, unit
+
+# A kernel moves pages of idle daemons out at any time; a program that waits for its own has more.
+SWAPPED_BYTES: Final = 64 << 20
+STALLED_S, STALLED_RATIO = 1.0, 0.01  # of the leg's time; both are needed
+
+
+@dataclass(frozen=True, **SLOTS)
+class MemoryMoment:
+    """A size, when it was sampled, and the units that ran then."""
+
+    size_bytes: int
+    at_s: float
+    units: tuple[UnitKey, ...] = ()
+
+
+@dataclass(frozen=True, **SLOTS)
+class Stalls:
+    """How long programs waited for memory: some of them, or all at once (None: not measured).
+
+    Most of the wait lies between the sample before `at_s` and the one at it.
+    """
+
+    stalled_s: float
+    fully_stalled_s: float | None
+    at_s: float
+    units: tuple[UnitKey, ...] = ()
+
+
+@dataclass(frozen=True, **SLOTS)
+class MachineUse:
+    """Extremes of a leg's samples.
+
+    Attributes:
+        gpu_bytes: largest of the tested processes by device, each at a moment of its own.
+        gpu_total: largest sum over the devices at one moment.
+        least_available: of the machine.
+        least_headroom: before something is killed: a container's limit counts, and half the swap.
+        swap_growth: most swap of the machine in use, minus that of the first sample.
+    """
+
+    gpu_bytes: Mapping[str, int] = field(default_factory=dict)
+    gpu_total: MemoryMoment | None = None
+    least_available: MemoryMoment | None = None
+    least_headroom: MemoryMoment | None = None
+    swap_growth: MemoryMoment | None = None
+    stalls: Stalls | None = None
+
+    @property
+    def has_swapped(self) -> bool:
+        """Say that enough memory went to swap to slow programs down."""
+        return self.swap_growth is not None and self.swap_growth.size_bytes >= SWAPPED_BYTES
+
+    def has_stalled(self, wall_s: float | None) -> bool:
+        """Say that waiting for memory is part of the leg's time, which `wall_s` is."""
+        stalled_s = self.stalls.stalled_s if self.stalls is not None else 0.0
+        return stalled_s >= max(STALLED_S, STALLED_RATIO * (wall_s or 0.0))
+
+
+NOT_MEASURED: Final = MachineUse()
+
+
+def _nothing(_: float) -> tuple[UnitKey, ...]:
+    return ()
+
+
+def machine_use(
+    samples: Sequence[SampleLine],
+    units_at: Callable[[float], tuple[UnitKey, ...]] = _nothing,
+) -> MachineUse:
+    """Sum up samples in the order of their time.
+
+    Args:
+        units_at: what ran at a moment.
+    """
+    if not samples:
+        return NOT_MEASURED
+
+    def moment(size_bytes: int, at_s: float) -> MemoryMoment:
+        return MemoryMoment(size_bytes, at_s, units_at(at_s))
+
+    def least(name: str) -> MemoryMoment | None:
+        seen = [(getattr(one, name), one.at_s) for one in samples if getattr(one, name) is not None]
+        return moment(*min(seen)) if seen else None
+
+    by_device: dict[str, int] = {}
+    for one in samples:
+        for device, size_bytes in one.gpu_bytes.items():
+            by_device[device] = max(size_bytes, by_device.get(device, 0))
+    sums = [(sum(one.gpu_bytes.values()), one.at_s) for one in samples if one.gpu_bytes]
+    return MachineUse(
+        gpu_bytes=dict(sorted(by_device.items())),
+        gpu_total=moment(*max(sums, key=lambda pair: pair[0])) if sums else None,
+        least_available=least("available_bytes"),
+        least_headroom=least("headroom_bytes"),
+        swap_growth=_swap_growth(samples, moment),
+        stalls=_stalls(samples, units_at),
+    )
+
+
+def _swap_growth(
+    samples: Sequence[SampleLine], moment: Callable[[int, float], MemoryMoment]
+) -> MemoryMoment | None:
+    """None of a single sample, which shows no growth."""
+    seen = [(one.swap_used_bytes, one.at_s) for one in samples if one.swap_used_bytes is not None]
+    if len(seen) < 2:  # noqa: PLR2004
+        return None
+    most_bytes, at_s = max(seen, key=lambda pair: pair[0])
+    growth_bytes = most_bytes - seen[0][0]
+    return moment(growth_bytes, at_s) if growth_bytes else MemoryMoment(0, at_s)
+
+
+def _stalls(
+    samples: Sequence[SampleLine], units_at: Callable[[float], tuple[UnitKey, ...]]
+) -> Stalls | None:
+    some = [(one.stalled_s, one.at_s) for one in samples if one.stalled_s is not None]
+    if not some:
+        return None
+    waits = list(zip(_increases([value for value, _ in some]), (at_s for _, at_s in some)))
+    fully = [one.fully_stalled_s for one in samples if one.fully_stalled_s is not None]
+    longest_s, at_s = max(waits, key=lambda wait: wait[0])
+    return Stalls(
+        stalled_s=sum(wait_s for wait_s, _ in waits),
+        fully_stalled_s=sum(_increases(fully)) if fully else None,
+        at_s=at_s,
+        units=units_at(at_s) if longest_s else (),
+    )
+
+
+def _increases(counter: Sequence[float]) -> list[float]:
+    """What each value adds; a leg that goes on in another step counts from 0 again."""
+    return [now - before if now >= before else now for before, now in zip((0.0, *counter), counter)]
+
+
+def leg_machine_use(record: Record) -> MachineUse:
+    """Sum up a leg's samples, with the units that ran at each extreme."""
+    executions = _executions(record) if record.samples else {}
+
+    def units_at(at_s: float) -> tuple[UnitKey, ...]:
+        keys = [key for key, (start_s, end_s) in executions.items() if start_s <= at_s <= end_s]
+        return tuple(sorted({UnitKey(*key[1:]) for key in keys}))
+
+    return machine_use(record.samples, units_at)
+
+
+def _executions(record: Record) -> Mapping[Execution, tuple[float, float]]:
+    """When each unit ran in each process: from its first start to its last result there.
+
+    One without a result ran until its process ended, if it did. O(starts + results).
+    """
+    process_ends = {line.process: line.at_s for line in record.process_ends}
+    # The first start and the last result win.
+    starts = {
+        (one.process, one.suite, one.variant, one.unit): one.at_s
+        for one in reversed(record.starts)
+        if one.at_s is not None
+    }
+    ends = {(one.process, one.suite, one.variant, one.unit): one.at_s for one in record.results}
+    found = {}
+    for key, start_s in starts.items():
+        end_s = ends.get(key, process_ends.get(key[0] or 0, math.inf))
+        # It ended, and nobody knows when.
+        found[key] = (start_s, start_s if end_s is None else end_s)
+    return found
