@@ -17,6 +17,7 @@ from ciguard.document import (
     Table,
     identifier,
 )
+from ciguard.logs.artifact_names import valid_artifact_name
 from ciguard.text import count_of, duration, size
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _DOUBTS: Final[dict[Doubt, str]] = {
     "values missing": "exact values of the base have no equal in the candidate",
     "nothing judged": "no value could be judged",
 }
+ARTIFACT_NAME: Final = "actions.artifact_name"
 _ORDER: Final[tuple[Verdict, ...]] = ("worse", "better", "changed", "not judged")
 ONE_RUN_EACH: Final = (
     "Values without a verdict are of one run each (n = 1): a difference may be chance."
@@ -220,8 +222,11 @@ def _failures(comparison: LogComparison) -> Section:
 def _failure(one: FailureCount, comparison: LogComparison) -> Row:
     value, side = one.example, comparison.candidate if one.after else comparison.base
     weak = " (perhaps)" if one.weak and one.ending else ""
+    name: doc.Content = Code(_name(value))
+    for refused in (field for field in value.key if value.name == ARTIFACT_NAME):
+        name = (Code(_name(value)), ", use ", Code(valid_artifact_name(refused.value)))
     return (
-        Code(_name(value)),
+        name,
         Cell(f"{one.before:,}", one.before),
         Cell(f"{one.after:,}", one.after),
         _amount(value.value, value.unit) if value.unit else "",

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
 from ciguard.guard.failed_allocations import failed_allocation
-from ciguard.guard.log_patterns import DISK_OF_RUNNER, KILLED_CODES, exit_code, first_match
+from ciguard.guard.log_patterns import (
+    DISK_OF_RUNNER,
+    KILLED_CODES,
+    exit_code,
+    first_match,
+    refused_artifact,
+)
 from ciguard.guard.verdict import Evidence, Reason
+from ciguard.logs.artifact_names import valid_artifact_name
 from ciguard.model import UnitKey
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
@@ -241,8 +248,11 @@ def _diagnosis(
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
     """Say whether the end of the log can be spared: its job's conclusion alone is not enough."""
-    match = first_match(facts.annotations or ()) or first_match(facts.of_run, run_wide=True)
-    return match is not None or diagnose(facts, record).ending not in ENDED_BY_REQUEST
+    texts = facts.annotations or ()
+    match = first_match(texts) or first_match(facts.of_run, run_wide=True)
+    if match is not None or _refused_artifact(facts, record) is not None:
+        return True
+    return diagnose(facts, record).ending not in ENDED_BY_REQUEST
 
 
 def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
@@ -259,7 +269,7 @@ def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
         found = rule(facts, job, record)
         if found is not None:
             return replace(found, evidence=_distinct((*found.evidence, seen)))
-    return _unknown(facts, job, seen)
+    return _unknown(facts, job, seen, record)
 
 
 def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
@@ -351,8 +361,30 @@ def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
     return _diagnosis("out_of_memory", code[1], trend)
 
 
-def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence) -> LegEnd:
+def _refused_artifact(facts: JobEvidence, record: Record | None) -> tuple[str, Evidence] | None:
+    """The artifact that was refused for its name, where that can have been the record's own.
+
+    A record that was cut was uploaded.
+    """
+    if record is not None and record.end is None:
+        return None
+    return refused_artifact(facts.annotations or (), facts.log)
+
+
+def has_refused_artifact(end: LegEnd) -> bool:
+    """Say that an artifact was refused for its name, and nothing else is known of the end."""
+    return end.cause is not None and end.cause.kind == "artifact_name"
+
+
+def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence, record: Record | None) -> LegEnd:
     """What there is, quoted; no ending is made of it."""
+    refused = _refused_artifact(facts, record)
+    if refused is not None:
+        name, evidence = refused
+        names = {"name": name, "valid_name": valid_artifact_name(name)}
+        return LegEnd(
+            "unknown", cause=Reason("artifact_name", names), evidence=(evidence, job_evidence)
+        )
     code = exit_code(facts.annotations or (), facts.log)
     failed = [
         Evidence("step", {"name": step.name, "conclusion": step.conclusion})

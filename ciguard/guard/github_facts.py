@@ -19,6 +19,7 @@ from ciguard.guard.diagnosis import (
     conclusion_of,
     consistency,
     diagnose,
+    has_refused_artifact,
     is_explained,
     job_line,
     leg_end,
@@ -431,7 +432,8 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
         yield Finding("incomplete", "conclusion_unknown", shard, facts=facts, evidence=seen)
     elif agreement == "contradicts":
         death = diagnose(evidence, leg.record)
-        cause = death.cause if death.ending != "unknown" else None
+        is_named = death.ending != "unknown" or has_refused_artifact(death)
+        cause = death.cause if is_named else None
         yield Finding(
             "incomplete", "job_contradicts", shard, (), facts, cause, evidence=death.evidence
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.verdict import Evidence
@@ -70,12 +71,17 @@ PATTERNS: Final = (
     _ending("actions.shutdown_signal", in_log=True),
 )
 
+ARTIFACT_NAME: Final = re.compile(
+    next(row.pattern for row in TABLE if row.name == "actions.artifact_name")
+)
+ERROR_MARK: Final = "##[error]"  # of the runner, where a line of a log begins
 # What the runner says of a step's process; alone it proves nothing.
 EXIT_CODE: Final = re.compile(
     r"Process completed with exit code (-?\d+)|failed with exit code (-?\d+)"
 )
 KILLED_CODES: Final = frozenset({137, 143})  # 128 + SIGKILL, 128 + SIGTERM
 _MARKS: Final = re.compile(r"^\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:##\[error\])?")
+_MARK_CHARS: Final = 40 + len(ERROR_MARK)  # of a line, with its time
 _QUOTED_CHARS: Final = 500  # of a line; a message may have 64 KB
 
 
@@ -118,6 +124,18 @@ def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Evidence]
         return None
     match, evidence = found[-1]
     return int(match[1] or match[2]), evidence
+
+
+def refused_artifact(annotations: Iterable[str], log: str = "") -> tuple[str, Evidence] | None:
+    """The name of an artifact that was not uploaded for it, and the line that says so.
+
+    In a log only where the runner calls it an error: a test can print such a line, too.
+    """
+    errors = [line for line in log.splitlines() if ERROR_MARK in line[:_MARK_CHARS]]
+    for evidence in chain(*_lines(annotations, "\n".join(errors))):
+        if match := ARTIFACT_NAME.search(evidence.facts["text"]):
+            return match["artifact"], evidence
+    return None
 
 
 def _lines(annotations: Iterable[str], log: str) -> tuple[list[Evidence], list[Evidence]]:

@@ -40,9 +40,9 @@ Kind = Literal[
     "truncated", "empty_record", "checkpoint", "exit_code", "internal_error",
     # what the platform says of its job
     "no_job", "job_limit", "not_executed", "cancelled_by_fail_fast", "step_timeout", "step_failed",
-    "conclusion_unknown", "job_open", "job_succeeded", "tests_exited", "record_without_job",
-    "job_contradicts", "job_ambiguous", "jobs_unknown", "no_token", "jobs_refused",
-    "jobs_unmatched", "jobs_without_shard", "attempt_unknown", "not_planned_again",
+    "artifact_name", "conclusion_unknown", "job_open", "job_succeeded", "tests_exited",
+    "record_without_job", "job_contradicts", "job_ambiguous", "jobs_unknown", "no_token",
+    "jobs_refused", "jobs_unmatched", "jobs_without_shard", "attempt_unknown", "not_planned_again",
     # `needs`
     "needs_empty", "job_excused", "job_failed", "job_unexplained", "job_not_successful",
     # evidence

@@ -94,6 +94,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
     "step_failed": Words(
         'step "{step}" failed before its tests', 'see step "{step}" in the log of its job'
     ),
+    "artifact_name": Words("artifact name {name!r} is not valid", "use {valid_name!r}"),
     "conclusion_unknown": Words(
         "the conclusion of its job ({conclusion!r}) is unknown to this version", _UPDATE
     ),

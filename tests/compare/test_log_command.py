@@ -267,3 +267,11 @@ def test_a_job_that_runs_has_no_whole_log(ciguard: Ciguard, tmp_path: Path) -> N
         environ = environ_of(server)
         done = ciguard("compare", url, url, cwd=tmp_path, expect=3, **environ)
     assert "the job is in_progress" in done.stderr
+def test_an_invalid_artifact_name_has_a_valid_one_beside_it(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    refused = "coverage-network-ovn ovn:latest/edge-24.04"  # canonical/lxd#16822
+    line = f"Error: The artifact name is not valid: {refused}. Contains the following character:"
+    write(tmp_path, "bytes_in_use: 5\n", f"bytes_in_use: 5\n{line}  Colon :\n")
+    done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
+    assert "use coverage-network-ovn ovn-latest-edge-24.04" in " ".join(done.stdout.split())

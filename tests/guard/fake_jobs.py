@@ -42,6 +42,10 @@ SHUTDOWN = (
     "stopped, or a manually started runner is canceled."
 )
 STEP_LIMIT = "The action 'Run the shard' has timed out after 14 minutes."
+ARTIFACT_NAME = (
+    "The artifact name is not valid: results/linux. Contains the following character:  "
+    "Forward slash /"
+)
 EXIT_10 = "Process completed with exit code 10."
 EXIT_137 = "Process completed with exit code 137."
 EXIT_143 = "Process completed with exit code 143."

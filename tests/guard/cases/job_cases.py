@@ -10,6 +10,7 @@ from guard.damages import dies_in_its_last_test as dies
 from guard.damages import record_removed as nothing_left
 from guard.damages import short_of_memory
 from guard.fake_jobs import (
+    ARTIFACT_NAME,
     BY_HAND,
     DISK,
     EXIT_10,
@@ -161,6 +162,20 @@ DEATHS = {
     ),
     "its upload failed": dead(
         nothing_left, failed(NO_UPLOAD), "unknown", "Upload: failure", calls=BOTH
+    ),
+    "its artifact has an invalid name": dead(
+        nothing_left, failed(NO_UPLOAD), "unknown", ARTIFACT_NAME, (ARTIFACT_NAME,)
+    ),
+    "an invalid name, in the log": dead(
+        nothing_left, failed(NO_UPLOAD), "unknown", ARTIFACT_NAME,
+        log=f"x\n2026-11-21T10:04:00.1Z ##[error]{ARTIFACT_NAME}\n", calls=BOTH,
+    ),
+    "an invalid name, and the job goes on": dead(
+        nothing_left, job("03"), "unknown", ARTIFACT_NAME, (ARTIFACT_NAME,)
+    ),
+    "an invalid name that a test printed": dead(
+        nothing_left, failed(NO_UPLOAD), "unknown", "Upload: failure",
+        log=f"{ARTIFACT_NAME} PASSED\n", calls=BOTH,
     ),
     "not ended": dead(
         nothing_left, job("03", None, status="in_progress"), "unknown", "in_progress", calls=BOTH
