@@ -33,7 +33,7 @@ from ciguard.compare.comparison import Comparison
 from ciguard.compare.headline import headline, jobs_headline
 from ciguard.compare.log_view import logs_headline
 from ciguard.errors import InputError
-from ciguard.model import CaseKey, Ending, Outcome, UnitKey
+from ciguard.model import CaseKey, Ending, Outcome, UnitKey, machine_use
 
 if TYPE_CHECKING:
     from ciguard.compare.jobs_only import JobsComparison
@@ -46,7 +46,7 @@ SCHEMA: Final = 1
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
     *(baseline_matrix, baseline_selection, comparison, leaks, missing, run_changes, run_columns),
-    *(series, significance, statistics, suite_speed, transitions),
+    *(series, significance, statistics, suite_speed, transitions, machine_use),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

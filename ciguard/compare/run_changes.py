@@ -19,6 +19,7 @@ import numpy as np
 from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.run_columns import index_in, leg_from_history
 from ciguard.history.query import STEADY_S
+from ciguard.model.machine_use import NOT_MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.model import Ending
     from ciguard.model.jobs import Job
+    from ciguard.model.machine_use import MachineUse
 
 # Of the cases of two runs, those that the leg of the same name ran in both: a change adds and
 # removes a few tests, while another plan of even two shards leaves half.
@@ -56,8 +58,8 @@ NOTABLE_RATIO: Final = 0.05  # of a metric: less is not counted as a change
 class LegChange:
     """A leg in both runs, or in one: then the other's values are None.
 
-    `memory_bytes` is that of the runner. `speed` is how slow this runner was: 1.3 took 30 % longer
-    than usual for the same tests.
+    `memory_bytes` is that of the runner; the machines are without the units that ran. `speed` is
+    how slow this runner was: 1.3 took 30 % longer than usual for the same tests.
     """
 
     shard: str
@@ -69,6 +71,8 @@ class LegChange:
     peak_after_bytes: int | None = None
     memory_bytes: int | None = None
     speed: float | None = None
+    machine_before: MachineUse = NOT_MEASURED
+    machine_after: MachineUse = NOT_MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,8 @@ def _leg_change(
         peak_after_bytes=new.peak_bytes if new is not None else None,
         memory_bytes=new.memory_bytes if new is not None else None,
         speed=speed,
+        machine_before=old.machine if old is not None else NOT_MEASURED,
+        machine_after=new.machine if new is not None else NOT_MEASURED,
     )
 
 

@@ -14,6 +14,7 @@ from ciguard.history.file import CODE_NAMES
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryRun
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
+from ciguard.model.machine_use import NOT_MEASURED, machine_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.runs import HistoryLeg
     from ciguard.model import Ending
+    from ciguard.model.machine_use import MachineUse
 
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
@@ -50,6 +52,7 @@ class RunLeg:
     probe_s: float | None = None  # a fixed piece of CPU work: how fast the runner is
     pool: str = ""
     units: int | None = None  # planned, where the history says so
+    machine: MachineUse = NOT_MEASURED  # without the units that ran
 
     @property
     def name(self) -> str:
@@ -293,7 +296,7 @@ def _final_results(
 
 
 def _run(records: list[Record], name: str) -> Run:
-    records.sort(key=lambda record: _leg(record).name)
+    records.sort(key=lambda record: record.identity.shard or record.identity.job or "")
     results, flaky = _final_results(records)
     keys = sorted(results, key="\0".join)  # as tuples would sort, in half the time
     ordered = [results[key] for key in keys]
@@ -373,6 +376,7 @@ def _leg(record: Record) -> RunLeg:
         memory_bytes=header.runner.memory_bytes,
         probe_s=header.runner.probe_s,
         pool=header.runner.pool,
+        machine=machine_use(record.samples),
     )
 
 

@@ -412,26 +412,36 @@ def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
     """What a reader must know; not what the headline has."""
     if comparison.unjudged_reason and "unjudged" not in said:
         yield as_sentence(words.unjudged_text(comparison))
+    yield from words.slowed_legs_texts(comparison.legs)
     yield from map(words.note_text, comparison.notes)
 
 
 def _legs(comparison: Comparison, links: Links) -> Table:
     """A row a shard."""
+    machines = [one for leg in comparison.legs for one in (leg.machine_before, leg.machine_after)]
+    has_gpus = any(one.gpu_total for one in machines)
     columns = (
         Column("shard"), Column("ending"), Column("wall time"), Column("peak memory"),
+        *([Column("GPU memory", drop=2)] if has_gpus else []),
         Column("runner memory", "right", 3), Column("speed", "right", 1),
     )  # fmt: skip
     names = distinct_lines([leg.shard or "-" for leg in comparison.legs], 40)
-    rows = tuple(_leg(name, leg, links) for name, leg in zip(names, comparison.legs, strict=True))
+    legs = zip(names, comparison.legs, strict=True)
+    rows = tuple(_leg(name, leg, links, has_gpus=has_gpus) for name, leg in legs)
     return Table(columns, rows, "shard")
 
 
-def _leg(name: str, leg: LegChange, links: Links) -> Row:
+def _leg(name: str, leg: LegChange, links: Links, *, has_gpus: bool) -> Row:
+    gpus = [
+        one.gpu_total.size_bytes if one.gpu_total is not None else None
+        for one in (leg.machine_before, leg.machine_after)
+    ]
     return (
         Link(name, links.job(leg.shard)),
         words.endings_text(leg),
-        _change_of(leg.wall_before_s, leg.wall_after_s, duration),
+        Cell(words.leg_times_text(leg), leg.wall_after_s),
         _change_of(leg.peak_before_bytes, leg.peak_after_bytes, size),
+        *([_change_of(gpus[0], gpus[1], size)] if has_gpus else []),
         Cell(size(leg.memory_bytes), leg.memory_bytes),
         Cell("-" if leg.speed is None else f"{leg.speed:.2f}", leg.speed),
     )

@@ -10,6 +10,7 @@ from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.history.file import VALUES_PER_KEY
+from ciguard.machine_view import slowdown_text
 from ciguard.text import count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:
@@ -281,6 +282,28 @@ def endings_text(leg: LegChange) -> str:
     before, after = leg.before or "absent", leg.after or "no record"
     text = after if before == after else f"{before} -> {after}"
     return text.replace("_", " ")
+
+
+def leg_times_text(leg: LegChange) -> str:
+    """ "10 s -> 14 s (swapped 1.20 GiB)": both times, each with what made it longer."""
+    sides = ((leg.wall_before_s, leg.machine_before), (leg.wall_after_s, leg.machine_after))
+    texts = []
+    for wall_s, machine in sides:
+        slowed = slowdown_text(machine, wall_s)
+        texts.append(f"{duration(wall_s)} ({slowed})" if slowed else duration(wall_s))
+    return " -> ".join(texts)
+
+
+def slowed_legs_texts(legs: Sequence[LegChange]) -> Iterator[str]:
+    """Which shards of a run swapped or waited for memory, a sentence a run."""
+    sides = {
+        "base": [leg for leg in legs if slowdown_text(leg.machine_before, leg.wall_before_s)],
+        "candidate": [leg for leg in legs if slowdown_text(leg.machine_after, leg.wall_after_s)],
+    }
+    for side, found in sides.items():
+        if found:
+            shards = shards_text([leg.shard for leg in found])
+            yield f"In the {side}, {shards} swapped or waited for memory, which lengthens times."
 
 
 def cost_text(cost: Cost) -> str:

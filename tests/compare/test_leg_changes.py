@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from compare.compare_factories import case, run_of
+from compare.compare_factories import MIB, case, files_of, run_of
 
+from ciguard.codec.record.lines import encode
+from ciguard.codec.record.reader import read_records
+from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.wording import measure_text, note_text
+from ciguard.compare.json import json_text, read_comparison
+from ciguard.compare.run_columns import runs_from_records
+from ciguard.compare.wording import leg_times_text, measure_text, note_text
+from ciguard.model import SampleLine
+from ciguard.model.machine_use import NOT_MEASURED, MemoryMoment
 
 if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
@@ -68,3 +75,60 @@ def test_incomplete_run_shows_no_improvement() -> None:
         measure_text(found.memory) == "peak memory: no improvement is shown for an incomplete run"
     )
     assert [change.tier for change in found.memory.gains] == ["confirmed"]
+
+
+GIB = 1024 * MIB
+SWAPPING = (
+    SampleLine(1.0, swap_used_bytes=100 * MIB, stalled_s=0.0),
+    SampleLine(2.0, swap_used_bytes=1324 * MIB, stalled_s=4.0, gpu_bytes={"0": 3 * GIB}),
+)
+
+
+def with_samples(content: bytes, samples: tuple[SampleLine, ...]) -> bytes:
+    """A record with these samples behind its first line."""
+    header, rest = content.split(b"\n", 1)
+    return b"\n".join((header, b"".join(map(encode, samples)) + rest))
+
+
+def sampled(samples: tuple[SampleLine, ...], run_id: int) -> Run:
+    """Two shards of 10 s, of which 02 has these samples."""
+    files = files_of({"01": [case("a")], "02": [case("b")]}, run_id=run_id)
+    path = f"{run_id}-1/02/supervisor.jsonl"
+    files[path] = with_samples(files[path], samples)
+    return runs_from_records(read_records(files.items()), "run")[-1]
+
+
+def test_a_leg_that_swapped_says_so_beside_its_time() -> None:
+    found = compare_run(sampled(SWAPPING, 2), None, [sampled((), 1)])
+    first, second = found.legs
+    assert first.machine_after == second.machine_before == NOT_MEASURED
+    assert second.machine_after.swap_growth == MemoryMoment(1224 * MIB, 2.0)
+    assert leg_times_text(first) == "10 s -> 10 s"
+    assert leg_times_text(second) == "10 s -> 10 s (swapped 1.20 GiB, stalled 4.00 s)"
+    note = "In the candidate, shard 02 swapped or waited for memory, which lengthens times."
+    for shape in ("text", "markdown", "html"):
+        text = " ".join(FORMATS[shape](found).split())
+        assert "swapped 1.20 GiB, stalled 4.00 s" in text, shape
+        assert note in text, shape
+    assert "| GPU memory " in FORMATS["markdown"](found)
+    assert "| - &#8594; 3.00 GiB " in FORMATS["markdown"](found)
+    assert "GPU memory" not in FORMATS["markdown"](
+        compare_run(sampled((), 2), None, [sampled((), 1)])
+    )
+    back = compare_run(sampled((), 2), None, [sampled(SWAPPING, 1)])
+    assert leg_times_text(back.legs[1]) == "10 s (swapped 1.20 GiB, stalled 4.00 s) -> 10 s"
+    assert "In the base, shard 02 swapped" in FORMATS["text"](back)
+
+
+def test_many_legs_that_swapped_are_one_sentence() -> None:
+    names = [f"{number:03}" for number in range(128)]
+    files = files_of({name: [case(name)] for name in names})
+    files = {path: with_samples(content, SWAPPING) for path, content in files.items()}
+    run = runs_from_records(read_records(files.items()), "run")[-1]
+    text = FORMATS["text"](compare_run(run, None, [run]))
+    assert "In the candidate, shards 000, 001, 002 and 125 more swapped" in " ".join(text.split())
+
+
+def test_a_run_of_the_json_keeps_the_machines() -> None:
+    found = compare_run(sampled(SWAPPING, 2), None, [sampled((), 1)])
+    assert read_comparison(json_text(found).encode(), "x").legs == found.legs
