@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ciguard.model import UnitKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ciguard.model import CaseKey
 
@@ -74,6 +74,17 @@ def percent(ratio: float) -> str:
     value = 100 * ratio
     digits = 0 if abs(value) >= 9.5 else 1  # noqa: PLR2004
     return f"{value:+,.{digits}f} %"
+
+
+def change_text(difference: float, ratio: float | None, show: Callable[[float], str]) -> str:
+    """ "-59.57 % (-10.5 MiB)": two decimals, as people quote them; from nothing the amount alone.
+
+    Args:
+        show: an amount, >= 0.
+    """
+    sign = "-" if difference < 0 else "+" if difference else ""
+    amount = f"{sign}{show(abs(difference))}"
+    return amount if ratio is None else f"{100 * ratio:+,.2f} % ({amount})"
 
 
 def percents(low: float, high: float, most: float = float("inf")) -> str:

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from ciguard.model import CaseKey, UnitKey
 from ciguard.text import (
     case_name,
+    change_text,
     code,
     count_of,
     distinct_lines,
@@ -60,6 +61,14 @@ def test_sizes(value_bytes: int | None, words: str) -> None:
 )
 def test_durations(value_s: float | None, words: str) -> None:
     assert duration(value_s) == words
+
+
+def test_changes_have_two_decimals_and_their_amount() -> None:
+    assert change_text(-10_960_000, -0.595652, size) == "-59.57 % (-10.5 MiB)"
+    assert change_text(430, 0.5, duration) == "+50.00 % (+7 min 10 s)"
+    assert change_text(-430, -0.4375, duration) == "-43.75 % (-7 min 10 s)"  # not "-8 min 50 s"
+    assert change_text(5, None, duration) == "+5.00 s"
+    assert change_text(0, 0.0, size) == "+0.00 % (0 B)"
 
 
 def test_counts() -> None:

@@ -18,7 +18,7 @@ from ciguard.document import (
     identifier,
 )
 from ciguard.logs.artifact_names import valid_artifact_name
-from ciguard.text import count_of, duration, size
+from ciguard.text import change_text, count_of, duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,10 +157,9 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _change(pair: ValuePair) -> str:
-    """ "-1.41 % (-390 MiB)": two decimals, as people quote them."""
-    sign = "+" if pair.difference > 0 else ""
-    amount = f"{sign}{_amount(pair.difference, pair.before.unit)}"
-    return amount if pair.ratio is None else f"{100 * pair.ratio:+,.2f} % ({amount})"
+    """ "-1.41 % (-390 MiB)"."""
+    unit = pair.before.unit
+    return change_text(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
 
 
 def _both_values(pair: ValuePair, comparison: LogComparison) -> tuple[doc.Span, ...]:
