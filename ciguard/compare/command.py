@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -26,6 +26,7 @@ from ciguard.compare.log_comparison import LOG_CONDITIONS, LogComparison, log_ex
 from ciguard.compare.log_inputs import are_logs, compare_log_inputs
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import runs_from_records
+from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
@@ -312,12 +313,19 @@ def _compare(
     context = _context(
         invocation, lookup, heads[-1], history, (base.recorded.jobs, head.recorded.jobs)
     )
-    return compare_run(
+    found = compare_run(
         heads[-1],
         history,
         bases,
         previous=heads[-2] if len(heads) > 1 else None,
         context=context,
+    )
+    old, new = base.recorded, head.recorded
+    commits = {sha for run in (*bases[-1:], heads[-1]) for sha in (run.sha, run.head_sha) if sha}
+    return replace(
+        found,
+        steps=compare_steps(old.jobs, new.jobs, commits),
+        artifacts=compare_artifacts(old.artifacts, new.artifacts, commits),
     )
 
 
@@ -341,7 +349,8 @@ def _compare_jobs(
         run_of_jobs(arguments[0], base.run_id, base.jobs),
         run_of_jobs(arguments[1], head.run_id, head.jobs),
     )
-    return compare_jobs_only(base.jobs, head.jobs, runs, endings)
+    artifacts = (base.artifacts, head.artifacts)
+    return compare_jobs_only(base.jobs, head.jobs, runs, endings, artifacts)
 
 
 @dataclass(frozen=True, slots=True)

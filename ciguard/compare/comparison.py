@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.run_changes import NO_METRICS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
+from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS
 from ciguard.compare.suite_speed import NO_SUITE_SPEED
 from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.errors import ExitCode
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.series import SeriesChange
     from ciguard.compare.significance import CaseChange, MeasureVerdict
+    from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.model import Ending
@@ -94,6 +96,8 @@ class Comparison:
     suite_speed: SuiteSpeed = NO_SUITE_SPEED
     metrics: Metrics = NO_METRICS
     series: tuple[SeriesChange, ...] = ()
+    steps: StepChanges = NO_STEPS
+    artifacts: ArtifactChanges = NO_ARTIFACTS
 
     @property
     def can_be_confirmed(self) -> bool:

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.run_changes import compare_jobs
 from ciguard.compare.run_columns import RunInfo
+from ciguard.compare.steps_and_artifacts import (
+    NO_ARTIFACTS,
+    NO_STEPS,
+    compare_artifacts,
+    compare_steps,
+)
 from ciguard.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ciguard.compare.run_changes import JobChange, JobTransition
+    from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.model import Ending
-    from ciguard.model.jobs import Job
+    from ciguard.model.jobs import Job, RunArtifact
 
 JobsState = Literal["worse", "mixed", "better", "inconclusive", "same"]
 JobCondition = Literal["new-failure", "timeout", "incomplete"]
@@ -48,6 +55,8 @@ class JobsComparison:
     changes: tuple[JobChange, ...]
     unchanged: tuple[JobChange, ...]
     endings: Mapping[str, Ending]
+    steps: StepChanges = NO_STEPS
+    artifacts: ArtifactChanges = NO_ARTIFACTS
 
     def of_transition(self, transition: JobTransition) -> tuple[JobChange, ...]:
         """The changes of one kind."""
@@ -70,6 +79,7 @@ def compare_jobs_only(
     after: Sequence[Job],
     runs: tuple[RunInfo, RunInfo],
     endings: Mapping[str, Ending],
+    artifacts: tuple[Sequence[RunArtifact] | None, Sequence[RunArtifact] | None] = (None, None),
 ) -> JobsComparison:
     """Compare each job in the last attempt in which it ran, by name.
 
@@ -77,8 +87,10 @@ def compare_jobs_only(
         before, after: of all attempts, at least one of each run.
         runs: that the jobs are of, in the same order.
         endings: why jobs of the candidate were cancelled, by name, where it is known.
+        artifacts: of both runs; None where they are not known.
     """
     found = compare_jobs(before, after)
+    commits = {run.sha for run in runs if run.sha}
     changes = [one for one in found if one.before != one.after]
     same = [one for one in found if one.before == one.after]
     return JobsComparison(
@@ -87,6 +99,8 @@ def compare_jobs_only(
         tuple(sorted(changes, key=lambda one: (not _is_worse(one), _ORDER.index(one.transition)))),
         tuple(sorted(same, key=lambda one: -max(one.wall_before_s or 0, one.wall_after_s or 0))),
         endings,
+        compare_steps(before, after, commits),
+        compare_artifacts(artifacts[0], artifacts[1], commits),
     )
 
 

@@ -26,6 +26,7 @@ from ciguard.compare import (
     series,
     significance,
     statistics,
+    steps_and_artifacts,
     suite_speed,
     transitions,
 )
@@ -46,7 +47,7 @@ SCHEMA: Final = 1
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
     *(baseline_matrix, baseline_selection, comparison, leaks, missing, run_changes, run_columns),
-    *(series, significance, statistics, suite_speed, transitions, machine_use),
+    *(series, significance, statistics, steps_and_artifacts, suite_speed, transitions, machine_use),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

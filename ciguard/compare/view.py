@@ -17,6 +17,7 @@ from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headli
 from ciguard.compare.run_changes import MetricChange
 from ciguard.compare.series_view import series_section
 from ciguard.compare.significance import MEASURE_NOUN
+from ciguard.compare.steps_and_artifacts_view import artifacts_section, steps_section
 from ciguard.compare.wording import as_sentence, change_verdict
 from ciguard.document import (
     Bullets,
@@ -125,6 +126,8 @@ def sections(
         _transitions([one for one in comparison.transitions if not shown.has(one)], links),
         _measure(comparison, comparison.memory, said, links),
         _measure(comparison, comparison.durations, said, links),
+        steps_section(comparison.steps),
+        artifacts_section(comparison.artifacts),
         _metrics(comparison),
         series_section(comparison.series),
         _both_runs(comparison, said, links),
@@ -191,6 +194,8 @@ def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
         Facts(tuple((name, words.run_text(run)) for name, run in sides)),
         Section("jobs", (_job_table(comparison.changes, comparison.endings),), "Changed jobs"),
         Section("same_jobs", (folded,)),
+        steps_section(comparison.steps),
+        artifacts_section(comparison.artifacts),
         Paragraph(words.ONE_RUN_EACH),
     )
 
@@ -200,7 +205,7 @@ def _job_table(jobs: Sequence[JobChange], endings: Mapping[str, Ending] = NO_END
         (
             Link(job.name, job.url),
             words.conclusions_text(job, endings.get(job.name)),
-            _change_of(job.wall_before_s, job.wall_after_s, duration),
+            Cell(words.job_times_text(job), job.wall_after_s),
         )
         for job in jobs
     )

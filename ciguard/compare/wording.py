@@ -284,6 +284,15 @@ def endings_text(leg: LegChange) -> str:
     return text.replace("_", " ")
 
 
+def job_times_text(job: JobChange) -> str:
+    """ "16 min 00 s -> 9 min 00 s (-43.75 %)"; no change where the job ended otherwise."""
+    before_s, after_s = job.wall_before_s, job.wall_after_s
+    text = f"{duration(before_s)} -> {duration(after_s)}"
+    if job.before != job.after or not before_s or after_s is None:
+        return text
+    return f"{text} ({100 * (after_s / before_s - 1):+,.2f} %)"
+
+
 def leg_times_text(leg: LegChange) -> str:
     """ "10 s -> 14 s (swapped 1.20 GiB)": both times, each with what made it longer."""
     sides = ((leg.wall_before_s, leg.machine_before), (leg.wall_after_s, leg.machine_after))

@@ -162,6 +162,16 @@ class JobStep(GitHubJson):
     started_at: AwareDatetime | None = None
     completed_at: AwareDatetime | None = None
 
+    @property
+    def wall_s(self) -> float | None:
+        """How long it took; None of a step that did not run to its end."""
+        if self.started_at is None or self.completed_at is None:
+            return None
+        if self.conclusion not in ("success", "failure"):
+            return None
+        # Servers have set an end of a brief step a second before its start.
+        return max(0.0, (self.completed_at - self.started_at).total_seconds())
+
 
 class RunJob(GitHubJson):
     """A job in one attempt; a server that does not say which means the first."""

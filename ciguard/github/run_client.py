@@ -132,6 +132,8 @@ def as_job(job: RunJob) -> Job:
         completed_at=job.completed_at,
         url=job.html_url or "",
         head_sha=job.head_sha,
-        steps=tuple(Step(one.name, one.number, one.conclusion) for one in job.steps or ()),
+        steps=tuple(
+            Step(one.name, one.number, one.conclusion, one.wall_s) for one in job.steps or ()
+        ),
         labels=job.labels,
     )

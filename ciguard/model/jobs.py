@@ -19,11 +19,23 @@ def is_github_actions(environ: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, **SLOTS)
 class Step:
-    """One step of a job; `conclusion` is None until it ended, and in GitHub's words."""
+    """One step of a job; `conclusion` is None until it ended, and in GitHub's words.
+
+    `wall_s` is in whole seconds, and None of a step that was skipped, cancelled or has not ended.
+    """
 
     name: str
     number: int
     conclusion: str | None = None
+    wall_s: float | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
+class RunArtifact:
+    """An artifact of a run, and the size of its archive."""
+
+    name: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, **SLOTS)

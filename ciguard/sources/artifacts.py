@@ -24,7 +24,7 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.downloads import Budget
 from ciguard.github.run_client import RunClient
 from ciguard.logs.process_logs import is_process_log
-from ciguard.model.jobs import attempt_at, oldest_counting_attempt
+from ciguard.model.jobs import RunArtifact, attempt_at, oldest_counting_attempt
 from ciguard.sources.local import ReadInputs
 from ciguard.text import count_of, one_line
 
@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from ciguard.github.models import Artifact
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
+    from ciguard.model.jobs import Job
 
 
 PLAN: Final = "ciguard-plan-"
 RECORD: Final = "ciguard-record-"
 CONFIRMATION: Final = "ciguard-confirmation-"
+OURS: Final = "ciguard-"
 PLAN_FILE: Final = "plan.json"
 CONFIRMATION_FILE: Final = "ciguard-confirmation.json"
 MAX_ARCHIVE_BYTES: Final = 1 << 28
@@ -92,6 +94,23 @@ class RunArtifacts:
 
     def _includes(self, attempt: int | None) -> bool:
         return self.attempt is None or attempt is None or attempt <= self.attempt
+
+    def sizes(self, jobs: Sequence[Job]) -> tuple[RunArtifact, ...]:
+        """Those that are not ours, of each name the newest, by name.
+
+        Args:
+            jobs: of all attempts: only the time of an artifact tells in which it was uploaded.
+
+        Raises:
+            GitHubError: GitHub did not say which artifacts there are.
+        """
+        newest = {
+            one.name: RunArtifact(one.name, one.size_in_bytes)
+            for one in sorted(self._listed, key=lambda one: one.id)
+            if not one.name.startswith(OURS)
+            and self._includes(attempt_at(jobs, one.created_at) if one.created_at else None)
+        }
+        return tuple(newest[name] for name in sorted(newest))
 
     def records(self, logs: ProcessLogs | None = None) -> RunRecords:
         """All records of the run.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Record
-    from ciguard.model.jobs import Job
+    from ciguard.model.jobs import Job, RunArtifact
     from ciguard.sources.artifacts import RunArtifacts, RunRecords
     from ciguard.sources.job_logs import JobLog
     from ciguard.sources.references import JobId
@@ -48,6 +48,7 @@ class FoundRecords:
         problems: what of it could not be had or read.
         jobs: as GitHub knows them; empty where it was not asked, or did not say.
         annotations: by name, what GitHub says of cancelled jobs of a run without records.
+        artifacts: other than ours; None where GitHub was not asked, or did not say.
     """
 
     records: tuple[Record, ...]
@@ -56,6 +57,7 @@ class FoundRecords:
     jobs: tuple[Job, ...] = ()
     annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     run_id: int | None = None  # of GitHub
+    artifacts: tuple[RunArtifact, ...] | None = None
 
     @property
     def has_only_jobs(self) -> bool:
@@ -199,13 +201,19 @@ class RecordFinder:
         repository = place.repository
         with self.github(place, where) as github:
             run_id, attempt = reference.run_id, reference.run_attempt
-            found = self._records(RunArtifacts(github, repository, run_id, attempt), where)
+            artifacts = RunArtifacts(github, repository, run_id, attempt)
+            found = self._records(artifacts, where)
+            sizes: tuple[RunArtifact, ...] | None = None
             jobs: tuple[Job, ...] = ()
             annotations: dict[str, tuple[str, ...]] = {}
             problems = found.problems
             try:
-                client = RunClient(github, repository, run_id, attempt)
-                jobs = client.jobs()
+                client = RunClient(github, repository, run_id)
+                of_all_attempts = client.jobs()
+                jobs = tuple(
+                    one for one in of_all_attempts if attempt is None or one.run_attempt <= attempt
+                )
+                sizes = artifacts.sizes(of_all_attempts)
                 if not found.artifacts:
                     for job in _cancelled(jobs):
                         annotations[job.name] = client.annotations(job)
@@ -217,7 +225,7 @@ class RecordFinder:
             fix = "legs of `ciguard run` upload one each; name result files instead"
             raise InputError("; ".join([what, *problems]), where=where, fix=fix)
         return FoundRecords(
-            found.records, bool(self._patterns), problems, jobs, annotations, run_id
+            found.records, bool(self._patterns), problems, jobs, annotations, run_id, sizes
         )
 
     def _records(self, artifacts: RunArtifacts, where: str) -> RunRecords:

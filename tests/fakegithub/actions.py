@@ -33,12 +33,17 @@ def add_job(
     attempt: int = 1,
     status: str = "completed",
     steps: Sequence[tuple[str, str | None]] = (("Run the shard", "success"),),
+    ends: Mapping[str, str] | None = None,
     started_at: str = "2026-11-21T10:00:00Z",
     completed_at: str | None = "2026-11-21T10:05:00Z",
     annotations: Sequence[str] = (),
     log: str | None = None,
 ) -> int:
-    """Put a job into a run; the id it got, which is also that of its check run."""
+    """Put a job into a run; the id it got, which is also that of its check run.
+
+    Args:
+        ends: when steps ended, by name; all others took as long as the job.
+    """
     number = 1000 + len(github.jobs)
     api = f"{github.address}/repos/{REPOSITORY}"
     times = {"started_at": started_at, "completed_at": completed_at}
@@ -66,6 +71,7 @@ def add_job(
                     "conclusion": ended,
                     "number": at,
                     **times,
+                    **({"completed_at": ends[step]} if ends and step in ends else {}),
                 }
                 for at, (step, ended) in enumerate(steps, 1)
             ],

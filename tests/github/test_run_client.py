@@ -43,8 +43,8 @@ def test_a_job_with_its_steps_and_times(server: FakeGitHub, run: RunClient) -> N
             started_at=datetime(2026, 11, 21, 10, 0, tzinfo=UTC),
             completed_at=datetime(2026, 11, 21, 10, 5, tzinfo=UTC),
             steps=(
-                Step("Set up job", 1, "success"),
-                Step("Run the shard", 2, "failure"),
+                Step("Set up job", 1, "success", 300.0),
+                Step("Run the shard", 2, "failure", 300.0),
                 Step("Upload", 3, None),
             ),
             url="https://github.com/octo-org/shop/actions/runs/7/job/1000",
