@@ -7,10 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import no_survivor, start
+from run.leg_runner import no_survivor, plan_of, start, start_shard
 
-from ciguard.machine_view import gpu_text
+from ciguard.codec import plan_file as plan_codec
+from ciguard.guard.prove import prove
+from ciguard.guard.view import document
 from ciguard.model.machine_use import leg_machine_use
+from ciguard.render.plaintext import as_text
 from ciguard.run.memory.gpus import Gpus, parse_rows, used_bytes
 
 if TYPE_CHECKING:
@@ -71,12 +74,16 @@ def test_guard_shows_the_memory_of_each_gpu(tmp_path: Path) -> None:
     rows = 'printf \'GPU-b, %s, 300\\nGPU-a, %s, 20\\nGPU-a, 1, 4000\\n\' "$pid" "$pid"'
     first, _, _ = APPS.partition("    printf 'GPU-b")
     path = program(tmp_path, f"{first}    {rows}\nfi")
-    leg = start(tmp_path, "--record", "record", "--", sys.executable, "-c", CODE, PATH=path)
-    leg.wait(0)
+    (tmp_path / "test_gpu.py").write_text(f"def test_trains():\n    exec({CODE!r})\n")
+    plan = plan_of(["test_gpu.py::test_trains"])
+    leg = start_shard(tmp_path, plan, PATH=path).wait(0)
     use = leg_machine_use(leg.record())
     assert dict(use.gpu_bytes) == {"0": 20 << 20, "1": 300 << 20}
     assert use.gpu_total is not None
     assert use.gpu_total.size_bytes == 320 << 20
-    assert gpu_text(use) == "GPU 0 20.0 MiB, GPU 1 300 MiB, together 320 MiB"
-    assert len(use.gpu_total.units) == 1
+    assert [key.unit for key in use.gpu_total.units] == ["test_gpu.py::test_trains"]
+    read = plan_codec.decode((tmp_path / "plan.json").read_bytes(), "plan.json")
+    shown = " ".join(as_text(document(prove(read, [leg.record()]))).split())
+    assert "01 measure GPU memory, value GPU 0 20.0 MiB, GPU 1 300 MiB, together 320 MiB" in shown
+    assert "running test_gpu.py::test_trains" in shown
     no_survivor(leg)
