@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
@@ -23,20 +23,19 @@ from ciguard.guard.diagnosis import (
     with_diagnosis,
 )
 from ciguard.guard.failure_groups import effective_ending
+from ciguard.guard.process_ends import process_findings, unexplained
 from ciguard.guard.verdict import Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units, with_unclosed
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
-from ciguard.text import last_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.diagnosis import JobEvidence
-    from ciguard.guard.verdict import Kind, Level
+    from ciguard.guard.verdict import Kind
     from ciguard.model import (
-        Ending,
         EventLine,
         Outcome,
         ProcessEndLine,
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     )
     from ciguard.model.attempts import UnitName, UnitResult
 
-# How a process ends that nobody stopped and that did not say it was done.
-ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
 # Events in which a leg says why a unit got no result.
 MISSING_EVENTS: Final[tuple[Kind, ...]] = (
     *("not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result"),
@@ -176,7 +173,7 @@ def explains_failure(leg: LegResult) -> bool:
     """Say whether the record of a leg says why the step of its tests fails."""
     if leg.record is not None and is_from_result_files(leg.record):
         return leg.row.bad > 0
-    return exited_with_failures(leg) or bool(unexplained(leg))
+    return exited_with_failures(leg) or bool(unexplained(leg.record))
 
 
 def exited_with_failures(leg: LegResult) -> bool:
@@ -223,9 +220,7 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> I
     if absent := [one.detail for one in record.events if one.kind == "unreadable_metric"]:
         facts = {"first": absent[0], "more": len(absent) - 1 or None}
         yield Finding("warning", "unreadable_metric", shard, facts=facts)
-    for event in unexplained(leg):
-        yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
-    yield from _died_between_tests(leg, record)
+    yield from process_findings(record, shard, ended_by_itself=leg.end.problem is None)
 
 
 def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:
@@ -249,53 +244,6 @@ def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Find
         by_kind["no_reason_recorded" if event is None else cast("Kind", event.kind)].append(key)
     for kind, units in sorted(by_kind.items()):
         yield Finding("incomplete", kind, leg.shard.key, tuple(units))
-
-
-def unexplained(leg: LegResult) -> list[EventLine]:
-    """The ends of its processes that no result explains, each once."""
-    events = leg.record.events if leg.record is not None else ()
-    found = {one.process: one for one in events if one.kind == "unexplained_exit"}
-    return list(found.values())
-
-
-def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
-    """How the process of an event ended, and the last line of the output that the event quotes."""
-    codes = {one.process: one.exit_code for one in record.process_ends}
-    output = last_line(event.detail.partition("\n")[2])
-    return {"process": event.process, "exit_code": codes.get(event.process or 0), "output": output}
-
-
-def _died_between_tests(leg: LegResult, record: Record) -> Iterator[Finding]:
-    """Processes that died between units: what they left passed in another one, or nothing was left.
-
-    Where nothing was left no failed result of theirs is the reason, so that none excuses them.
-    """
-    died = [one for one in record.process_ends if one.ending in ENDED_UNREQUESTED]
-    if leg.end.problem is not None or not died:
-        return
-    found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
-    outputs = {one.process: one for one in record.events if one.kind == "last_output"}
-    red = {one.process for one in unexplained(leg)}
-    given = _units_given(record)
-    ran = {(one.process, one.key.unit_key) for one in record.results}
-    done = Counter(process for process, _ in ran)
-    for end in died:
-        left = done[end.process] < given.get(end.process, 0)
-        if end.process in outputs.keys() - red and not (left and found):
-            facts = {"ending": end.ending, **_exit_facts(record, outputs.pop(end.process))}
-            level: Level = "warning" if left else "failed"
-            yield Finding(level, "died_between_tests", leg.shard.key, facts=facts)
-
-
-def _units_given(record: Record) -> Mapping[int, float]:
-    """How many units each process was to run; one that never came to list them had some."""
-    assigned = {
-        one.process: one.facts.get("units", 0.0) for one in record.events if one.kind == "assigned"
-    }
-    return {
-        one.process: assigned.get(one.process, 1) if one.reason == "listing" else one.units
-        for one in record.processes
-    }
 
 
 def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
@@ -338,7 +286,7 @@ def _counts_and_results(
             yield Finding("incomplete", "lines_missing", shard, facts=facts)
             break
     good = all(unit.status == "good" for unit in leg.units.values())
-    if exited_with_failures(leg) and good and not unexplained(leg):
+    if exited_with_failures(leg) and good and not unexplained(leg.record):
         yield Finding("failed", "failure_missing", shard)
 
 

@@ -29,6 +29,7 @@ from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
 from ciguard.links import NO_LINKS
 from ciguard.machine_view import ShardMachine, machine_section, slowdown_text
+from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 from ciguard.variant_groups import (
     fingerprint,
@@ -52,7 +53,10 @@ MAX_FRAMES: Final = 8  # of a stack
 MAX_COMMANDS: Final = 5  # shards with a command
 NAME_WIDTH: Final = 120
 # Columns of a table of shards that are shown where a test ended so.
-ENDINGS: Final[Mapping[Ending, str]] = {"timeout": "timeouts", "out_of_memory": "out of memory"}
+ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
+    "timeouts": ("timeout",),
+    "out of memory": MEMORY_ENDINGS,
+}
 _FRAME: Final = re.compile(r'^\s*File "([^"\n]+)", line (\d+),? in (.+)$', re.MULTILINE)
 
 
@@ -411,7 +415,8 @@ def _command(shard: str, unit: str, *, has_script: bool) -> str:
 
 def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
     """The table; columns that would be empty are left out."""
-    endings = [one for one in ENDINGS if one in verdict.endings]
+    ended = verdict.endings.keys()
+    words = [word for word, endings in ENDINGS.items() if not ended.isdisjoint(endings)]
     has_peaks = any(leg.peak_bytes or leg.predicted_peak_bytes for leg in verdict.legs)
     columns = (
         *(Column("shard"), Column("ending"), Column("tests", "right")),
@@ -422,24 +427,28 @@ def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
             else ()
         ),
         *(Column("failed", "right"), Column("skipped", "right", drop=5)),
-        *(Column(ENDINGS[one], "right") for one in endings),
+        *(Column(word, "right") for word in words),
     )
-    rows = tuple(_leg(leg, links, endings, has_peaks=has_peaks) for leg in verdict.legs)
-    counted = verdict.counts.get("skipped", 0), *(verdict.endings[one] for one in endings)
+    rows = tuple(_leg(leg, links, words, has_peaks=has_peaks) for leg in verdict.legs)
+    counted = verdict.counts.get("skipped", 0), *(_ended(verdict.endings, word) for word in words)
     total: Row = (
         *("all", "", f"{verdict.with_result:,} of {verdict.planned:,}", "", ""),
         *(("", "") if has_peaks else ()),
         *(f"{number:,}" for number in (sum(leg.bad for leg in verdict.legs), *counted)),
     )
     table = Table(columns, rows, "shard", total=total if len(rows) > 1 else None)
-    ended = f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} have a result"
-    title = f"{count_of(len(rows), 'shard')}, {ended}"
+    with_result = f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} have a result"
+    title = f"{count_of(len(rows), 'shard')}, {with_result}"
     return Section("legs", (*charts, table), title, (len(rows), "shard"), drop=6, folded=True)
 
 
-def _leg(leg: Leg, links: Links, endings: Sequence[Ending], *, has_peaks: bool) -> Row:
+def _ended(endings: Mapping[Ending, int], word: str) -> int:
+    return sum(endings.get(one, 0) for one in ENDINGS[word])
+
+
+def _leg(leg: Leg, links: Links, words: Sequence[str], *, has_peaks: bool) -> Row:
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
-    counts = (leg.bad, leg.counts.get("skipped", 0), *(leg.endings.get(one, 0) for one in endings))
+    counts = (leg.bad, leg.counts.get("skipped", 0), *(_ended(leg.endings, one) for one in words))
     slowed = slowdown_text(leg.machine, leg.wall_s)
     return (
         Link(leg.shard, links.job(leg.shard)),

@@ -267,6 +267,8 @@ def test_a_job_that_runs_has_no_whole_log(ciguard: Ciguard, tmp_path: Path) -> N
         environ = environ_of(server)
         done = ciguard("compare", url, url, cwd=tmp_path, expect=3, **environ)
     assert "the job is in_progress" in done.stderr
+
+
 def test_an_invalid_artifact_name_has_a_valid_one_beside_it(
     ciguard: Ciguard, tmp_path: Path
 ) -> None:

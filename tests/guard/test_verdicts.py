@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
-from guard.fixtures import World, passed, two_suites
+from guard.fixtures import World, passed, text_of, two_suites
 
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
@@ -138,3 +138,12 @@ def test_variant_with_every_test_skipped_is_a_finding() -> None:
     )
     assert [key.unit for key in finding.units] == ["t", "u"]
     assert headline(verdict).startswith("PASSED: ")
+
+
+def test_what_the_memory_guard_stopped_is_counted_as_out_of_memory() -> None:
+    world = World()
+    for unit, ending in (("a.t::two", "out_of_memory"), ("a.t::one", "memory_guard")):
+        world.result("01", unit, outcome="died", ending=ending, message="no memory")
+    lines = text_of(world.prove()).splitlines()
+    (row,) = [line for line in lines if line.startswith("01 ") and "completed" in line]
+    assert row.split()[-1] == "2"

@@ -1,0 +1,77 @@
+"""Ends of a leg's processes that no result explains. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.guard.verdict import Finding
+from ciguard.text import last_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.guard.verdict import Level
+    from ciguard.model import Ending, EventLine, Record
+
+# How a process ends that nobody stopped and that did not say it was done.
+ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
+
+
+def unexplained(record: Record | None) -> list[EventLine]:
+    """The ends that the leg itself could not explain, each once."""
+    events = record.events if record is not None else ()
+    found = {one.process: one for one in events if one.kind == "unexplained_exit"}
+    return list(found.values())
+
+
+def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> Iterator[Finding]:
+    """Ends that fail the run, or that a person should know of.
+
+    Args:
+        ended_by_itself: the leg did; else its own end is what is told.
+    """
+    for event in unexplained(record):
+        yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
+    if ended_by_itself:
+        yield from _died_between_tests(record, shard)
+
+
+def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
+    """How the process of an event ended, and the last line of the output that the event quotes."""
+    codes = {one.process: one.exit_code for one in record.process_ends}
+    output = last_line(event.detail.partition("\n")[2])
+    return {"process": event.process, "exit_code": codes.get(event.process or 0), "output": output}
+
+
+def _died_between_tests(record: Record, shard: str) -> Iterator[Finding]:
+    """Processes that died between units: what they left passed in another one, or nothing was left.
+
+    Where nothing was left no failed result of theirs is the reason, so that none excuses them.
+    """
+    died = [one for one in record.process_ends if one.ending in ENDED_UNREQUESTED]
+    if not died:
+        return
+    found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
+    outputs = {one.process: one for one in record.events if one.kind == "last_output"}
+    red = {one.process for one in unexplained(record)}
+    given = _units_given(record)
+    ran = {(one.process, one.key.unit_key) for one in record.results}
+    done = Counter(process for process, _ in ran)
+    for end in died:
+        left = done[end.process] < given.get(end.process, 0)
+        if end.process in outputs.keys() - red and not (left and found):
+            facts = {"ending": end.ending, **_exit_facts(record, outputs.pop(end.process))}
+            level: Level = "warning" if left else "failed"
+            yield Finding(level, "died_between_tests", shard, facts=facts)
+
+
+def _units_given(record: Record) -> Mapping[int, float]:
+    """How many units each process was to run; one that never came to list them had some."""
+    assigned = {
+        one.process: one.facts.get("units", 0.0) for one in record.events if one.kind == "assigned"
+    }
+    return {
+        one.process: assigned.get(one.process, 1) if one.reason == "listing" else one.units
+        for one in record.processes
+    }
