@@ -19,6 +19,7 @@ from ciguard.config_sections import (
     HistoryConfig,
     InitConfig,
     MetricConfig,
+    MetricsConfig,
     PlanConfig,
     PolicyConfig,
     PoolConfig,
@@ -55,7 +56,7 @@ class Config(Section):
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
     report: ReportConfig = ReportConfig()
-    metrics: dict[str, MetricConfig] = Field(default_factory=dict)
+    metrics: MetricsConfig = MetricsConfig()
     experiment: ExperimentConfig = ExperimentConfig()
     init: InitConfig = InitConfig()
     workflow: WorkflowConfig = WorkflowConfig()
@@ -160,8 +161,21 @@ def _mistakes(
         where = origins.get(location, f"{source}: {'.'.join(location)}")
         if detail["type"] == "extra_forbidden":
             yield UsageError("unknown key", where=where, fix=_suggestion(location))
+        elif location[:1] == ("metrics",) and detail["type"] in ("tuple_type", "model_type"):
+            fix = _metrics_fix(location[-1], detail["input"])
+            yield UsageError(describe_mistake(detail), where=where, fix=fix)
         else:
             yield UsageError(describe_mistake(detail), where=where)
+
+
+def _metrics_fix(name: str, value: object) -> str:
+    """What to do about a table of [metrics] that is a list, or the other way round."""
+    if name not in MetricsConfig.model_fields:
+        keys = " and ".join(MetricsConfig.model_fields)
+        return f"the keys are {keys}; a pattern is a table [metrics.{name}]"
+    if isinstance(value, dict):
+        return f"{name} is a key of [metrics]: give the pattern another name"
+    return ""
 
 
 def _suggestion(location: tuple[str, ...]) -> str:
@@ -169,11 +183,12 @@ def _suggestion(location: tuple[str, ...]) -> str:
     section: Any = Config
     parts = iter(location[:-1])
     for part in parts:
-        section = section.model_fields[part].annotation
+        field = section.model_fields.get(part)
+        section = field.annotation if field is not None else MetricConfig  # [metrics.NAME]
         if named := get_args(section):  # sections by a name of the user's, or in a list
             section = next(one for one in named[::-1] if one is not Ellipsis)
             next(parts, None)
-    known = [field.alias or name for name, field in section.model_fields.items()]
+    known = [one.alias or name for name, one in section.model_fields.items()]
     close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
 
@@ -197,7 +212,7 @@ def _needs_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
 
 
 def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
-    for name, metric in config.metrics.items():
+    for name, metric in config.metrics.patterns.items():
         for key, what, fix in mistakes_of(metric.pattern, metric.unit, metric.key):
             yield UsageError(what, where=f"{source}: metrics.{name}.{key}", fix=fix)
 

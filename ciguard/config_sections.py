@@ -6,7 +6,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ciguard.config_values import Bytes, ExitCodes, Seconds, SizeExpression, Texts
+from ciguard.config_values import (
+    Bytes,
+    ExitCodes,
+    Seconds,
+    SizeExpression,
+    Texts,
+    VariableNames,
+)
 from ciguard.model import FailCondition, GuardRail
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 
@@ -266,6 +273,33 @@ class MetricConfig(Section):
     exact: bool = Field(
         False, description="equal programs print equal numbers: any difference is a change"
     )
+
+
+class MetricsConfig(Section):
+    """[metrics]: what the history keeps of metrics; each table in it is a pattern of a log line."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, MetricConfig] = Field(init=False)
+
+    keep: Texts = Field(
+        (),
+        description=(
+            'names or patterns of metrics that the history keeps, such as `["step", "xla.*"]`; '
+            "`compare` judges them"
+        ),
+    )
+    conditions: VariableNames = Field(
+        (),
+        description=(
+            "environment variables that each job writes into its record; `compare` shows those "
+            "that differ first. Do not name a secret"
+        ),
+    )
+
+    @property
+    def patterns(self) -> dict[str, MetricConfig]:
+        """The tables [metrics.NAME], by name."""
+        return self.__pydantic_extra__
 
 
 class ExperimentConfig(Section):

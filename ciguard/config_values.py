@@ -49,8 +49,16 @@ def exit_codes(value: object) -> object:
     return text
 
 
+def variable_name(value: object) -> object:
+    """The name of an environment variable; anything else than text unchanged."""
+    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("expected the name of an environment variable")
+    return value
+
+
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0)]
 SizeExpression = Annotated[str, BeforeValidator(size_expression)]
 Texts = tuple[str, ...]
 ExitCodes = tuple[Annotated[str, BeforeValidator(exit_codes)], ...]
+VariableNames = tuple[Annotated[str, BeforeValidator(variable_name)], ...]

@@ -63,3 +63,52 @@ def test_exit_codes_that_cannot_be_meant_are_refused(written: str) -> None:
     text = f'[suite.a]\nframework = "command"\nfailed_exit_codes = {written}\n'
     with pytest.raises(CiguardError, match="failed_exit_codes"):
         parse({FILE: text.encode()}, {})
+
+
+METRICS = """
+[metrics]
+keep = ["step", "xla.*"]
+conditions = ["XLA_COMMIT"]
+[metrics.hits]
+pattern = "pool hits (?P<value>.*)"
+better = "higher"
+"""
+
+
+def test_section_of_metrics_holds_its_keys_and_patterns() -> None:
+    found = parse({FILE: METRICS.encode()}, {}).metrics
+    assert (found.keep, found.conditions) == (("step", "xla.*"), ("XLA_COMMIT",))
+    assert {name: one.better for name, one in found.patterns.items()} == {"hits": "higher"}
+    assert parse({}, {}).metrics.patterns == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        (
+            '[metrics.keep]\npattern = "abc"',
+            "metrics.keep: expected a list, found {'pattern': 'abc'}\n"
+            "  fix: keep is a key of [metrics]: give the pattern another name",
+        ),
+        ('[metrics.conditions]\npattern = "abc"', "fix: conditions is a key of [metrics]: give"),
+        ('[metrics]\nkeep = "step"', "metrics.keep: expected a list, found 'step'"),
+        (
+            '[metrics]\nkept = ["step"]',
+            "metrics.kept: expected a table, found ['step']\n"
+            "  fix: the keys are keep and conditions; a pattern is a table [metrics.kept]",
+        ),
+        (
+            '[metrics]\nconditions = ["A=1"]',
+            "metrics.conditions.0: expected the name of an environment variable, found 'A=1'",
+        ),
+        (
+            '[metrics.hits]\npatern = "abc"',
+            "metrics.hits.patern: unknown key\n  fix: did you mean pat",
+        ),
+        ('[metrics.hits]\npattern = "a"', "metrics.hits.pattern: no plain text in 'a'"),
+    ],
+)
+def test_mistakes_of_the_section_of_metrics(text: str, output: str) -> None:
+    with pytest.raises(CiguardError) as caught:
+        parse({FILE: text.encode()}, {})
+    assert output in str(caught.value)

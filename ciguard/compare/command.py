@@ -220,7 +220,7 @@ def _compare_logs(
 
 def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
     """The table, with the rows of the configuration where there is one."""
-    configured = invocation.config().metrics if _has_configuration(invocation) else {}
+    configured = invocation.config().metrics.patterns if _has_configuration(invocation) else {}
     own = (
         user_pattern(
             name, one.pattern, unit=one.unit, key=one.key, better=one.better, exact=one.exact

@@ -109,6 +109,7 @@ class LegPolicy:
     max_tries: int = 1
     deadline_s: float | None = None
     lists: bool = False  # the units are of a past run or commit: each leg lists what exists now
+    conditions: tuple[str, ...] = ()  # environment variables that the record is to hold
 
 
 # Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.

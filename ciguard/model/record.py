@@ -53,6 +53,7 @@ class ShardLine:
     started_at: str | None = None  # RFC 3339, UTC
     runner: Runner = Runner()
     script: str | None = None  # of the job's own step, where that ran the tests
+    conditions: Mapping[str, str] = field(default_factory=dict)  # variables the plan asks for
 
 
 @dataclass(frozen=True, **SLOTS)

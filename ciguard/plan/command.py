@@ -227,7 +227,12 @@ def _plan_options(
         risk=effective.risk,
         processes=effective.processes,
         group=effective.group,
-        policy=LegPolicy(policy.guard_rail, 1 + policy.retries, lists=lists),
+        policy=LegPolicy(
+            policy.guard_rail,
+            1 + policy.retries,
+            lists=lists,
+            conditions=scope.config.metrics.conditions,
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import extract_plugins
-from ciguard.run.record_header import describe_runner, header
+from ciguard.run.record_header import conditions_of, describe_runner, header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
 from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs, read_prior_legs, write_prior_legs
@@ -196,6 +196,7 @@ def run_shard(
     shard = shard_of(plan, key)
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)
+    pool_env = plan.pools[shard.pool].env
     head = header(
         environ,
         plan_id=plan.id,
@@ -203,6 +204,7 @@ def run_shard(
         shards=len(plan.shards),
         runner=describe_runner(platform, guardrail, shard.pool),
         script=script,
+        conditions=conditions_of(plan.policy.conditions, {**environ, **pool_env}),
     )
     check_commit(plan, head)
     # Without history the plan takes all units for equal, which predicts nothing.
@@ -227,7 +229,7 @@ def run_shard(
             policy=_remaining_deadline(plan.policy, earlier)
             if scope.continues_attempt
             else plan.policy,
-            pool_env=plan.pools[shard.pool].env,
+            pool_env=pool_env,
             executor=lambda suite: framework(plan.suites[suite].framework),
             record_dir=folder,
             scratch_dir=private,

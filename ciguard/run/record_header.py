@@ -9,7 +9,7 @@ import json
 import subprocess
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ciguard.model import Runner, ShardLine
 from ciguard.model.jobs import is_github_actions
@@ -17,9 +17,11 @@ from ciguard.model.jobs import is_github_actions
 if TYPE_CHECKING:
     from ciguard.run.platforms.base import Headroom, Platform
 
+NO_CONDITIONS: Mapping[str, str] = {}
 GIT_S = 5.0  # it takes 5 ms; a broken disk must not hold the tests
 PROBE_ROUNDS = 3  # the fastest counts: the others were disturbed
 PROBE_BYTES = 1 << 19
+MAX_CONDITION = 1000  # characters; a variable may have 128 KiB, and a line of a record 1 MiB
 
 
 def integer(text: str | None) -> int | None:
@@ -87,6 +89,11 @@ def _branch(ref_type: str | None, name: str | None) -> str | None:
     return f"refs/tags/{name}" if ref_type == "tag" and name else name
 
 
+def conditions_of(names: Sequence[str], environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The named variables; one that is not set is absent, and a long value is cut."""
+    return {name: environ[name][:MAX_CONDITION] for name in names if name in environ}
+
+
 def header(
     environ: Mapping[str, str],
     *,
@@ -95,11 +102,12 @@ def header(
     runner: Runner,
     shards: int | None = None,
     script: str = "",
+    conditions: Mapping[str, str] = NO_CONDITIONS,
 ) -> ShardLine:
-    """The shard line; outside of GitHub Actions it knows the plan and the machine only."""
+    """The shard line; outside of GitHub Actions it knows plan, machine and conditions only."""
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
-    line = replace(line, script=script or None)
+    line = replace(line, script=script or None, conditions=conditions)
     if not is_github_actions(environ):
         return line
     get_variable = environ.get

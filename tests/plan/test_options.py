@@ -75,6 +75,9 @@ setup = "2m"
 retries = 1
 guard_rail = "observe"
 
+[metrics]
+conditions = ["XLA_COMMIT"]
+
 [pool.small]
 runs_on = "ubuntu-latest"
 
@@ -125,6 +128,7 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
         "max_tries": 2,
         "deadline_s": 1110.0,
         "lists": False,
+        "conditions": ["XLA_COMMIT"],
     }
     assert plan["pools"]["small"]["memory_bytes"] == 8 << 30
     big = next(shard for shard in plan["shards"] if shard["pool"] == "big")

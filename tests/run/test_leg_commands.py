@@ -207,6 +207,13 @@ def test_failed_unit_is_retried_with_all_its_cases(project: Path) -> None:
     replays(leg.record_folder, plan)
 
 
+def test_conditions_of_the_plan_are_in_the_shard_line(project: Path) -> None:
+    policy = LegPolicy(guard_rail="off", conditions=("XLA_COMMIT", "FROM_POOL", "ABSENT"))
+    plan = plan_of(units()[:1], suites={"tables": SUITE}, policy=policy)
+    leg = start_shard(project, plan, XLA_COMMIT="a1b2").wait(0)
+    assert leg.record().identity.conditions == {"XLA_COMMIT": "a1b2", "FROM_POOL": "yes"}
+
+
 def test_multiline_id_is_rejected(project: Path) -> None:
     plan = plan_of([PlannedUnit("two\nlines", suite="tables")], suites={"tables": SUITE})
     leg = start_shard(project, plan).wait(3)

@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.model import Runner, ShardLine
-from ciguard.run.record_header import head_sha_of, header, parse_commit, read_event, workflow_file
+from ciguard.run.record_header import (
+    conditions_of,
+    head_sha_of,
+    header,
+    parse_commit,
+    read_event,
+    workflow_file,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,3 +154,9 @@ def test_any_git_output_is_parsed_without_error(answer: bytes) -> None:
 def test_workflow_name_is_its_file_name() -> None:
     assert workflow_file("o/r/.github/workflows/tests.yml@refs/heads/a/b") == "tests.yml"
     assert workflow_file("") is None
+
+
+def test_conditions_are_the_named_variables_that_are_set() -> None:
+    environ = {"XLA_COMMIT": "a1b2", "EMPTY": "", "LONG": "x" * 5000, "OTHER": "no"}
+    found = conditions_of(("XLA_COMMIT", "EMPTY", "LONG", "ABSENT"), environ)
+    assert found == {"XLA_COMMIT": "a1b2", "EMPTY": "", "LONG": "x" * 1000}
