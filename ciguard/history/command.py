@@ -27,6 +27,7 @@ from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME
 from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
+from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
 from ciguard.history.stores import FileStore, load, open_store, update
 from ciguard.history.view import contents, document, incomplete_run
@@ -129,7 +130,11 @@ def add(
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
     _check_event(invocation.environ)
     budget = UnpackBudget()
-    found = [_read(invocation.folder / path, facts, plan, budget) for path in paths]
+    places = [invocation.folder / path for path in paths]
+    found = [_read(path, facts, plan, budget) for path in places if not _is_record(path)]
+    # Together: the median of a run's metrics is that of all its legs.
+    if records := [one for path in places if _is_record(path) for one in _read_records(path)]:
+        found.append(_of_records(records, facts, plan, _kept_metrics(invocation)))
     if run is not None and not results:
         fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"
         raise UsageError("--run without --results", where=f"--run {run}", fix=fix)
@@ -311,6 +316,11 @@ def _add(store: HistoryStore, addition: History) -> int:
     done = update(store, addition)
     if done.tries > 1:
         console.err(f"others wrote at the same time: added at try {done.tries}")
+    if done.dropped_metrics:
+        console.err(
+            f"warning: {count_of(done.dropped_metrics, 'older metric')} dropped from the history, "
+            f"which keeps {MAX_SERIES} of different name, unit or key"
+        )
     values = f"{count_of(len(addition.values), 'value')} of {count_of(len(addition.runs), 'run')}"
     what = f"{values} added" if done.changed else f"nothing new in {values}"
     console.out(f"{store.location}: {what}; {contents(done.history, done.size_bytes)}")
@@ -333,9 +343,7 @@ def _nothing_yet(store: HistoryStore) -> InputError:
 
 
 def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudget) -> History:
-    """One argument as a history of its own."""
-    if local.is_directory(path) or path.suffix == ".jsonl":
-        return _from_records(path, facts, plan)
+    """A file of another program as a history of its own."""
     if plan is not None:
         what = "a result file does not name its shard, so --plan cannot be applied to it"
         fix = "pass --results 'FOLDER/{shard}/**/*.xml' instead of files, or leave --plan out"
@@ -357,18 +365,33 @@ def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudge
         raise InputError(what, where=str(path), fix="check the path") from error
 
 
-def _from_records(path: Path, facts: RunMetadata, plan: Plan | None) -> History:
+def _is_record(path: Path) -> bool:
+    return local.is_directory(path) or path.suffix == ".jsonl"
+
+
+def _read_records(path: Path) -> tuple[Record, ...]:
     records = local.read_record_tree(path)
     if not records:
         fix = "name the folder of a record; other formats are named file by file"
         raise InputError("no record (*.jsonl) in it", where=str(path), fix=fix)
-    return _of_records(records, facts, plan)
+    return records
 
 
-def _of_records(records: Sequence[Record], facts: RunMetadata, plan: Plan | None) -> History:
+def _kept_metrics(invocation: Invocation) -> tuple[str, ...]:
+    """`[metrics] keep`, as the place of the history is configured."""
+    return invocation.config().metrics.keep
+
+
+def _of_records(
+    records: Sequence[Record], facts: RunMetadata, plan: Plan | None, keep: Sequence[str] = ()
+) -> History:
     for damage in (damage for record in records for damage in record.damage):
         console.err(f"warning: {damage}")
-    return history_of(records, facts, plan)
+    lines = (line for record in records for line in record.metrics)
+    if (series := len(series_of(lines, keep, 0, 0))) > MAX_SERIES:
+        what = f"{series:,} metrics of different name, unit or key match [metrics] keep"
+        console.err(f"warning: {what}: {series - MAX_SERIES:,} of them are not kept")
+    return history_of(records, facts, plan, keep)
 
 
 def _from_planned_shards(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -24,6 +24,7 @@ from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.record.lines import LineError
 from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
+from ciguard.history.metric_series import MetricSeries, series_as_json, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
 from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, SCHEMA, CaseKey
 
@@ -106,13 +107,20 @@ class History:
     """What is known of past runs. Two histories are compared by their `encode`d bytes.
 
     `runs` are sorted by `HistoryRun.order`, `keys` as tuples; every key has a value.
-    `external_names` holds only keys that came from files of other programs.
+    `external_names` holds only keys that came from files of other programs. `metrics` are sorted by
+    `MetricSeries.identity`.
     """
 
     values: Values
     runs: tuple[HistoryRun, ...] = ()
     keys: tuple[CaseKey, ...] = ()
     external_names: Mapping[CaseKey, ExternalName] = field(default_factory=dict)
+    metrics: tuple[MetricSeries, ...] = ()
+
+    @property
+    def places(self) -> dict[int, int]:
+        """The position of each run, by its id."""
+        return {run.run_id: position for position, run in enumerate(self.runs)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +213,8 @@ def encode(history: History) -> bytes:
     writer = Writer()
     values = history.values
     writer.blob("runs", _json(runs_as_json(history.runs)))
+    if history.metrics:
+        writer.blob("metrics", _json(series_as_json(history.metrics)))
     _put_keys(writer, history)
     counts = np.bincount(values.key, minlength=len(history.keys)).astype(np.int64)
     series_starts = np.cumsum(counts) - counts
@@ -372,11 +382,15 @@ def _decode(body: memoryview) -> History:
     keys = _size(head, "keys", MAX_KEYS)
     count = _size(head, "values", keys * VALUES_PER_KEY)
     reader = _sections(head, body[len(line) + 1 :])
-    runs = runs_of_json(reader.json("runs"))
+    history = History(no_values(), runs_of_json(reader.json("runs")))
+    if "metrics" in reader.sections:
+        metrics = series_of_json(reader.json("metrics"), history.places)
+        history = replace(history, metrics=metrics)
     names = _keys(reader, keys)
     if not keys:
-        return History(no_values(), runs)
-    return History(_values(reader, head, count, keys, runs), runs, names, _spellings(reader, names))
+        return history
+    values = _values(reader, head, count, keys, history.runs)
+    return replace(history, values=values, keys=names, external_names=_spellings(reader, names))
 
 
 def decode(content: bytes, source: str) -> History:

@@ -23,6 +23,7 @@ from ciguard.history.file import (
 )
 from ciguard.history.leg_summary import leg_of, missing_legs
 from ciguard.history.merge import merge, one_run
+from ciguard.history.metric_series import series_of
 from ciguard.history.run_metadata import NOTHING, RunMetadata, reconcile, run_of
 from ciguard.history.runs import HistoryLeg
 from ciguard.model import CaseKey, Record, Result
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.results.durations import Duration
     from ciguard.history.runs import HistoryRun
-    from ciguard.model import Plan
+    from ciguard.model import MetricLine, Plan
 
 MAX_S: Final = 1e9  # 31 years: a clock went wrong
 MAX_TRIES: Final = 255
@@ -49,10 +50,14 @@ _CODE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One record with the run and the leg that it makes; a shard without a record has no finals."""
+    """One record with the run and the leg that it makes; a shard without a record has no finals.
+
+    `metrics`: of a leg that ended by itself.
+    """
 
     run: HistoryRun
     leg: HistoryLeg
+    metrics: tuple[MetricLine, ...] = ()
     finals: FinalResults = FinalResults((), {})  # noqa: RUF009  # frozen
 
 
@@ -77,7 +82,10 @@ def _with_facts(record: Record, facts: RunMetadata) -> Record:
 
 
 def history_of(
-    records: Iterable[Record], facts: RunMetadata = NOTHING, plan: Plan | None = None
+    records: Iterable[Record],
+    facts: RunMetadata = NOTHING,
+    plan: Plan | None = None,
+    keep: Sequence[str] = (),
 ) -> History:
     """A history of these records alone: any number of legs, attempts and runs.
 
@@ -86,6 +94,7 @@ def history_of(
         facts: fill what a record lacks.
         plan: of the run, where it is known: then units that were planned in a leg that died, and
             shards that left no record at all, are known to be lost.
+        keep: patterns of the names of metrics that become series.
 
     Raises:
         InputError: a run id is missing, two sources disagree, a record is of another plan, or a
@@ -101,10 +110,12 @@ def history_of(
         leg = leg_of(readable, run.run_attempt, plan)
         if record.header is None and record.partial_header is None:
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
-        pieces.append(_Piece(replace(run, legs=(leg,)), leg, final_results(readable.results)))
+        finals = final_results(readable.results)
+        metrics = record.metrics if leg.complete else ()
+        pieces.append(_Piece(replace(run, legs=(leg,)), leg, metrics, finals))
     if plan is not None:
         pieces.extend(_missing(pieces, plan))
-    return _merge_runs(pieces)
+    return _merge_runs(pieces, keep)
 
 
 def _check_plan(record: Record, plan: Plan | None) -> None:
@@ -139,7 +150,7 @@ def _missing(pieces: Sequence[_Piece], plan: Plan) -> list[_Piece]:
     ]
 
 
-def _merge_runs(pieces: Sequence[_Piece]) -> History:
+def _merge_runs(pieces: Sequence[_Piece], keep: Sequence[str]) -> History:
     runs: dict[int, HistoryRun] = {}
     for piece in pieces:
         known = runs.get(piece.run.run_id)
@@ -148,14 +159,15 @@ def _merge_runs(pieces: Sequence[_Piece]) -> History:
     # A history of one run a time: joining sorts out legs and attempts, here as everywhere.
     ordered = sorted(pieces, key=lambda piece: (piece.run.run_id, piece.leg.run_attempt))
     for run_id, group in groupby(ordered, key=lambda piece: piece.run.run_id):
-        history = merge(history, _of_run(runs[run_id], tuple(group)))
+        history = merge(history, _of_run(runs[run_id], tuple(group), keep))
     return history
 
 
-def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
+def _of_run(run: HistoryRun, pieces: Sequence[_Piece], keep: Sequence[str]) -> History:
     positions = {(leg.identity, leg.run_attempt): position for position, leg in enumerate(run.legs)}
     results: list[Result] = []
     legs: list[NDArray[np.int32]] = []
+    lines: list[MetricLine] = []
     failed_attempts: dict[CaseKey, int] = {}
     for piece in pieces:
         position = positions.get((piece.leg.identity, piece.leg.run_attempt))
@@ -163,8 +175,10 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
             results.extend(piece.finals.results)
             legs.append(np.full(len(piece.finals.results), position, np.int32))
             failed_attempts.update(piece.finals.failed_attempts)
+            lines.extend(piece.metrics)
+    series = series_of(lines, keep, run.run_id, run.run_attempt)
     if not results:
-        return replace(empty(), runs=(run,))
+        return replace(empty(), runs=(run,), metrics=series)
     case_keys = [result.key for result in results]
     keys = tuple(sorted(set(case_keys)))
     columns: dict[str, NDArray[Any]] = {
@@ -180,7 +194,8 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
         for key, result in zip(case_keys, results, strict=True)
         if result.classname is not None or result.name is not None or result.file is not None
     }
-    return _one_run_history(run, keys, case_keys, columns, spellings)
+    found = _one_run_history(run, keys, case_keys, columns, spellings)
+    return replace(found, metrics=series)
 
 
 def _one_run_history(

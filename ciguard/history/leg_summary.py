@@ -49,6 +49,7 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         planned=count_units(wanted) if shard is not None else None,
         overheads=suite_overheads(record),
         lost_units=() if ending == "completed" else _lost_units(record, wanted),
+        conditions=dict(sorted(header.conditions.items())) or None,
     )
 
 

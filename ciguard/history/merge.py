@@ -27,6 +27,7 @@ from ciguard.history.file import (
     no_values,
     of_columns,
 )
+from ciguard.history.metric_series import merge_series
 from ciguard.history.runs import UNDATED, HistoryLeg, HistoryRun
 from ciguard.model import ENDINGS, OUTCOMES, Result
 from ciguard.model.attempts import severity
@@ -179,6 +180,8 @@ def _drop_unused(history: History) -> History:
     values, runs, keys = history.values, history.runs, history.keys
     used = np.bincount(values.run, minlength=len(runs)) > 0
     used[-VALUES_PER_KEY:] = True
+    places = history.places
+    used[[places[value.run_id] for one in history.metrics for value in one.values]] = True
     forgotten = np.flatnonzero(used)[:-MAX_RUNS]
     if forgotten.size:
         used[forgotten] = False
@@ -193,7 +196,8 @@ def _drop_unused(history: History) -> History:
     spellings = history.external_names
     if len(keys) != len(history.keys):
         spellings = {key: spellings[key] for key in keys if key in spellings}
-    return History(values, runs, keys, spellings)
+    found = History(values, runs, keys, spellings)
+    return replace(found, metrics=merge_series(history.metrics, (), found.places))
 
 
 def _without_found_units(history: History) -> History:
@@ -230,6 +234,7 @@ def merge(a: History, b: History) -> History:
     for key in a.external_names.keys() & b.external_names.keys():
         spellings[key] = min(a.external_names[key], b.external_names[key], key=repr)
     merged = _without_found_units(History(values, frame.runs, frame.keys, spellings))
+    merged = replace(merged, metrics=merge_series(a.metrics, b.metrics, merged.places))
     return _drop_unused(replace(merged, values=newest_per_key(values, len(frame.keys))))
 
 

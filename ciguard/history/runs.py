@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each, expect_list
 from ciguard.model import Ending, Runner, UnitCount, UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # When nobody said when a run was: before every run with a date, so that real ones outlive it.
 UNDATED: Final = datetime.min.replace(tzinfo=UTC)
@@ -61,6 +64,7 @@ class HistoryLeg:
     planned: tuple[UnitCount, ...] | None = None
     overheads: tuple[SuiteOverhead, ...] = ()
     lost_units: tuple[UnitKey, ...] = ()
+    conditions: Mapping[str, str] | None = None  # variables that `[metrics] conditions` names
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
@@ -135,7 +139,7 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value
+    return value  # a dict of texts, too
 
 
 def runs_as_json(runs: tuple[HistoryRun, ...]) -> list[Any]:

@@ -16,6 +16,7 @@ from ciguard.history import branch_store
 from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory, NotAHistory, StoredBytes
 from ciguard.history.merge import merge
+from ciguard.history.metric_series import count_without_room
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -189,12 +190,16 @@ def decode_stored(stored: StoredBytes, store: HistoryStore) -> Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What adding came to; `tries` is more than 1 where others wrote at the same time."""
+    """What adding came to; `tries` is more than 1 where others wrote at the same time.
+
+    `dropped_metrics`: series that had no room any more.
+    """
 
     history: History
     changed: bool
     size_bytes: int
     tries: int
+    dropped_metrics: int = 0
 
 
 class _ConcurrentWriteError(Exception):
@@ -234,9 +239,11 @@ def update(
 
 def _try_update(store: HistoryStore, addition: History, tries: int) -> Update:
     stored = store.read()
-    history = merge(decode_stored(stored, store).history, addition)
+    before = decode_stored(stored, store).history
+    history = merge(before, addition)
     content = history_codec.encode(history)
     changed = content != stored.content
     if changed and not store.write(content, stored):
         raise _ConcurrentWriteError
-    return Update(history, changed, len(content), tries)
+    dropped = count_without_room(before.metrics, addition.metrics)
+    return Update(history, changed, len(content), tries, dropped)

@@ -52,6 +52,7 @@ def contents(history: History, size_bytes: int) -> str:
         count_of(len(history.runs), "run"),
         count_of(len(history.keys), "case"),
         count_of(len(history.values), "value"),
+        *([count_of(len(history.metrics), "metric")] if history.metrics else []),
     )
     return f"{', '.join(counts)} ({size(size_bytes)})"
 
