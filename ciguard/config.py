@@ -29,13 +29,16 @@ from ciguard.config_sections import (
     WorkflowConfig,
 )
 from ciguard.errors import CiguardError, UsageError, combine
-from ciguard.logs.user_patterns import mistakes_of
+from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.user_patterns import mistakes_of, user_pattern
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from ciguard.logs.pattern import LogPattern
 
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
@@ -103,6 +106,19 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
     except ValidationError as error:
         raise combine(list(_mistakes(error, source, origins))) from None
     return _checked(config, source)
+
+
+def log_patterns(config: Config) -> tuple[LogPattern, ...]:
+    """The table of log patterns, with the rows that a configuration adds."""
+    return (
+        *PATTERNS,
+        *(
+            user_pattern(
+                name, one.pattern, unit=one.unit, key=one.key, better=one.better, exact=one.exact
+            )
+            for name, one in config.metrics.patterns.items()
+        ),
+    )
 
 
 def configured_by(folder: Path) -> str:

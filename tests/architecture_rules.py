@@ -25,6 +25,7 @@ SHARED = (
     *("run.policy", "run.frameworks", "run.plugin_files"),
     *(
         "history.file",
+        "history.metric_series",
         "history.runs",
         "history.query",
         "links",

@@ -31,9 +31,8 @@ from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
 from ciguard.guard.log_patterns import first_match
-from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.pattern_table import PATTERNS, directions
 from ciguard.logs.process_logs import ProcessLogs
-from ciguard.logs.user_patterns import user_pattern
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
@@ -136,7 +135,9 @@ FORMATS: Final[Mapping[str, Callable[[Answer], str]]] = {
     help=f"Findings that fail: {', '.join(FAIL_CONDITIONS)}; comma-separated.",
 )
 @click.option(
-    "--strict", is_flag=True, help="End with 12 if memory or durations could not be judged."
+    "--strict",
+    is_flag=True,
+    help="End with 12 if memory, durations or (with --fail-on metric) all metrics are not judged.",
 )
 @click.pass_obj
 def command(
@@ -163,8 +164,8 @@ def command(
     compared that a table of patterns finds in them.
 
     The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
-    tests, timeouts and out of memory, 11 for confirmed regressions, 12 if memory or durations could
-    not be judged, 13 if incomplete.
+    tests, timeouts and out of memory, 11 for confirmed regressions and metrics that are worse, 12
+    if memory or durations could not be judged, 13 if incomplete.
     """
     words = _fail_on(fail_on)
     found: Answer
@@ -219,15 +220,11 @@ def _compare_logs(
 
 
 def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
-    """The table, with the rows of the configuration where there is one."""
-    configured = invocation.config().metrics.patterns if _has_configuration(invocation) else {}
-    own = (
-        user_pattern(
-            name, one.pattern, unit=one.unit, key=one.key, better=one.better, exact=one.exact
-        )
-        for name, one in configured.items()
-    )
-    return (*PATTERNS, *own)
+    if not _has_configuration(invocation):
+        return PATTERNS
+    from ciguard.config import log_patterns  # noqa: PLC0415 - it imports pydantic
+
+    return log_patterns(invocation.config())
 
 
 def _fail_on(text: str) -> frozenset[str]:
@@ -467,6 +464,7 @@ def _context(
         jobs_before=jobs[0],
         jobs_after=jobs[1],
         excused=_quarantined(invocation, head),
+        directions=directions(_log_patterns(invocation)),
     )
 
 

@@ -10,15 +10,16 @@ import numpy as np
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, usable
 from ciguard.compare.baseline_selection import UNKNOWN, Selection, select_baseline
 from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with_state
+from ciguard.compare.condition_changes import condition_changes
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.leaks import find_leaks
 from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
+from ciguard.compare.metric_changes import compare_metrics, past_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
 from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
 from ciguard.compare.run_changes import (
     MIN_OVERLAP,
-    compare_metrics,
     cost,
     job_changes,
     leg_changes,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Excuse, Transition
     from ciguard.history.file import History
+    from ciguard.logs.pattern_table import Direction
     from ciguard.model import CaseKey, Plan
     from ciguard.model.jobs import Job
 
@@ -58,6 +60,7 @@ class Context:
         prices: of a minute, by pool, in USD.
         jobs_before, jobs_after: of the base and the candidate, as GitHub knows them.
         excused: failures of the candidate that do not count.
+        directions: how metrics are judged, by their name.
     """
 
     branch: str | None = None
@@ -66,6 +69,7 @@ class Context:
     jobs_before: tuple[Job, ...] = ()
     jobs_after: tuple[Job, ...] = ()
     excused: Mapping[CaseKey, Excuse] = field(default_factory=dict)
+    directions: Mapping[str, Direction] = field(default_factory=dict)
 
 
 NO_CONTEXT: Final = Context()
@@ -115,6 +119,7 @@ def compare_run(
     durations, memory = (
         _no_gain_if_incomplete(one, complete) for one in (verdicts.durations, verdicts.memory)
     )
+    past = past_metrics(history, choice.used, more)
     known_runs = baseline_info(history, choice, more, table)
     base_is_complete = base is not None and leg_coverage(base).is_complete
     unjudged: UnjudgedReason | None = (
@@ -146,8 +151,9 @@ def compare_run(
             cost_after=cost(candidate, context.jobs_after, context.prices) if complete else None,
             leaks=verdicts.leaks,
             suite_speed=verdicts.suite_speed,
-            metrics=compare_metrics(base, candidate),
             series=compare_series(base.series if base is not None else (), candidate.series),
+            metrics=compare_metrics(base, candidate, past, context.directions),
+            conditions=condition_changes(base.conditions, candidate.conditions) if base else (),
         )
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.run_changes import NO_METRICS
+from ciguard.compare.metric_changes import NO_METRICS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS
 from ciguard.compare.suite_speed import NO_SUITE_SPEED
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo
+    from ciguard.compare.condition_changes import ConditionChange
     from ciguard.compare.leaks import Leak
+    from ciguard.compare.metric_changes import Metrics
     from ciguard.compare.missing import IncompleteReason, LostUnits
-    from ciguard.compare.run_changes import Cost, JobChange, LegChange, Metrics, Total
+    from ciguard.compare.run_changes import Cost, JobChange, LegChange, Total
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.series import SeriesChange
     from ciguard.compare.significance import CaseChange, MeasureVerdict
@@ -98,6 +100,7 @@ class Comparison:
     series: tuple[SeriesChange, ...] = ()
     steps: StepChanges = NO_STEPS
     artifacts: ArtifactChanges = NO_ARTIFACTS
+    conditions: tuple[ConditionChange, ...] = ()
 
     @property
     def can_be_confirmed(self) -> bool:
@@ -151,12 +154,14 @@ def state_of(comparison: Comparison) -> State:
     if comparison.incomplete_reasons:
         return "incomplete"
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
-    worse |= speed == "slower" or "confirmed" in leaks
+    metrics = comparison.metrics.verdicts
+    worse |= speed == "slower" or "confirmed" in leaks or "worse" in metrics
     # Units that are gone take their failures, time and memory with them: that is no gain.
     better = "fixed" in kinds or "improved" in words or speed == "faster"
     better |= any(
         one.transition == "unblocked" and one.after == "success" for one in comparison.jobs
     )
+    better |= "better" in metrics
     better &= not has_missing_tests(found)
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
@@ -170,7 +175,7 @@ def state_of(comparison: Comparison) -> State:
         return "inconclusive"
     # What did not run this time is no proof of anything, least of all of no difference.
     stopped = any(one.transition == "newly cancelled" for one in comparison.jobs)
-    if "newly_skipped" in kinds or stopped:
+    if "newly_skipped" in kinds or stopped or "changed" in metrics:
         return "inconclusive"
     # Nearly every run has a duration suspect by chance: alone, they are no difference.
     known = words & {"no significant difference", "suspects"}
@@ -208,6 +213,7 @@ def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ..
     found = {
         "memory": bool(comparison.memory.of_tier("confirmed")) or leaked,
         "duration": bool(comparison.durations.of_tier("confirmed")) or slower,
+        "metric": "worse" in comparison.metrics.verdicts,
         "incomplete": bool(comparison.incomplete_reasons),
     }
     for word, kinds in _KINDS.items():
@@ -225,7 +231,8 @@ def exit_code(
     """Incomplete outranks failed tests outrank a regression outranks inconclusive.
 
     Args:
-        strict: end with 12 when memory or durations could not be judged.
+        strict: end with 12 when memory or durations could not be judged, nor any metric that
+            `fail_on` names.
     """
     found = triggered(comparison, fail_on)
     if "incomplete" in found:
@@ -235,6 +242,7 @@ def exit_code(
     if found:
         return ExitCode.REGRESSION
     verdicts = (comparison.durations, comparison.memory)
-    if strict and any(verdict.verdict in _INCONCLUSIVE for verdict in verdicts):
+    unjudged = "metric" in fail_on and comparison.metrics.is_unjudged
+    if strict and (unjudged or any(verdict.verdict in _INCONCLUSIVE for verdict in verdicts)):
         return ExitCode.INCONCLUSIVE
     return ExitCode.OK

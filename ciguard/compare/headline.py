@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from ciguard.compare.metric_wording import conditions_text, verdicts_text
 from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.compare.wording import (
     doubled_texts,
@@ -86,6 +87,8 @@ def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
         parts = [
             (one.measure, measure_text(one)) for one in (comparison.memory, comparison.durations)
         ]
+    if conditions := conditions_text(comparison.conditions):
+        parts.insert(0, (None, conditions))
     text = "; ".join(text for _, text in parts)
     facts = frozenset(fact for fact, _ in parts if fact is not None)
     return Headline(f"{state_text(comparison.state)}: {text}", facts)
@@ -123,6 +126,8 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
     if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
         yield "suite_speed", suite_speed_text(comparison.suite_speed)
     for text in doubled_texts(comparison):
+        yield None, text
+    if text := verdicts_text(comparison.metrics):
         yield None, text
     for verdict in comparison.verdicts:
         if verdict.verdict not in UNMEASURED or verdict.measured_otherwise:

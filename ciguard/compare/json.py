@@ -19,7 +19,9 @@ from ciguard.compare import (
     baseline_matrix,
     baseline_selection,
     comparison,
+    condition_changes,
     leaks,
+    metric_changes,
     missing,
     run_changes,
     run_columns,
@@ -46,8 +48,9 @@ SCHEMA: Final = 1
 
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
-    *(baseline_matrix, baseline_selection, comparison, leaks, missing, run_changes, run_columns),
-    *(series, significance, statistics, steps_and_artifacts, suite_speed, transitions, machine_use),
+    *(baseline_matrix, baseline_selection, comparison, condition_changes, leaks, machine_use),
+    *(metric_changes, missing, run_changes, run_columns, series, significance, statistics),
+    *(steps_and_artifacts, suite_speed, transitions),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

@@ -1,8 +1,6 @@
-"""Legs, jobs, metrics and totals of two runs beside each other. Pure.
+"""Legs, jobs and totals of two runs beside each other. Pure.
 
-Jobs are as GitHub knows them. What stands in the key of a metric are its conditions: other ones are
-another row, and never pooled; of several values of one run the median stands for it. The history
-keeps no metrics, so there is no scale to judge them by: they are numbers, and no verdict.
+Jobs are as GitHub knows them.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
-from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -24,7 +21,7 @@ from ciguard.model.machine_use import NOT_MEASURED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.compare.run_columns import Floats, MetricKey, Run, RunLeg
+    from ciguard.compare.run_columns import Floats, Run, RunLeg
     from ciguard.history.file import History
     from ciguard.model import Ending
     from ciguard.model.jobs import Job
@@ -51,7 +48,6 @@ _TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
 }
 _MINUTE_S: Final = 60
 _BY_TESTS: Final = ("newly failing", "fixed")
-NOTABLE_RATIO: Final = 0.05  # of a metric: less is not counted as a change
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,101 +312,3 @@ def _minutes(walls: Iterable[float | None]) -> int | None:
     if not known or None in known:
         return None
     return sum(max(1, math.ceil(wall_s / _MINUTE_S)) for wall_s in known if wall_s is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class MetricChange:
-    """A number that a program or a log gave in both runs, under the conditions of its `key`.
-
-    `before` and `after` are the medians of `n_before` and `n_after` values; `ratio` is None where
-    there was nothing, or less, before. Nothing says how far such a number moves by itself.
-    """
-
-    name: str
-    unit: str
-    key: Mapping[str, str]
-    before: float
-    after: float
-    ratio: float | None
-    n_before: int
-    n_after: int
-
-    @property
-    def relative_change(self) -> float:
-        """How far it moved, in its own measure; a change from nothing is the farthest."""
-        if self.ratio is None:
-            return float("inf") if self.before != self.after else 0.0
-        return abs(self.ratio)
-
-
-@dataclass(frozen=True, slots=True)
-class MetricCount:
-    """A number that the runs gave a different number of times: which belong together is unknown."""
-
-    name: str
-    unit: str
-    key: Mapping[str, str]
-    n_before: int
-    n_after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """The metrics of both runs; how many conditions and names only one of them has."""
-
-    changes: tuple[MetricChange, ...] = ()
-    only_before: int = 0
-    only_after: int = 0
-    counts: tuple[MetricCount, ...] = ()
-
-    @property
-    def moved(self) -> tuple[MetricChange, ...]:
-        """Those that changed by enough to be counted."""
-        return tuple(one for one in self.changes if one.relative_change >= NOTABLE_RATIO)
-
-
-NO_METRICS: Final = Metrics()
-
-
-def compare_metrics(base: Run | None, candidate: Run) -> Metrics:
-    """Those of both runs, the largest change first; how many only one of them has.
-
-    Nothing where one has none at all: a run of the history never has.
-    """
-    if base is None or not base.metrics or not candidate.metrics:
-        return NO_METRICS
-    both = base.metrics.keys() & candidate.metrics.keys()
-    values = {key: (base.metrics[key], candidate.metrics[key]) for key in sorted(both)}
-    changes = [
-        _metric_change(key, before, after)
-        for key, (before, after) in values.items()
-        if len(before) == len(after)
-    ]
-    # Medians of a different number of values can move by any amount without a value that moved.
-    counts = tuple(
-        MetricCount(key[0], key[1], dict(key[2]), len(before), len(after))
-        for key, (before, after) in values.items()
-        if len(before) != len(after)
-    )
-    return Metrics(
-        changes=tuple(sorted(changes, key=lambda one: -one.relative_change)),
-        only_before=len(base.metrics) - len(both),
-        only_after=len(candidate.metrics) - len(both),
-        counts=counts,
-    )
-
-
-def _metric_change(
-    key: MetricKey, values_before: tuple[float, ...], values_after: tuple[float, ...]
-) -> MetricChange:
-    before, after = (median(values) for values in (values_before, values_after))
-    return MetricChange(
-        name=key[0],
-        unit=key[1],
-        key=dict(key[2]),
-        before=before,
-        after=after,
-        ratio=after / before - 1 if before > 0 else None,
-        n_before=len(values_before),
-        n_after=len(values_after),
-    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ciguard.compare.condition_changes import conditions_of
 from ciguard.compare.series import summarize_series
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryRun
@@ -21,15 +22,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ciguard.compare.condition_changes import Conditions
     from ciguard.compare.series import SeriesSummary
     from ciguard.history.file import History
+    from ciguard.history.metric_series import MetricKey
     from ciguard.history.runs import HistoryLeg
     from ciguard.model import Ending
     from ciguard.model.machine_use import MachineUse
 
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
-    MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]  # name, unit, conditions
 
 CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)}
@@ -76,8 +78,9 @@ class Run:
         sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
-        metrics: numbers that programs gave; the history keeps none.
         series: how they, and resident memory, went within each process.
+        metrics: numbers that programs gave; of a run of the history, past metrics have them.
+        conditions: values of variables, see `condition_changes`.
     """
 
     name: str
@@ -105,6 +108,7 @@ class Run:
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
     metrics: Mapping[MetricKey, tuple[float, ...]] = field(default_factory=dict)
     series: tuple[SeriesSummary, ...] = ()
+    conditions: Conditions = field(default_factory=dict)
     retained_bytes: Floats | None = None
     process: NDArray[np.int32] | None = None
 
@@ -216,6 +220,7 @@ def from_history(history: History, position: int, name: str = "") -> Run:
         workflow=run.workflow,
         at=run.at,
         in_history=True,
+        conditions=conditions_of(leg.conditions or {} for leg in run.legs),
         flaky=tuple(history.keys[keys[row]] for row in np.flatnonzero(was_retried & good).tolist()),
         **columns,
     )
@@ -326,6 +331,7 @@ def _run(records: list[Record], name: str) -> Run:
         },
         metrics=metrics_of(records),
         series=summarize_series(records),
+        conditions=conditions_of(record.identity.conditions for record in records),
         **_columns(ordered),
     )
 

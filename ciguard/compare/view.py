@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final
 from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headline
-from ciguard.compare.run_changes import MetricChange
+from ciguard.compare.metric_changes import MetricChange
+from ciguard.compare.metric_wording import (
+    DIFFERENT,
+    metric_text,
+    metric_title,
+    metric_verdict,
+    metrics_text,
+)
 from ciguard.compare.series_view import series_section
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.steps_and_artifacts_view import artifacts_section, steps_section
@@ -57,8 +64,9 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.headline import Fact
     from ciguard.compare.jobs_only import JobsComparison, JobsState
+    from ciguard.compare.metric_changes import MetricCount
     from ciguard.compare.missing import LostUnits
-    from ciguard.compare.run_changes import JobChange, LegChange, MetricCount, TotalName
+    from ciguard.compare.run_changes import JobChange, LegChange, TotalName
     from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
@@ -340,23 +348,35 @@ def _change(group: Sequence[CaseChange], links: Links) -> Row:
 
 
 def _metrics(comparison: Comparison) -> Section:
+    """Those that differ; the others are folded."""
     found = comparison.metrics
-    text = words.metrics_text(found)
-    columns = (Column("metric"), Column("before and after"), Column("change", "right"))
-    metrics: tuple[MetricChange | MetricCount, ...] = (*found.changes, *found.counts)
-    rows = tuple(map(_metric, metrics))
+    different = [one for one in found.changes if one.verdict in DIFFERENT]
+    equal = [one for one in found.changes if one.verdict not in DIFFERENT]
+    others: tuple[MetricChange | MetricCount, ...] = (*equal, *found.counts)
+    text = metrics_text(found)
     fold = Details(
-        f"{count_of(len(rows), 'metric')} of programs and logs in both runs",
-        (Paragraph(as_sentence(text)), Table(columns, rows, "metric")),
+        f"{count_of(len(others), 'metric')} of programs and logs in both runs",
+        (Paragraph(as_sentence(text)), _metric_table(others)),
     )
-    blocks = (fold,) if text else ()
-    return Section("metrics", blocks, size=(len(rows), "metric"), drop=12)
+    blocks: tuple[Block, ...] = (_metric_table(different), *([fold] if text else []))
+    title = "Metrics" if different else ""
+    number = len(different) or len(others), "metric"
+    return Section("metrics", blocks, title, number, drop=9 if different else 12)
+
+
+def _metric_table(metrics: Sequence[MetricChange | MetricCount]) -> Table:
+    columns = (
+        Column("metric"), Column("verdict"), Column("before and after"), Column("change", "right"),
+    )  # fmt: skip
+    return Table(columns, tuple(map(_metric, metrics)), "metric")
 
 
 def _metric(one: MetricChange | MetricCount) -> Row:
     ratio = one.ratio if isinstance(one, MetricChange) else None
     change = "-" if ratio is None else percent(ratio)
-    return (Code(words.metric_title(one)), words.metric_text(one), Cell(change, ratio))
+    return (
+        Code(metric_title(one)), metric_verdict(one), metric_text(one), Cell(change, ratio)
+    )  # fmt: skip
 
 
 def _both_runs(comparison: Comparison, said: frozenset[Fact], links: Links) -> Section:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.run_changes import NOTABLE_RATIO, MetricCount
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     )
     from ciguard.compare.leaks import Leak
     from ciguard.compare.missing import IncompleteReason, LostUnits
-    from ciguard.compare.run_changes import Cost, JobChange, LegChange, MetricChange, Metrics
+    from ciguard.compare.run_changes import Cost, JobChange, LegChange
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.statistics import Tier
@@ -354,44 +353,6 @@ def failure_rate_text(one: Transition) -> str:
         return excuse
     runs = count_of(one.baseline_runs, "baseline run")
     return f"; failed in {one.baseline_failures} of {runs}{excuse}"
-
-
-def metric_title(one: MetricChange | MetricCount) -> str:
-    """ "xla.heap (ordinal=1)"."""
-    text = ", ".join(f"{name}={value}" for name, value in sorted(one.key.items()))
-    return f"{one.name} ({text})" if text else one.name
-
-
-def metric_text(one: MetricChange | MetricCount) -> str:
-    """ "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
-    if isinstance(one, MetricCount):
-        return f"{one.n_before} -> {count_of(one.n_after, 'value')}"
-    show = {"s": duration, "bytes": size}.get(one.unit)
-    if show is None or min(one.before, one.after) < 0:
-        unit = f" {one_line(one.unit, 20)}" if one.unit else ""
-        values = f"{one.before:,.6g} -> {one.after:,.6g}{unit}"
-    else:
-        values = f"{show(one.before)} -> {show(one.after)}"
-    if max(one.n_before, one.n_after) > 1:
-        values += f" (medians of {one.n_before} and {count_of(one.n_after, 'value')})"
-    return values
-
-
-def metrics_text(found: Metrics) -> str:
-    """ "3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; ..."; "" without any."""
-    if not (found.changes or found.only_before or found.counts):
-        return ""
-    moved = found.moved
-    larger = sum(one.after > one.before for one in moved)
-    parts = [
-        f"{count_of(len(found.changes), 'metric')} in both runs, {larger} larger and "
-        f"{len(moved) - larger} smaller by {100 * NOTABLE_RATIO:.0f} % or more"
-    ]
-    if found.counts:
-        parts.append(f"{len(found.counts)} with another number of values")
-    if found.only_before or found.only_after:
-        parts.append(f"{found.only_before} only before, {found.only_after} only now")
-    return f"{'; '.join(parts)}; no verdict, as their variation is unknown"
 
 
 def run_text(run: RunInfo) -> str:

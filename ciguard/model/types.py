@@ -102,7 +102,9 @@ EventKind = Union[
 ]
 
 # What of a comparison may fail a run: `policy.fail_on`, `--fail-on`.
-FailCondition = Literal["new-failure", "timeout", "oom", "memory", "duration", "incomplete"]
+FailCondition = Literal[
+    "new-failure", "timeout", "oom", "memory", "duration", "metric", "incomplete"
+]
 FAIL_CONDITIONS: Final[tuple[FailCondition, ...]] = get_args(FailCondition)
 
 MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]

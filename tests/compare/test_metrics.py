@@ -12,8 +12,8 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.metric_wording import metric_text, metric_title, metrics_text
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.compare.wording import metric_text, metric_title, metrics_text
 from ciguard.model import MetricLine
 
 if TYPE_CHECKING:
@@ -100,9 +100,11 @@ def test_metric_change_from_zero_has_no_ratio(before: float, after: float, words
     assert [metric_text(one) for one in found.metrics.changes] == [words]
 
 
-def test_metrics_text_is_empty_without_metrics() -> None:
+def test_metrics_text_is_empty_without_metrics_of_the_base() -> None:
     assert metrics_text(compared([], [metric("m", 1)]).metrics) == ""
-    assert metrics_text(compared([metric("m", 1)], []).metrics) == ""
+    assert metrics_text(compared([metric("m", 1)], []).metrics) == (
+        "no metric has as many values in both runs; 1 only before, 0 only now"
+    )
 
 
 def test_every_format_shows_metrics_and_escapes_names() -> None:

@@ -1,0 +1,283 @@
+"""Metrics of a run beside those of its base and of past runs. Pure.
+
+Values of one name, unit and key are compared, and never pooled with others; of several values of
+one run the median stands for it. An exact metric differs from the base or does not. Any other is
+judged by the past runs with as many values, where there are enough of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.compare.metric_significance import (
+    MIN_RUNS,
+    MetricEffect,
+    discoveries,
+    metric_effect,
+)
+from ciguard.history.metric_series import RunValue
+from ciguard.logs.pattern_table import Direction
+from ciguard.model import TIME_UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.compare.run_columns import Run
+    from ciguard.history.file import History
+    from ciguard.history.metric_series import MetricKey
+
+    Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
+
+# "changed": it differs, and neither direction is better; "not judged": nobody knows.
+MetricVerdict = Literal["worse", "better", "changed", "same", "not judged"]
+_ORDER: Final[tuple[MetricVerdict, ...]] = ("worse", "better", "changed", "not judged", "same")
+NOTABLE_RATIO: Final = 0.05  # of a metric without a verdict: less is not counted as a change
+
+
+@dataclass(frozen=True, slots=True)
+class MetricChange:
+    """A number that a program or a log gave before and now, under the conditions of its `key`.
+
+    `after` is the median of `n_after` values. `before` is that of the base (`n_before` values), or
+    of a judged metric that is not exact: of the medians of `runs` past runs of as many values.
+    `low` and `high` are a 95 % interval of `ratio`, which is None where there was nothing, or less,
+    before.
+    """
+
+    name: str
+    unit: str
+    key: Mapping[str, str]
+    before: float
+    after: float
+    ratio: float | None
+    n_before: int
+    n_after: int
+    verdict: MetricVerdict = "not judged"
+    is_exact: bool = False
+    runs: int = 0
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def relative_change(self) -> float:
+        """How far it moved, in its own measure; a change from nothing is the farthest."""
+        if self.ratio is None:
+            return float("inf") if self.before != self.after else 0.0
+        return abs(self.ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCount:
+    """A number that the runs gave a different number of times: which belong together is unknown."""
+
+    name: str
+    unit: str
+    key: Mapping[str, str]
+    n_before: int
+    n_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The metrics of both runs; how many conditions and names only one of them has."""
+
+    changes: tuple[MetricChange, ...] = ()
+    only_before: int = 0
+    only_after: int = 0
+    counts: tuple[MetricCount, ...] = ()
+
+    @property
+    def unjudged(self) -> tuple[MetricChange, ...]:
+        """Those without a verdict."""
+        return tuple(one for one in self.changes if one.verdict == "not judged")
+
+    @property
+    def moved(self) -> tuple[MetricChange, ...]:
+        """Those without a verdict that changed by enough to be counted."""
+        return tuple(one for one in self.unjudged if one.relative_change >= NOTABLE_RATIO)
+
+    @property
+    def verdicts(self) -> Mapping[MetricVerdict, int]:
+        """How many have each verdict, "not judged" left out."""
+        return Counter(one.verdict for one in self.changes if one.verdict != "not judged")
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Say that there are metrics, and no verdict on any."""
+        return bool(self.changes or self.counts or self.only_before) and not self.verdicts
+
+
+NO_METRICS: Final = Metrics()
+
+
+def past_metrics(history: History | None, used: Sequence[int], bases: Sequence[Run]) -> Past:
+    """What the baseline's runs had.
+
+    Args:
+        used: positions of the history's runs.
+        bases: runs that are not in the history.
+    """
+    found: dict[MetricKey, list[RunValue]] = defaultdict(list)
+    if history is not None:
+        run_ids = {history.runs[position].run_id for position in used}
+        for one in history.metrics:
+            found[one.identity] += [value for value in one.values if value.run_id in run_ids]
+    for run in bases:
+        for key, values in run.metrics.items():
+            found[key].append(RunValue(run.run_id or 0, median(values), len(values)))
+    return {key: values for key, values in found.items() if values}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A metric of the candidate and what it was.
+
+    Attributes:
+        values: of the candidate.
+        before: of the base, else of the newest past run; () where only the median is known.
+        median_before, n_before: of the same run.
+        past: medians of the past runs that have as many values as the candidate.
+    """
+
+    key: MetricKey
+    values: tuple[float, ...]
+    before: tuple[float, ...]
+    median_before: float
+    n_before: int
+    past: tuple[float, ...]
+    direction: Direction
+
+    @property
+    def is_judged_by_past(self) -> bool:
+        return not self.direction.exact and len(self.past) >= MIN_RUNS
+
+    @property
+    def differs_in_number(self) -> bool:
+        """Say that nothing with as many values is known."""
+        return self.n_before != len(self.values) and (self.direction.exact or not self.past)
+
+    def count(self) -> MetricCount:
+        name, unit, key = self.key
+        return MetricCount(name, unit, dict(key), self.n_before, len(self.values))
+
+    def change(self, effect: MetricEffect | None, *, is_real: bool = False) -> MetricChange:
+        """Args: is_real: the effect is none by chance."""
+        name, unit, key = self.key
+        n, after = len(self.values), median(self.values)
+        before = self.median_before if self.n_before == n else self.past[-1]
+        before = before if effect is None else effect.before
+        found = MetricChange(
+            name=name,
+            unit=unit,
+            key=dict(key),
+            before=before,
+            after=after,
+            ratio=after / before - 1 if before > 0 else None,
+            n_before=n,
+            n_after=n,
+            is_exact=self.direction.exact,
+            runs=len(self.past),
+        )
+        if effect is not None:
+            verdict = self._verdict(after - before) if is_real else "same"
+            return replace(found, verdict=verdict, low=effect.low, high=effect.high)
+        return (
+            replace(found, verdict=self._exact_verdict(after - before)) if found.is_exact else found
+        )
+
+    def _verdict(self, difference: float) -> MetricVerdict:
+        if not self.direction.better or not difference:
+            return "changed"
+        return "better" if (difference < 0) == (self.direction.better == "lower") else "worse"
+
+    def _exact_verdict(self, difference: float) -> MetricVerdict:
+        if difference or (self.before and sorted(self.before) != sorted(self.values)):
+            return self._verdict(difference)
+        # Equal medians of several values may be of others.
+        return "same" if self.before or self.n_before == 1 else "not judged"
+
+
+def compare_metrics(
+    base: Run | None, candidate: Run, past: Past, directions: Mapping[str, Direction]
+) -> Metrics:
+    """The metrics of both sides: those that are worse first, then the largest change.
+
+    Args:
+        past: of the baseline; it may have metrics that the base has not.
+        directions: how values are judged, by the name of the metric.
+
+    Returns:
+        Nothing where no metric was known before; if the candidate has none, how many it lacks.
+    """
+    if base is None:
+        return NO_METRICS
+    known = _values_of_base(base, past)
+    pairs = [
+        _pair(key, values, known.get(key), past.get(key, ()), direction_of(key, directions))
+        for key, values in sorted(candidate.metrics.items())
+        if key in known or key in past
+    ]
+    if not pairs and not known:
+        return NO_METRICS
+    changes = (*_judged_by_past(pairs), *_others(pairs))
+    return Metrics(
+        changes=tuple(
+            sorted(changes, key=lambda one: (_ORDER.index(one.verdict), -one.relative_change))
+        ),
+        only_before=len(known.keys() - candidate.metrics.keys()),
+        only_after=len(candidate.metrics) - len(pairs),
+        # Medians of a different number of values can move by any amount without one that moved.
+        counts=tuple(one.count() for one in pairs if one.differs_in_number),
+    )
+
+
+def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Direction:
+    """How a metric is judged: of times and sizes without a row of their own, less is better."""
+    name, unit, _ = key
+    is_less_better = unit in TIME_UNITS or unit == "bytes"
+    return directions.get(name, Direction("lower" if is_less_better else ""))
+
+
+def _values_of_base(base: Run, past: Past) -> dict[MetricKey, tuple[float, ...] | RunValue]:
+    """Of its record, or as the history knows it."""
+    if base.metrics:
+        return dict(base.metrics)
+    return {
+        key: value
+        for key, values in past.items()
+        for value in values
+        if base.run_id is not None and value.run_id == base.run_id
+    }
+
+
+def _pair(
+    key: MetricKey,
+    values: tuple[float, ...],
+    base: tuple[float, ...] | RunValue | None,
+    past: Sequence[RunValue],
+    direction: Direction,
+) -> _Pair:
+    before = past[-1] if base is None else base
+    if isinstance(before, RunValue):
+        middle, number, before = before.value, before.n, ()
+    else:
+        middle, number = median(before), len(before)
+    alike = tuple(one.value for one in past if one.n == len(values))
+    return _Pair(key, values, before, middle, number, alike, direction)
+
+
+def _judged_by_past(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
+    judged = [one for one in pairs if one.is_judged_by_past]
+    effects = [metric_effect(one.past, median(one.values)) for one in judged]
+    real = discoveries([effect.p for effect in effects]).tolist()
+    for one, effect, is_real in zip(judged, effects, real, strict=True):
+        yield one.change(effect, is_real=is_real)
+
+
+def _others(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
+    for one in pairs:
+        if not one.is_judged_by_past and not one.differs_in_number:
+            yield one.change(None)

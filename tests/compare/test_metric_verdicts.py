@@ -1,0 +1,318 @@
+"""Metrics that are judged: by the history, or as exact ones; and what follows from a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compare.compare_factories import case, run_of
+from history.test_merge import record
+
+from ciguard.codec.record.lines import encode as encode_line
+from ciguard.compare.command import FORMATS
+from ciguard.compare.compare_runs import Context, compare_run
+from ciguard.compare.comparison import exit_code, triggered
+from ciguard.compare.json import json_text, read_comparison
+from ciguard.compare.metric_significance import MIN_RUNS, discoveries, metric_effect, two_sided_p
+from ciguard.compare.metric_wording import metric_verdict, metrics_text
+from ciguard.compare.run_columns import from_history, runs_from_records
+from ciguard.history.file import encode
+from ciguard.history.ingest import history_of
+from ciguard.history.merge import merge
+from ciguard.logs.pattern_table import Direction
+from ciguard.model import FAIL_CONDITIONS, MetricLine, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.metric_changes import MetricChange
+    from ciguard.history.file import History
+    from ciguard.model import Record
+
+PASSED = Result("a.py::t", "passed", wall_s=1.0, peak_delta_bytes=50 << 20, measured_by="mark")
+NOISE = [0.99, 1.0, 1.01, 1.005, 0.995]  # 20 of them: a spread of 0.7 %
+
+
+def measured(run_id: int, *lines: MetricLine, **more: Any) -> Record:
+    more = {"branch": "main", **more}
+    return replace(record(run_id, PASSED, **more), metrics=lines)
+
+
+def past(count: int, *names: str, unit: str = "s") -> History:
+    """Runs whose metrics are around 1."""
+    names = names or ("step",)
+    runs = []
+    for run in range(1, count + 1):
+        noise = [NOISE[(run + at) % 5] for at in range(len(names))]
+        lines = map(MetricLine, names, noise, [unit] * len(names))
+        runs.append(measured(run, *lines))
+    return reduce(merge, (history_of([one], keep=("*",)) for one in runs))
+
+
+def judge(history: History, *lines: MetricLine, **directions: Direction) -> Comparison:
+    (candidate,) = runs_from_records([measured(100, *lines)], "head")
+    return compare_run(candidate, history, context=Context(directions=directions))
+
+
+def only(found: Comparison) -> MetricChange:
+    (one,) = found.metrics.changes
+    return one
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "verdict"),
+    [
+        (1.5, "s", "worse"),
+        (0.5, "s", "better"),
+        (1.5, "bytes", "worse"),
+        (1.5, "images", "changed"),
+        (1.004, "s", "same"),
+        (1.011, "s", "same"),  # outside of the past values, but by less than 1 %
+    ],
+)
+def test_metric_is_judged_by_its_past(value: float, unit: str, verdict: str) -> None:
+    found = judge(past(20, unit=unit), MetricLine("step", value, unit))
+    one = only(found)
+    assert (one.verdict, one.runs, one.before) == (verdict, 20, 1.0)
+    assert one.low is not None
+    assert one.high is not None
+    assert one.low < (one.ratio or 0) < one.high
+
+
+def test_configured_direction_decides_what_is_worse() -> None:
+    line = MetricLine("hits", 0.5, "%")
+    history = past(20, "hits", unit="%")
+    assert only(judge(history, line)).verdict == "changed"
+    assert only(judge(history, line, hits=Direction("higher"))).verdict == "worse"
+    assert only(judge(history, line, hits=Direction("lower"))).verdict == "better"
+
+
+def test_too_few_runs_are_no_verdict() -> None:
+    found = judge(past(MIN_RUNS - 1), MetricLine("step", 5.0, "s"))
+    assert metric_verdict(only(found)) == "not judged: 9 past runs"
+    assert triggered(found, FAIL_CONDITIONS) == ()
+    assert exit_code(found, {"metric"}, strict=True) == 12
+    judged = judge(past(MIN_RUNS), MetricLine("step", 5.0, "s"))
+    assert metric_verdict(only(judged)).startswith("worse (n=10, 95 % CI +")
+
+
+def test_worse_metric_fails_where_it_is_asked_to() -> None:
+    found = judge(past(20), MetricLine("step", 1.5, "s"))
+    assert found.state == "worse"
+    assert triggered(found, FAIL_CONDITIONS) == ("metric",)
+    assert exit_code(found, {"metric"}) == 11
+    assert exit_code(found, ()) == 0
+
+
+def test_better_and_changed_metrics_fail_nothing() -> None:
+    better = judge(past(20), MetricLine("step", 0.5, "s"))
+    changed = judge(past(20, unit=""), MetricLine("step", 0.5))
+    both = judge(
+        past(20, "step", "other"), MetricLine("step", 0.5, "s"), MetricLine("other", 2.0, "s")
+    )
+    assert [one.state for one in (better, changed, both)] == ["better", "inconclusive", "mixed"]
+    assert triggered(better, FAIL_CONDITIONS) == triggered(changed, FAIL_CONDITIONS) == ()
+
+
+def test_many_metrics_ask_for_a_larger_change() -> None:
+    value = MetricLine("m0", 1.025, "s")
+    assert only(judge(past(20, "m0"), value)).verdict == "worse"
+    names = [f"m{n}" for n in range(50)]
+    others = [MetricLine(name, 1.0, "s") for name in names[1:]]
+    found = judge(past(20, *names), value, *others)
+    assert {one.verdict for one in found.metrics.changes} == {"same"}
+
+
+def test_runs_with_another_number_of_values_are_no_past() -> None:
+    history = past(20)
+    found = judge(history, *[MetricLine("step", 1.5, "s")] * 2)
+    assert found.metrics.changes == ()
+    (count,) = found.metrics.counts
+    assert (count.n_before, count.n_after) == (1, 2)
+    twice = [measured(run, *[MetricLine("step", 1.0, "s")] * 2) for run in range(21, 25)]
+    longer = reduce(merge, [history, *(history_of([one], keep=("*",)) for one in twice)])
+    one = only(judge(longer, *[MetricLine("step", 1.5, "s")] * 2))
+    assert metric_verdict(one) == "not judged: 4 past runs"
+
+
+def test_mode_that_was_seen_before_is_no_change() -> None:
+    two = [measured(run, MetricLine("step", 1.2 if run == 7 else 1.0)) for run in range(1, 21)]
+    history = reduce(merge, (history_of([one], keep=("*",)) for one in two))
+    assert only(judge(history, MetricLine("step", 1.2))).verdict == "same"
+    assert only(judge(history, MetricLine("step", 1.5))).verdict == "changed"
+
+
+def test_constant_metric_and_one_of_zeros_are_judged() -> None:
+    def constant(value: float) -> History:
+        runs = (measured(run, MetricLine("step", value)) for run in range(1, 21))
+        return reduce(merge, (history_of([one], keep=("*",)) for one in runs))
+
+    assert only(judge(constant(4.0), MetricLine("step", 5.0))).verdict == "changed"
+    assert only(judge(constant(1000.0), MetricLine("step", 1001.0))).verdict == "same"
+    assert only(judge(constant(-4.0), MetricLine("step", -5.0))).verdict == "changed"
+    nothing = judge(constant(0.0), MetricLine("step", 3.0))
+    assert (only(nothing).verdict, only(nothing).low) == ("changed", None)
+    assert only(judge(constant(0.0), MetricLine("step", 0.0))).verdict == "same"
+
+
+def test_kept_metric_that_is_missing_is_counted() -> None:
+    found = judge(past(20))
+    assert found.metrics.only_before == 1
+    assert "1 only before" in metrics_text(found.metrics)
+
+
+def test_run_of_the_history_is_the_base_with_its_own_value() -> None:
+    history = past(3)
+    (candidate,) = runs_from_records([measured(100, MetricLine("step", 1.5, "s"))], "head")
+    base = from_history(history, 1)
+    one = only(compare_run(candidate, history, [base]))
+    assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 past runs")
+
+
+EXACT = {"m": Direction("lower", exact=True), "n": Direction(exact=True)}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "verdict"),
+    [
+        ("m", [5.0], [5.0], "same"),
+        ("m", [5.0], [5.0000001], "worse"),
+        ("m", [5.0], [4.0], "better"),
+        ("n", [5.0], [4.0], "changed"),
+        ("m", [10.0, 100.0, 1000.0], [100.0, 10.0, 1000.0], "same"),
+        ("m", [10.0, 100.0, 1000.0], [11.0, 100.0, 1000.0], "changed"),
+    ],
+)
+def test_exact_metric_differs_or_does_not(
+    name: str, before: list[float], after: list[float], verdict: str
+) -> None:
+    def run(run_id: int, values: list[float]) -> Any:
+        return runs_from_records(
+            [measured(run_id, *(MetricLine(name, value) for value in values))], f"{run_id}"
+        )[-1]
+
+    found = compare_run(run(2, after), None, [run(1, before)], context=Context(directions=EXACT))
+    assert only(found).verdict == verdict
+    assert metric_verdict(only(found)) == f"{'equal' if verdict == 'same' else verdict} (exact)"
+
+
+def test_exact_metric_is_held_against_the_newest_run_of_the_history() -> None:
+    runs = [measured(run, *[MetricLine("m", float(run))] * 2) for run in (1, 2)]
+    history = reduce(merge, (history_of([one], keep=("*",)) for one in runs))
+    lines = [[MetricLine("m", value)] * 2 for value in (1.0, 2.0)]
+    verdicts = [only(judge(history, *line, **EXACT)).verdict for line in lines]
+    # Equal medians of two values each: the values may be others.
+    assert verdicts == ["better", "not judged"]
+
+
+def test_every_format_shows_judged_metrics() -> None:
+    found = judge(
+        past(20, "step", "other"), MetricLine("step", 1.5, "s"), MetricLine("other", 1.0, "s")
+    )
+    text = FORMATS["text"](found)
+    assert text.startswith("WORSE: metrics: 1 worse (2 judged)")
+    for name in ("text", "markdown", "html"):
+        rendered = FORMATS[name](found)
+        assert "worse (n=20, 95 % CI +4" in rendered, name
+        assert "no significant difference (n=20" in rendered, name
+    assert read_comparison(json_text(found).encode(), "x") == found
+
+
+def condition(run_id: int, **conditions: str) -> Any:
+    return run_of({"01": [case("a")]}, f"run {run_id}", run_id=run_id, conditions=conditions)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({"XLA_COMMIT": "a1"}, {"XLA_COMMIT": "b2"}, "conditions differ: XLA_COMMIT: a1 -> b2"),
+        ({"XLA_COMMIT": "a1"}, {}, "conditions differ: XLA_COMMIT: a1 -> not set"),
+        ({}, {"XLA_COMMIT": ""}, 'conditions differ: XLA_COMMIT: not set -> ""'),
+        ({"A": "1", "B": "2"}, {"A": "3", "B": "4"}, "conditions differ: A: 1 -> 3, B: 2 -> 4"),
+    ],
+)
+def test_conditions_that_differ_are_first(
+    before: dict[str, str], after: dict[str, str], words: str
+) -> None:
+    found = compare_run(condition(2, **after), None, [condition(1, **before)])
+    for name in ("text", "markdown", "json"):
+        rendered = " ".join(unescape(FORMATS[name](found)).replace('\\"', '"').split())
+        rendered = rendered.replace("\u2192", "->")
+        assert f": {words}; " in rendered, name
+    assert read_comparison(json_text(found).encode(), "x") == found
+    same = compare_run(condition(2, **after), None, [condition(1, **after)])
+    assert same.conditions == ()
+    assert "conditions differ" not in FORMATS["text"](same)
+
+
+def test_conditions_of_legs_and_of_the_history_are_compared() -> None:
+    history = history_of([
+        measured(1, conditions={"A": "x"}), measured(1, conditions={"A": "y"}, shard="02")
+    ])  # fmt: skip
+    (candidate,) = runs_from_records([measured(100, conditions={"A": "x"})], "head")
+    found = compare_run(candidate, history)
+    assert [(one.name, one.before, one.after) for one in found.conditions] == [
+        ("A", ("x", "y"), ("x",))
+    ]
+
+
+def test_closed_form_is_students_t() -> None:
+    # Quantiles of a table, two-sided.
+    for t, p in ((0.0, 1.0), (2.776445, 0.05), (4.604095, 0.01), (8.610302, 0.001)):
+        assert two_sided_p(t) == pytest.approx(p, rel=1e-5)
+        assert two_sided_p(-t) == two_sided_p(t)
+    assert two_sided_p(1e9) == 0.0
+
+
+def test_discoveries_follow_benjamini_and_hochberg() -> None:
+    assert discoveries([]).tolist() == []
+    assert discoveries([0.04, 0.9, 0.011, 0.02]).tolist() == [False, False, True, True]
+    assert discoveries([0.02] * 3).tolist() == [True] * 3
+
+
+def test_interval_holds_the_change() -> None:
+    effect = metric_effect([1.0 + n / 1000 for n in range(20)], 1.5)
+    assert effect.p < 1e-4
+    assert effect.low is not None
+    assert effect.high is not None
+    assert effect.low < 1.5 / effect.before - 1 < effect.high
+
+
+def write(folder: Path, name: str, found: Sequence[Record]) -> None:
+    for number, one in enumerate(found):
+        assert one.header is not None
+        assert one.end is not None
+        lines: list[Any] = [one.header, *one.results, *one.metrics, one.end]
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / f"{number}.jsonl").write_bytes(b"".join(map(encode_line, lines)))
+
+
+CONFIGURATION = """
+[history]
+store = "h"
+[metrics]
+keep = ["hits"]
+[metrics.hits]
+pattern = 'hits: (?P<value>.*)'
+better = "higher"
+"""
+
+
+def test_compare_fails_on_a_metric_by_the_configured_direction(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "ciguard.toml").write_text(CONFIGURATION, "utf-8")
+    (tmp_path / "h").write_bytes(encode(past(20, "hits", unit="")))
+    write(tmp_path, "head", [measured(100, MetricLine("hits", 0.5))])
+    words = ("compare", "base", "head", "--fail-on", "metric")
+    done = ciguard(*words, cwd=tmp_path, expect=11)
+    assert "metrics: 1 worse (1 judged)" in done.stdout
+    write(tmp_path, "head", [measured(100, MetricLine("hits", 1.0))])
+    ciguard(*words, cwd=tmp_path)
