@@ -27,10 +27,11 @@ Verdict = Literal["better", "worse", "same", "changed", "not judged"]
 # Why a state is unknown.
 Doubt = Literal["base empty", "candidate empty", "base cut", "candidate cut", "nothing in common",
                 "values missing", "nothing judged"]  # fmt: skip
-# Of `FAIL_CONDITIONS` those that a log can give a reason for, each with its ending.
+# Of `FAIL_CONDITIONS` those that a log can give a reason for, each with its ending if it has one.
 LOG_CONDITIONS: Final[dict[FailCondition, Ending | None]] = {
     "timeout": "timeout",
     "oom": "out_of_memory",
+    "metric": None,
     "incomplete": None,
 }
 _UNJUDGED: Final = Direction()
@@ -219,5 +220,7 @@ def log_exit_code(
         for one in comparison.failures
     ):
         return ExitCode.TESTS_FAILED
+    if "metric" in fail_on and comparison.count("worse"):
+        return ExitCode.REGRESSION
     unjudged = comparison.state == "unknown" or comparison.count("not judged") > 0
     return ExitCode.INCONCLUSIVE if strict and unjudged else ExitCode.OK

@@ -55,6 +55,8 @@ def test_the_page_is_written(ciguard: Ciguard, tmp_path: Path) -> None:
         ("bytes_in_use: 4\n", (), 0),
         ("bytes_in_use: 4", (), 0),
         ("bytes_in_use: 4", ("--fail-on", "incomplete"), 13),
+        ("bytes_in_use: 4\n", ("--fail-on", "metric"), 0),
+        ("bytes_in_use: 6\n", ("--fail-on", "metric"), 11),
         ("", ("--strict",), 12),
         ("bytes_in_use: 4\npanic: test timed out after 1m0s\n", ("--fail-on", "timeout"), 10),
     ],
