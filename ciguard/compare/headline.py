@@ -128,7 +128,7 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
     for text in doubled_texts(comparison):
         yield None, text
     if text := verdicts_text(comparison.metrics):
-        yield None, text
+        yield None, f"metrics: {text}"
     for verdict in comparison.verdicts:
         if verdict.verdict not in UNMEASURED or verdict.measured_otherwise:
             yield verdict.measure, measure_text(verdict, brief=comparison.state == "same")

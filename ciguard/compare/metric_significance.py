@@ -6,8 +6,8 @@ above 0); a difference in scales is looked up in Student's t with `DEGREES` degr
 however many runs there are, for noise has heavier tails than a normal distribution. As one value
 can be of a mode that was seen before, it must also lie outside of all past values. False alarms
 over all metrics of a run are controlled (Benjamini and Hochberg 1995, JRSS B 57): where nothing
-changed, at most `FALSE_ALARM_RATE` of the runs have one. docs/explanation/statistics.md has what
-`benchmarks/metric_calibration.py` measured.
+changed, at most `FALSE_ALARM_RATE` of the runs have one, unless a value is of a mode that no past
+run had. docs/explanation/statistics.md has what `benchmarks/metric_calibration.py` measured.
 """
 
 from __future__ import annotations

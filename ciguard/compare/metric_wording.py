@@ -54,11 +54,10 @@ def metric_verdict(one: MetricChange | MetricCount) -> str:
 
 
 def verdicts_text(found: Metrics) -> str:
-    """ "metrics: 1 worse, 2 changed (14 judged)"; "" where none differs."""
+    """ "1 worse, 2 changed (14 judged)"; "" where none differs."""
     verdicts = found.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
-    judged = sum(verdicts.values())
-    return f"metrics: {', '.join(parts)} ({judged:,} judged)" if parts else ""
+    return f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
 
 
 def metrics_text(found: Metrics) -> str:

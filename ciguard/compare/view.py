@@ -353,12 +353,10 @@ def _metrics(comparison: Comparison) -> Section:
     different = [one for one in found.changes if one.verdict in DIFFERENT]
     equal = [one for one in found.changes if one.verdict not in DIFFERENT]
     others: tuple[MetricChange | MetricCount, ...] = (*equal, *found.counts)
-    text = metrics_text(found)
-    fold = Details(
-        f"{count_of(len(others), 'metric')} of programs and logs in both runs",
-        (Paragraph(as_sentence(text)), _metric_table(others)),
-    )
-    blocks: tuple[Block, ...] = (_metric_table(different), *([fold] if text else []))
+    text = Paragraph(as_sentence(metrics_text(found)) if metrics_text(found) else "")
+    summary = f"{count_of(len(others), 'metric')} of programs and logs in both runs"
+    fold = Details(summary, (text, _metric_table(others)))
+    blocks: tuple[Block, ...] = (_metric_table(different), fold if others else text)
     title = "Metrics" if different else ""
     number = len(different) or len(others), "metric"
     return Section("metrics", blocks, title, number, drop=9 if different else 12)
