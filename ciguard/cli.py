@@ -31,7 +31,7 @@ VERBS: Final = {
     "report": "publish the results of guard and compare as a comment or a page",
     "export": "write the results of a run as JUnit XML or CTRF",
     "history": "add runs to the history, show it, export it",
-    "experiment": "measure two commands or two commits against each other",
+    "experiment": "measure commands or two commits against each other",
 }
 
 

@@ -1,1 +1,1 @@
-"""Two sides, run in turn until it is clear which is faster, or smaller."""
+"""Arms, run in turn until it is clear which is faster than the first, or smaller."""

@@ -1,4 +1,4 @@
-"""`ciguard experiment`: two commands, or two commits, in turn: which is faster, which smaller."""
+"""`ciguard experiment`: commands, or two commits, in turn: which is faster, which smaller."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from ciguard import console
 from ciguard.errors import ExitCode, UsageError
 from ciguard.sources import local
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ciguard.document import Block
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.result import Experiment
-    from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.experiment.schedule import Design, Step
     from ciguard.invocation import Invocation
 
 SUSPECTS: Final = "suspects"
@@ -32,12 +33,21 @@ RUNS_OF_COMMITS: Final = 5
 BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
 MAX_ROWS: Final = 200  # of a table in a terminal
 FORMATS: Final = ("text", "markdown", "json")
+MAX_ARMS: Final = 8
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_ARM: Final = re.compile(r"(?a:\w[\w.+-]{0,19})=(.*\S.*)", re.DOTALL)
 
 
 @click.command()
-@click.option("--a", "a", metavar="CMD", help="First command, run by `sh -c`.")
-@click.option("--b", "b", metavar="CMD", help="Second command; the verdict describes this one.")
+@click.option(
+    "--arm",
+    "arm_texts",
+    metavar="NAME=CMD",
+    multiple=True,
+    help=f"Command, run by `sh -c`. Repeat 2 to {MAX_ARMS} times; each is compared with the first.",
+)
+@click.option("--a", "a", metavar="CMD", help="First of two commands, the same as --arm a=CMD.")
+@click.option("--b", "b", metavar="CMD", help="Second of two commands, the same as --arm b=CMD.")
 @click.option("--base", metavar="COMMIT", help="First commit.")
 @click.option("--head", metavar="COMMIT", help="Second commit.")
 @click.option(
@@ -53,21 +63,21 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 @click.option(
     "--runs",
     type=click.IntRange(1, 1000),
-    help="Measured runs per side (default: 10, for commits 5; with --budget alone as many as fit).",
+    help="Measured runs per arm (default: 10, for commits 5; with --budget alone as many as fit).",
 )
 @click.option(
     "--warmup",
     type=click.IntRange(0, 100),
     default=1,
     show_default=True,
-    help="Warm-up runs per side, not counted.",
+    help="Warm-up runs per arm, not counted.",
 )
 @click.option(
     "--condition",
     "conditions_text",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Set $NAME and {NAME} in both commands; several in quotes: 'steps=4 batch=2'. Repeatable; "
+    help="Set $NAME and {NAME} in all commands; several in quotes: 'steps=4 batch=2'. Repeatable; "
     "each condition is judged by itself.",
 )
 @click.option(
@@ -87,6 +97,7 @@ def command(
     invocation: Invocation,
     /,
     *,
+    arm_texts: tuple[str, ...],
     a: str | None,
     b: str | None,
     base: str | None,
@@ -100,14 +111,18 @@ def command(
     format_: str,
     output: str | None,
 ) -> int:
-    """Run two commands (--a, --b), or tests of two commits (--base, --head, --units), alternately.
+    """Run commands (--arm, or --a and --b), or tests of two commits (--base, --head), in turn.
 
-    The last line is the verdict on b compared with a: faster, slower, less memory, more memory, no
-    significant difference, not enough data, too noisy or mixed. The command ends with 0 for every
-    verdict. If a command fails, the verdict is "not enough data", and the exit code is 10. If the
-    experiment is interrupted, the exit code is 130 or 143.
+    The last line is the verdict on the second arm compared with the first: faster, slower, no
+    significant difference, not enough data, too noisy or mixed; of tests also less memory or more
+    memory. With more arms, each has a line. The command ends with 0 for every verdict. If a command
+    fails, the verdict is "not enough data", and the exit code is 10. If the experiment is
+    interrupted, the exit code is 130 or 143.
     """
-    of_commits = compares_commits((a, b), (base, head, units), comparison, conditions_text)
+    of_commits = compares_commits(
+        (a, b, *arm_texts), (base, head, units), comparison, conditions_text
+    )
+    commands = {} if of_commits else parse_arms(arm_texts, a, b)
     check_scipy()
     # Imported here: numpy begins with the experiment.
     from ciguard.experiment import commits, view  # noqa: PLC0415
@@ -117,25 +132,24 @@ def command(
     if of_commits:
         found = commits.confirm(
             invocation,
-            {"a": base or "", "b": head or ""},
+            {"base": base or "", "head": head or ""},
             units or "",
             comparison,
-            Design(runs or RUNS_OF_COMMITS, warmup),
+            Design(runs or RUNS_OF_COMMITS, warmup, arms=("base", "head")),
             budget_s=parse_seconds(budget or BUDGET_OF_COMMITS),
         )
         blocks, content = view.commit_document(found), commits_as_json(found)
     else:
         most = runs or (RUNS_IN_BUDGET if budget else RUNS)
-        design = Design(most, warmup, parse_conditions(conditions_text))
-        both: dict[Side, str] = {"a": a or "", "b": b or ""}
-        found = _run_experiment(invocation, design, both, parse_seconds(budget or BUDGET))
+        design = Design(most, warmup, parse_conditions(conditions_text), tuple(commands))
+        found = _run_experiment(invocation, design, commands, parse_seconds(budget or BUDGET))
         blocks, content = view.document(found), as_json(found)
     answer = _render(blocks, content, format_)
     if output is None or output == "-":
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-        console.out(found.verdict)
+        console.out("\n".join(view.verdict_lines(found)))
     return exit_code(found)
 
 
@@ -145,11 +159,12 @@ def compares_commits(
     comparison: str | None,
     conditions_text: Sequence[str],
 ) -> bool:
-    """Which of both kinds is meant. Raises UsageError where that is neither or half of one."""
+    """Which of both kinds is meant. Raises UsageError for both, and for half of two commits."""
     if any(commits) or comparison:
         if any(commands) or conditions_text:
             what = "commits and commands: one of them"
-            raise UsageError(what, fix="leave out --a, --b and --condition, or all others")
+            fix = "leave out --arm, --a, --b and --condition, or all others"
+            raise UsageError(what, fix=fix)
         if not all(commits):
             fix = "pass --base COMMIT --head COMMIT --units FILE, or --units suspects"
             raise UsageError("commits to compare, and not all that it takes", fix=fix)
@@ -157,10 +172,33 @@ def compares_commits(
             fix = "--units suspects and --comparison FILE, `ciguard compare --format json -o FILE`"
             raise UsageError("suspects are those of a comparison: pass both", fix=fix)
         return True
-    if not all(commands):
-        fix = "pass --a 'CMD' --b 'CMD', or --base COMMIT --head COMMIT --units FILE"
-        raise UsageError("nothing to compare", fix=fix)
     return False
+
+
+def parse_arms(texts: Sequence[str], a: str | None, b: str | None) -> dict[str, str]:
+    """The commands by their names, the first one first.
+
+    Raises:
+        UsageError: there are too few or too many, or one that has no name of its own.
+    """
+    fix = "pass --arm NAME='CMD' twice or more, --a 'CMD' --b 'CMD', or --base COMMIT --head COMMIT"
+    if not texts:
+        if not (a and b):
+            raise UsageError("nothing to compare", fix=fix)
+        return {"a": a, "b": b}
+    if a or b:
+        raise UsageError("--arm, and --a or --b", fix="write --arm a='CMD' instead of --a 'CMD'")
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, command_text = text.partition("=")
+        if not _ARM.fullmatch(text) or name in found:
+            what = "is there twice" if name in found else "is no NAME=CMD"
+            name_fix = "a name is its own, of up to 20 letters, digits, '.', '-', '+' and '_'"
+            raise UsageError(f"{one_line(text, 60)!r} {what}", where="--arm", fix=name_fix)
+        found[name] = command_text
+    if not 1 < len(found) <= MAX_ARMS:
+        raise UsageError(f"{len(found)} arms, expected 2 to {MAX_ARMS}", where="--arm", fix=fix)
+    return found
 
 
 def check_scipy() -> None:
@@ -217,16 +255,16 @@ def substitute(text: str, condition: Mapping[str, str]) -> str:
 
 
 def _run_experiment(
-    invocation: Invocation, design: Design, commands: Mapping[Side, str], budget_s: float
+    invocation: Invocation, design: Design, commands: Mapping[str, str], budget_s: float
 ) -> Experiment:
     from ciguard.experiment import process, result, view  # noqa: PLC0415
 
     def measure(step: Step) -> Measurement:
         condition = design.conditions[step.condition]
-        shell = ("sh", "-c", substitute(commands[step.side], condition))
+        shell = ("sh", "-c", substitute(commands[step.arm], condition))
         environ = {**invocation.environ, **condition}
         found = legs.run(step, ("--", *shell), invocation.folder, environ, _read)
-        name = view.step_text(step, design, view.COMMANDS)
+        name = view.step_text(step, design)
         console.err(f"{name}: {view.measurement_text(found)}")
         return found
 

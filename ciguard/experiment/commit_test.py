@@ -26,10 +26,9 @@ from ciguard.experiment.paired_test import Row, control_false_discoveries, with_
 from ciguard.experiment.result import (
     Exclusion,
     Experiment,
-    pairs_of,
+    blocks_of,
     row_verdict,
     series_of,
-    verdict_of,
 )
 from ciguard.model import (
     BAD_OUTCOMES,
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
     from ciguard.compare.statistics import Tier
     from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.paired_test import Floats, Series
-    from ciguard.experiment.result import StopReason
-    from ciguard.experiment.schedule import Design, Side
+    from ciguard.experiment.result import StopReason, Verdict
+    from ciguard.experiment.schedule import Design
     from ciguard.model import Record, Suite, UnitKey
 
 SHARD: Final = "1"
@@ -59,7 +58,9 @@ POOL: Final = "here"
 MEASURES: Final = ("wall_s", "peak_delta_bytes")
 REASON: Final = 100  # characters of why a case is not judged
 ALPHA: Final = 0.05
-SIDES: Final[Mapping[Side, str]] = {"a": "base", "b": "head"}
+ARMS: Final = ("base", "head")
+GAINS: Final = ("faster", "less memory")
+LOSSES: Final = ("slower", "more memory")
 MIN_PAIRS: Final = 3  # without so many there is no verdict
 TIME_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.05, amount=0.0)
 MEMORY_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.03, amount=4 * 1024 * 1024)
@@ -131,18 +132,18 @@ def values_of(record: Record) -> dict[Metric, float]:
     return found
 
 
-def exclusions(record: Record, units: Iterable[UnitKey], side: Side) -> dict[CaseKey, Exclusion]:
+def exclusions(record: Record, units: Iterable[UnitKey], arm: str) -> dict[CaseKey, Exclusion]:
     """Why a case, or all of a unit that gave none, has no numbers."""
     found = {
         result.key: Exclusion(
-            side, result.outcome, one_line(first_line(result.message or ""), REASON)
+            arm, result.outcome, one_line(first_line(result.message or ""), REASON)
         )
         for result in record.results
         if result.outcome != "passed"
     }
     reported_units = {result.key.unit_key for result in record.results}
     lost = {unit: CaseKey(*unit, unit.unit) for unit in units if unit not in reported_units}
-    return {**found, **dict.fromkeys(lost.values(), Exclusion(side))}
+    return {**found, **dict.fromkeys(lost.values(), Exclusion(arm))}
 
 
 def failure_of(records: Collection[Record], output_text: str) -> str:
@@ -177,16 +178,17 @@ def _of_one_measure(series: Sequence[Series]) -> list[Row]:
         return []
     is_time = series[0].metric.unit == "s"
     offset, floor = (0.0, TIME_THRESHOLDS) if is_time else (float(OFFSET_BYTES), MEMORY_THRESHOLDS)
-    pairs = max(len(one.a) for one in series)
+    pairs = max(len(one.baseline) for one in series)
     before, after = (np.full((len(series), pairs), np.nan) for _ in range(2))
     for at, one in enumerate(series):
-        before[at, : len(one.a)], after[at, : len(one.b)] = one.a, one.b
+        before[at, : len(one.baseline)] = one.baseline
+        after[at, : len(one.candidate)] = one.candidate
     with np.errstate(divide="ignore", invalid="ignore"):
         logs_before, logs_after = (np.log(np.maximum(v, 0) + offset) for v in (before, after))
         differences = np.where(
             np.isfinite(logs_after - logs_before), logs_after - logs_before, np.nan
         )
-    size = np.array([np.median(one.a) for one in series])
+    size = np.array([np.median(one.baseline) for one in series])
     finest = RESOLUTION if is_time else RESOLUTION_BYTES / (np.maximum(size, 0) + offset)
     scale = np.maximum(moderated_scale(differences, size), finest)
     return [
@@ -199,14 +201,14 @@ def _row(
 ) -> Row:
     found = differences[~np.isnan(differences)]
     n = len(found)
-    before, after = (_typical(values, offset) for values in (series.a, series.b))
-    row = Row(0, series.metric, n, before, after)
+    before, after = (_typical(values, offset) for values in (series.baseline, series.candidate))
+    row = Row(0, series.arm, series.metric, n, before, after)
     is_short = series.metric.unit == "s" and max(before, after) < MIN_WALL_S
     if n < MIN_PAIRS or is_short or not np.isfinite(scale):
         return row
     center = float(found.mean())
-    moved = float(np.median(series.b - series.a))
-    far = abs(moved) >= max(floor.amount, floor.ratio * float(np.median(series.a)))
+    moved = float(np.median(series.candidate - series.baseline))
+    far = abs(moved) >= max(floor.amount, floor.ratio * float(np.median(series.baseline)))
     tested = with_interval(
         row, center, scale, n - 1 + PRIOR, lambda value: _ratio(value, before, offset)
     )
@@ -246,7 +248,7 @@ def conclude(
     done: Sequence[Measurement],
     why: StopReason,
     *,
-    commits: Mapping[Side, str],
+    commits: Mapping[str, str],
     request: Request,
     exclusions: Mapping[CaseKey, Exclusion],
     wall_s: float,
@@ -254,27 +256,27 @@ def conclude(
 ) -> Experiment:
     """Judge the runs; a case that went wrong in one of them is compared with nothing.
 
-    Rows are of cases that passed in every run of both sides; those that differ come first.
+    Rows are of cases that passed in every run of both commits; those that differ come first.
     """
     series = [
         one
-        for one in series_of(done)
+        for one in series_of(done, design.arms)
         if key_of(one.metric) not in exclusions
         and (request.rows is None or one.metric in request.rows)
     ]
     rows = sorted(
         evaluate_rows(series), key=lambda row: (not row.differs, row.metric.name, row.metric)
     )
-    pairs = pairs_of(done, 1)
+    blocks = blocks_of(done, design)
     failed = next((one for one in done if one.failure), None)
-    enough = min(pairs) >= MIN_PAIRS and failed is None
+    enough = min(blocks) >= MIN_PAIRS and failed is None
     judged = enough and any(row.p is not None for row in rows)
     return Experiment(
-        verdict=verdict_of(rows, pairs) if judged else "not enough data",
+        verdicts={ARMS[1]: verdict_of(rows) if judged else "not enough data"},
         rows=tuple(rows),
-        sides=commits,
+        arms=commits,
         design=design,
-        pairs=pairs,
+        blocks=blocks,
         stopped_because=why,
         level=ALPHA,
         wall_s=wall_s,
@@ -284,6 +286,15 @@ def conclude(
         units=len(request.units),
         stopped_by=stopped_by,
     )
+
+
+def verdict_of(rows: Sequence[Row]) -> Verdict:
+    """One verdict over all tests: time is named before memory, and a contradiction is "mixed"."""
+    row_verdicts = {row_verdict(row) for row in rows if row.differs}
+    if row_verdicts & {*GAINS} and row_verdicts & {*LOSSES}:
+        return "mixed"
+    words: tuple[Verdict, ...] = ("faster", "slower", "less memory", "more memory")
+    return next((word for word in words if word in row_verdicts), "no significant difference")
 
 
 def row_verdict_of(row: Row) -> str:

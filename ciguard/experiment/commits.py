@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ciguard.experiment.measurement import Metric
     from ciguard.experiment.process import SignalGuard
     from ciguard.experiment.result import Exclusion, Experiment
-    from ciguard.experiment.schedule import Side, Step
+    from ciguard.experiment.schedule import Step
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
 
@@ -40,7 +40,7 @@ LAST_LINES: Final = 10  # of a set-up that failed
 
 def confirm(
     invocation: Invocation,
-    revisions: Mapping[Side, str],
+    revisions: Mapping[str, str],
     units: str,
     comparison_file: str | None,
     design: Design,
@@ -55,10 +55,10 @@ def confirm(
         fix = f"the configuration has: {', '.join(map(repr, sorted(config.suite)))}"
         raise InputError(f"no suite {unknown[0]!r}", where="--units", fix=fix)
     repository = Checkout(invocation.folder, invocation.environ)
-    commits = {side: repository.commit(word) for side, word in revisions.items()}
+    commits = {arm: repository.commit(word) for arm, word in revisions.items()}
     of = comparison.candidate.sha if comparison is not None else None
-    if of is not None and of != commits["b"]:
-        console.err(f"warning: the comparison is of {of:.10}, and run is {commits['b']:.10}")
+    if of is not None and of != commits["head"]:
+        console.err(f"warning: the comparison is of {of:.10}, and run is {commits['head']:.10}")
     done: list[measurement.Measurement] = []
     why: result.StopReason = "interrupted"
     stopped_by, began_s = 0, process.now_s()
@@ -67,15 +67,13 @@ def confirm(
         with process.SignalGuard() as stopping, ExitStack() as stack:
             folder = stack.enter_context(stopping.private_folder())
             places = {
-                side: _checkout(
-                    stack, stopping, repository, folder / commit_test.SIDES[side], commit
-                )
-                for side, commit in commits.items()
+                arm: _checkout(stack, stopping, repository, folder / arm, commit)
+                for arm, commit in commits.items()
             }
             legs = process.LegRunner(stopping, folder)
             bench = _CommitRunner(invocation, config, folder, places, wanted, excluded, legs)
-            for side in places:
-                bench.set_up(side, stopping)
+            for arm in places:
+                bench.set_up(arm, stopping)
             began_s = process.now_s()  # the budget is for runs
             legs.until_s = began_s + budget_s
             why = result.run_design(
@@ -139,7 +137,7 @@ def _checkout(
 
 def _update(invocation: Invocation, name: str, comparison: Comparison, result: Experiment) -> None:
     now = apply_confirmation(
-        comparison, Confirmation(commit_test.tiers_of(result.rows), min(result.pairs))
+        comparison, Confirmation(commit_test.tiers_of(result.rows), min(result.blocks))
     )
     local.write(invocation.folder / name, json_text(now).encode("utf-8", "backslashreplace"))
     console.err(f"{name}: {headline(now).text}")
@@ -152,7 +150,7 @@ class _CommitRunner:
     invocation: Invocation
     config: Config
     folder: Path
-    checkouts: Mapping[Side, Path]
+    checkouts: Mapping[str, Path]
     request: commit_test.Request
     exclusions: dict[CaseKey, Exclusion]
     legs: process.LegRunner
@@ -164,41 +162,39 @@ class _CommitRunner:
             commit_test.plan_of(self.request.units, self.suites)
         )
 
-    def set_up(self, side: Side, stopping: SignalGuard) -> None:
+    def set_up(self, arm: str, stopping: SignalGuard) -> None:
         """Make a checkout ready. Raises InputError where the project's command cannot."""
         command = self.config.experiment.setup
         if not command:
             return
-        console.err(f"{commit_test.SIDES[side]}: {one_line(command)}")
+        console.err(f"{arm}: {one_line(command)}")
         argv = ("sh", "-c", command)
-        code, output_text = stopping.run(
-            argv, self.checkouts[side], self.environ(side), float("inf")
-        )
+        code, output_text = stopping.run(argv, self.checkouts[arm], self.environ(arm), float("inf"))
         if code:
             lines = "\n".join(f"    {one_line(x)}" for x in output_text.splitlines()[-LAST_LINES:])
-            what = f"the set-up of {commit_test.SIDES[side]} ended with exit code {code}\n{lines}"
+            what = f"the set-up of {arm} ended with exit code {code}\n{lines}"
             fix = "set experiment.setup to what makes a fresh checkout ready for its tests"
             raise InputError(what, where="experiment.setup", fix=fix)
 
-    def environ(self, side: Side) -> dict[str, str]:
+    def environ(self, arm: str) -> dict[str, str]:
         """Ours, with the checkout's own programs first on PATH."""
-        own = [self.checkouts[side] / name for name in self.config.experiment.path]
+        own = [self.checkouts[arm] / name for name in self.config.experiment.path]
         found = [str(path.absolute()) for path in own if path.is_dir()]
         path = os.pathsep.join([*found, self.invocation.environ.get("PATH", os.defpath)])
         return {**self.invocation.environ, "PATH": path}
 
     def measure(self, step: Step) -> measurement.Measurement:
-        """One run of all units on one side."""
+        """One run of all units on one commit."""
         plan = str(self.folder / "plan.json")
         arguments = ("--plan", plan, "--shard", commit_test.SHARD)
-        cwd, environ = self.checkouts[step.side], self.environ(step.side)
+        cwd, environ = self.checkouts[step.arm], self.environ(step.arm)
 
         def read(record_dir: Path, output_text: str) -> tuple[dict[Metric, float], str]:
             records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
             failure = commit_test.failure_of(records, output_text)
             if failure:
                 return {}, failure
-            excluded = commit_test.exclusions(records[0], self.request.units, step.side)
+            excluded = commit_test.exclusions(records[0], self.request.units, step.arm)
             self.exclusions.update({**excluded, **self.exclusions})
             return commit_test.values_of(records[0]), ""
 
@@ -208,6 +204,6 @@ class _CommitRunner:
             if found.values
             else measurement_text(found) or "no number"
         )
-        name = step_text(step, Design(1), commit_test.SIDES)
+        name = step_text(step, Design(1))
         console.err(f"{name}: {summary} in {found.duration_s:.1f} s")
         return found

@@ -7,33 +7,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.experiment.commit_test import SIDES, key_of, row_verdict_of
+from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.result import row_verdict
 
 if TYPE_CHECKING:
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Experiment, Note
+    from ciguard.experiment.result import Experiment
 
 SCHEMA: Final = 1
 
 
 def as_json(experiment: Experiment) -> dict[str, Any]:
-    """Two commands."""
+    """Two commands or more."""
     return {
         "schema": SCHEMA,
         "verdict": experiment.verdict,
+        "verdicts": dict(experiment.verdicts),
+        "baseline": experiment.design.arms[0],
         "complete": experiment.is_complete,
         "stopped_because": experiment.stopped_because,
         "failure": _message(experiment.failed),
-        "commands": dict(experiment.sides),
+        "commands": dict(experiment.arms),
         "conditions": [dict(condition) for condition in experiment.design.conditions],
         "planned_runs": experiment.design.runs,
-        "pairs": list(experiment.pairs),
+        "pairs": list(experiment.blocks),
         "wall_s": experiment.wall_s,
         "alpha": experiment.level,
         "rows": [_row(row) for row in experiment.rows],
-        "notes": [_note(note) for note in experiment.notes],
+        "unpaired": [
+            {
+                "arm": one.arm,
+                "missing_on": one.missing_on,
+                "metrics": [_metric(metric) for metric in one.metrics],
+            }
+            for one in experiment.unpaired
+        ],
         "runs": [_run(one) for one in experiment.measurements],
     }
 
@@ -47,9 +56,9 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
         "complete": result.is_complete,
         "stopped_because": result.stopped_because,
         "failure": _message(result.failed),
-        "base": result.sides["a"],
-        "head": result.sides["b"],
-        "pairs": list(result.pairs),
+        "base": result.arms["base"],
+        "head": result.arms["head"],
+        "pairs": list(result.blocks),
         "wall_s": result.wall_s,
         "rows": [
             {
@@ -63,7 +72,7 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
         "excluded": [
             {
                 "key": key._asdict(),
-                "side": SIDES[one.side],
+                "arm": one.arm,
                 "outcome": one.outcome,
                 "message": one.message,
             }
@@ -80,6 +89,7 @@ def _row(row: Row) -> dict[str, Any]:
     numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise")
     return {
         "condition": row.condition,
+        "arm": row.arm,
         **_metric(row.metric),
         **{name: getattr(row, name) for name in numbers},
         "verdict": row_verdict(row),
@@ -95,23 +105,14 @@ def _metric(metric: Metric) -> dict[str, Any]:
     }
 
 
-def _note(note: Note) -> dict[str, Any]:
-    return {
-        "kind": note.kind,
-        "condition": note.condition,
-        "metrics": [_metric(metric) for metric in note.metrics],
-        "side": note.side,
-    }
-
-
 def _run(one: Measurement) -> dict[str, Any]:
     step = one.step
     return {
         "condition": step.condition,
-        "side": step.side,
-        "run": step.pair + 1,
+        "arm": step.arm,
+        "run": step.block + 1,
+        "position": step.position + 1,
         "is_warm": step.is_warm,
-        "is_second": step.is_second,
         "failure": one.failure or None,
         "values": [{**_metric(metric), "value": value} for metric, value in one.values.items()],
     }

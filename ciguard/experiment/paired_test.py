@@ -1,8 +1,10 @@
-"""Two sides run by run: effect, interval, and which differences are none by chance. Pure.
+"""Each arm beside the first, block by block: effect, interval, and what is no chance. Pure.
 
-Each pair of runs gives one difference, of logarithms where all values are above 0, so that what
-slows the machine for both of them cancels. Student's t on those; of several rows (metrics x
-conditions) the false discoveries are controlled (Benjamini and Hochberg 1995, JRSS B 57).
+The two runs of a block give one difference, of logarithms where all values are above 0, so that
+what slows the machine for both of them cancels. Student's t on those. Wall time decides, so its
+rows (arms x conditions) are a family, and all others another one; in each the rate of experiments
+with any false alarm is controlled (Holm 1979, Scand. J. Statistics 6). Holm's method needs nothing
+of how the rows hang together, and all rows share the runs of the first arm.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ciguard.experiment.measurement import CPU, PEAK, WALL
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,27 +61,29 @@ def resolution_of(metric: Metric) -> Resolution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One row's values, pair by pair."""
+    """One row's values, block by block: of the first arm, and of the one compared with it."""
 
     condition: int
+    arm: str
     metric: Metric
-    a: Floats
-    b: Floats
+    baseline: Floats
+    candidate: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One metric in one condition; `n` runs of each side.
+    """One metric of one arm in one condition, compared with the first arm; `n` runs of each.
 
     Attributes:
         before, after: geometric means; plain ones where a value is 0 or below.
         ratio: the change, 0.25 is +25 %; None of 0. `low`, `high`: its 95 % interval.
         p: that chance alone does this, two-sided; None where it cannot be told.
-        noise: by what share one run differs from the next, the side aside.
+        noise: by what share one run differs from the next, the arm aside.
         differs: it is no chance, and large enough to matter.
     """
 
     condition: int
+    arm: str
     metric: Metric
     n: int
     before: float
@@ -128,14 +132,36 @@ def evaluate_rows(series: Sequence[Series], level: float) -> tuple[Row, ...]:
     """Each row with its test.
 
     Args:
-        level: of the false discoveries over all rows.
+        level: share of experiments without a difference that may have one, in each family.
     """
     rows = [replace(row, differs=row.is_material) for row in map(_tested, series)]
-    return control_false_discoveries(rows, level)
+    rejected = {
+        row
+        for decides in (True, False)
+        for row in holm([row for row in rows if (row.metric == WALL) is decides], level)
+    }
+    return tuple(replace(row, differs=row.differs and row in rejected) for row in rows)
+
+
+def holm(rows: Iterable[Row], level: float) -> Iterator[Row]:
+    """The rows of one family that are no chance: whatever is true of the others, with
+    probability 1 - `level` not one of them is a false alarm."""
+    tested = sorted((row for row in rows if row.p is not None), key=_p)
+    for remaining, row in zip(range(len(tested), 0, -1), tested, strict=True):
+        if _p(row) > level / remaining:
+            return
+        yield row
+
+
+def _p(row: Row) -> float:
+    return 1.0 if row.p is None else row.p
 
 
 def control_false_discoveries(rows: Sequence[Row], level: float) -> tuple[Row, ...]:
-    """The rows of one family; `differs` stays only where it is no chance, over all of them."""
+    """The rows of one family; `differs` stays only where it is no chance, over all of them.
+
+    Of what is reported `level` may be chance (Benjamini and Hochberg 1995, JRSS B 57).
+    """
     known = [row.p for row in rows if row.p is not None]
     adjusted = iter(stats.false_discovery_control(known, method="bh").tolist() if known else ())
     return tuple(
@@ -145,13 +171,14 @@ def control_false_discoveries(rows: Sequence[Row], level: float) -> tuple[Row, .
 
 
 def _tested(series: Series) -> Row:
-    a, b, n = series.a, series.b, len(series.a)
+    a, b, n = series.baseline, series.candidate, len(series.baseline)
+    name = (series.condition, series.arm, series.metric)
     if not n:
-        return Row(series.condition, series.metric, 0, float("nan"), float("nan"))
+        return Row(*name, 0, float("nan"), float("nan"))
     in_logs = bool((a > 0).all() and (b > 0).all())
     x, y = (np.log(a), np.log(b)) if in_logs else (a, b)
     before, after = (float(np.exp(v.mean()) if in_logs else v.mean()) for v in (x, y))
-    row = Row(series.condition, series.metric, n, before, after, _ratio(before, after))
+    row = Row(*name, n, before, after, _ratio(before, after))
     if n < MIN_PAIRS:
         return row
     fine = resolution_of(series.metric)

@@ -1,7 +1,8 @@
 """An experiment from its first run to its verdict. Pure: who measures is handed in.
 
-It is over when all runs were made, when it is clear, when the next pair would not fit in what is
-left of the budget, or when a run fails: a failing program does less, or other things.
+It is over when all runs were made, when it is clear, when the next block would not fit in what is
+left of the budget, or when a run fails: a failing program does less, or other things. Wall time
+decides the verdict on an arm; its other numbers have verdicts of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.experiment.measurement import RUN_METRICS
+from ciguard.experiment.measurement import WALL
 from ciguard.experiment.paired_test import MIN_PAIRS, Series, evaluate_rows
 from ciguard.experiment.schedule import final_alpha, interim_analyses, steps
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.experiment.schedule import Design, Step
     from ciguard.model import CaseKey, Outcome
 
 Verdict = Literal[
@@ -33,33 +34,25 @@ Verdict = Literal[
     "too noisy",
     "mixed",
 ]
-NoteKind = Literal["warm_only", "one_side_only"]
+RowVerdict = Verdict | Literal["higher", "lower"]
 StopReason = Literal["all runs", "conclusive", "budget", "failed", "interrupted"]
 TIME_MARGIN: Final = 1.1  # of the longest run so far: the next one may take a little longer
-GAINS: Final = ("faster", "less memory")
-LOSSES: Final = ("slower", "more memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What a reader must know of a row, or of metrics that have none.
+class Unpaired:
+    """Metrics that have no row: the first arm has them and another one has not, or vice versa."""
 
-    Attributes:
-        condition: of the row; 0 where only one side has the metrics.
-        side: that has them.
-    """
-
-    kind: NoteKind
+    arm: str
+    missing_on: str
     metrics: tuple[Metric, ...]
-    condition: int = 0
-    side: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Why a case has no numbers: how it ended on a side; None without a result."""
+    """Why a case has no numbers: how it ended on an arm; None without a result."""
 
-    side: Side
+    arm: str
     outcome: Outcome | None = None
     message: str = ""
 
@@ -69,33 +62,40 @@ class Experiment:
     """The answer.
 
     Attributes:
-        sides: the command, or the commit, of each.
-        pairs: whole ones, by condition.
-        level: of the false discoveries, at which the rows were judged.
+        verdicts: on each arm but the first, compared with it.
+        arms: the command, or the commit, of each by its name.
+        blocks: whole ones, by condition.
+        level: share of experiments without a difference that may report one, in wall time, and in
+            the other rows; of commits, of the false discoveries.
         is_complete: of commands, it came to its end by itself; of commits, nothing stopped it, and
             enough was run to judge by.
         failed: the run that stopped it.
-        notes, measurements: of commands.
+        unpaired, measurements: of commands.
         exclusions: of commits, why a case has no row.
         units: of commits, how many were asked for.
         stopped_by: the signal that interrupted it; 0 if none did.
     """
 
-    verdict: Verdict
+    verdicts: Mapping[str, Verdict]
     rows: tuple[Row, ...]
-    sides: Mapping[Side, str]
+    arms: Mapping[str, str]
     design: Design
-    pairs: tuple[int, ...]
+    blocks: tuple[int, ...]
     stopped_because: StopReason
     level: float
     wall_s: float
     is_complete: bool
     failed: Measurement | None = None
-    notes: tuple[Note, ...] = ()
+    unpaired: tuple[Unpaired, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     exclusions: Mapping[CaseKey, Exclusion] = field(default_factory=dict)
     units: int = 0
     stopped_by: int = 0
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Of two arms the verdict on the second; None of more: each has its own."""
+        return next(iter(self.verdicts.values())) if len(self.verdicts) == 1 else None
 
 
 def run_design(
@@ -115,11 +115,12 @@ def run_design(
     """
     levels = interim_analyses(design.runs) if may_stop_early else {}
     for step in steps(design):
-        if not step.is_second and _next_pair_s(done, step.condition) > remaining_s():
+        if step.position == 0 and _next_block_s(done, step.condition) > remaining_s():
             return "budget"
-        begins_round = not (step.is_second or step.condition or step.is_warm)
-        if begins_round and step.pair in levels and is_conclusive(done, levels[step.pair]):
-            return "conclusive"
+        begins_round = not (step.position or step.condition or step.is_warm)
+        if begins_round and step.block in levels:  # noqa: SIM102
+            if is_conclusive(done, design.arms, levels[step.block]):
+                return "conclusive"
         measured = measure(step)
         done.append(measured)
         if measured.hit_budget:
@@ -134,56 +135,57 @@ def alpha_of(design: Design, why: StopReason, done: Sequence[Measurement]) -> fl
     levels = interim_analyses(design.runs)
     if why != "conclusive":
         return final_alpha(design.runs)
-    return levels[max(one.step.pair for one in done if not one.step.is_warm) + 1]
+    return levels[max(one.step.block for one in done if not one.step.is_warm) + 1]
 
 
-def is_conclusive(done: Sequence[Measurement], level: float) -> bool:
+def is_conclusive(done: Sequence[Measurement], arms: Sequence[str], level: float) -> bool:
     """Say that every row differs, or does not differ by anything that matters."""
-    rows = evaluate_rows(series_of(done), level)
+    rows = evaluate_rows(series_of(done, arms), level)
     return bool(rows) and all(row.differs or row.is_equivalent for row in rows)
 
 
-def series_of(done: Iterable[Measurement]) -> list[Series]:
-    """The rows: each metric of each condition, from the pairs in which both sides have it."""
-    pairs: dict[tuple[int, int], dict[Side, Measurement]] = {}
+def series_of(done: Iterable[Measurement], arms: Sequence[str]) -> list[Series]:
+    """The rows: each metric of each condition and arm, from the blocks in which both have it.
+
+    By condition, then metric in the order of their first appearance, then arm.
+    """
+    first, *others = arms
+    blocks: dict[tuple[int, int], dict[str, Measurement]] = {}
     for one in done:
         if not one.step.is_warm:
-            pairs.setdefault((one.step.condition, one.step.pair), {})[one.step.side] = one
-    cells: dict[tuple[int, Metric], list[tuple[float, float]]] = {}
-    order: dict[Metric, None] = {}
-    for (condition, _), pair in sorted(pairs.items()):
-        if len(pair) < 2:  # noqa: PLR2004  # a pair has two
-            continue
-        a, b = pair["a"], pair["b"]
-        for metric in a.values:
-            order[metric] = None
-            if metric in b.values:
-                value = (a.values[metric], b.values[metric])
-                cells.setdefault((condition, metric), []).append(value)
-    place = {metric: at for at, metric in enumerate(order)}
+            blocks.setdefault((one.step.condition, one.step.block), {})[one.step.arm] = one
+    cells: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
+    place: dict[Metric, int] = {}
+    for (condition, _), block in sorted(blocks.items()):
+        baseline = block[first].values if first in block else {}
+        for metric, before in baseline.items():
+            at = place.setdefault(metric, len(place))
+            for number, arm in enumerate(others):
+                if arm in block and metric in block[arm].values:
+                    pair = (before, block[arm].values[metric])
+                    cells.setdefault((condition, at, number), []).append(pair)
+    metrics = list(place)
     found = []
-    for (condition, metric), values in sorted(
-        cells.items(), key=lambda item: (item[0][0], place[item[0][1]])
-    ):
-        a_, b_ = np.array(values).T
-        found.append(Series(condition, metric, a_, b_))
+    for (condition, at, number), values in sorted(cells.items()):
+        before_, after_ = np.array(values).T
+        found.append(Series(condition, others[number], metrics[at], before_, after_))
     return found
 
 
-def pairs_of(done: Iterable[Measurement], conditions: int) -> tuple[int, ...]:
-    """How many whole pairs each condition has."""
-    sides = [0] * conditions
+def blocks_of(done: Iterable[Measurement], design: Design) -> tuple[int, ...]:
+    """How many whole blocks each condition has."""
+    runs = [0] * len(design.conditions)
     for one in done:
         if not one.step.is_warm and one.values:
-            sides[one.step.condition] += 1
-    return tuple(number // 2 for number in sides)
+            runs[one.step.condition] += 1
+    return tuple(number // len(design.arms) for number in runs)
 
 
-def _next_pair_s(done: Sequence[Measurement], condition: int) -> float:
-    longest: dict[Side, float] = {}
+def _next_block_s(done: Sequence[Measurement], condition: int) -> float:
+    longest: dict[str, float] = {}
     for one in done:
         if one.step.condition == condition:
-            longest[one.step.side] = max(one.duration_s, longest.get(one.step.side, 0.0))
+            longest[one.step.arm] = max(one.duration_s, longest.get(one.step.arm, 0.0))
     return TIME_MARGIN * sum(longest.values())
 
 
@@ -192,34 +194,36 @@ def conclude(
     done: Sequence[Measurement],
     why: StopReason,
     *,
-    commands: Mapping[Side, str],
+    commands: Mapping[str, str],
     wall_s: float = 0.0,
     stopped_by: int = 0,
 ) -> Experiment:
     """Judge what was measured."""
     level = alpha_of(design, why, done)
-    rows = evaluate_rows(series_of(done), level)
-    pairs = pairs_of(done, len(design.conditions))
+    rows = evaluate_rows(series_of(done, design.arms), level)
     failed = next((one for one in done if one.failure), None)
-    verdict: Verdict = "not enough data" if failed is not None else verdict_of(rows, pairs)
+    none: Verdict = "not enough data"
     return Experiment(
-        verdict=verdict,
+        verdicts={
+            arm: none if failed is not None else verdict_of(rows, arm, len(design.conditions))
+            for arm in design.arms[1:]
+        },
         rows=rows,
-        sides=commands,
+        arms=commands,
         design=design,
-        pairs=pairs,
+        blocks=blocks_of(done, design),
         stopped_because=why,
         level=level,
         wall_s=wall_s,
         is_complete=why in ("all runs", "conclusive"),
         failed=failed,
-        notes=tuple(_notes(rows, done)),
+        unpaired=tuple(_unpaired(design.arms, done)),
         measurements=tuple(done),
         stopped_by=stopped_by,
     )
 
 
-def row_verdict(row: Row) -> str:
+def row_verdict(row: Row) -> RowVerdict:
     """What one row says: one of the verdicts, or "higher", "lower" of a number that is neither."""
     if row.n < MIN_PAIRS:
         return "not enough data"
@@ -235,48 +239,25 @@ def row_verdict(row: Row) -> str:
     return "lower" if less else "higher"
 
 
-def verdict_of(rows: Sequence[Row], pairs: Sequence[int]) -> Verdict:
-    """One verdict over all rows: time is named before memory, and a contradiction is "mixed".
-
-    A gain that only warm iterations have is none: whoever starts the program does not see it.
-    """
-    row_verdicts = [(row, row_verdict(row)) for row in rows]
-    losses = [word for _, word in row_verdicts if word in LOSSES]
-    gains = [word for row, word in row_verdicts if word in GAINS and not _is_warm_only(row, rows)]
-    if losses and any(word in GAINS for _, word in row_verdicts):
+def verdict_of(rows: Sequence[Row], arm: str, conditions: int) -> Verdict:
+    """The verdict on an arm, by its wall time in all conditions; "mixed" if these disagree."""
+    found = [row_verdict(row) for row in rows if row.arm == arm and row.metric == WALL]
+    if "faster" in found and "slower" in found:
         return "mixed"
-    for word in ("faster", "slower", "less memory", "more memory"):
-        if word in (*gains, *losses):
-            return word
-    if not rows or min(pairs, default=0) < MIN_PAIRS:
+    if "faster" in found or "slower" in found:
+        return "faster" if "faster" in found else "slower"
+    if len(found) < conditions or "not enough data" in found:
         return "not enough data"
-    if any(word == "too noisy" and row.metric in RUN_METRICS for row, word in row_verdicts):
-        return "too noisy"
-    return "no significant difference"
+    return "too noisy" if "too noisy" in found else "no significant difference"
 
 
-def _is_warm_only(row: Row, rows: Sequence[Row]) -> bool:
-    """Say that no other row of the condition, cold or of the whole run, has gained as well."""
-    if row.metric.iteration_kind != "warm":
-        return False
-    word = row_verdict(row)
-    other_rows = (
-        one
-        for one in rows
-        if one.condition == row.condition and one.metric.iteration_kind != "warm"
-    )
-    return not any(row_verdict(one) == word for one in other_rows)
-
-
-def _notes(rows: Sequence[Row], done: Sequence[Measurement]) -> Iterator[Note]:
-    for row in rows:
-        if row_verdict(row) in GAINS and _is_warm_only(row, rows):
-            yield Note("warm_only", (row.metric,), row.condition)
-    by_side: dict[Side, set[Metric]] = {"a": set(), "b": set()}
+def _unpaired(arms: Sequence[str], done: Iterable[Measurement]) -> Iterator[Unpaired]:
+    by_arm: dict[str, set[Metric]] = {arm: set() for arm in arms}
     for one in done:
-        by_side[one.step.side].update(one.values)
-    sides: tuple[tuple[Side, Side], ...] = (("a", "b"), ("b", "a"))
-    for side, other in sides:
-        only = by_side[side] - by_side[other]
-        if only and by_side[other]:
-            yield Note("one_side_only", tuple(sorted(only)), side=side)
+        by_arm[one.step.arm].update(one.values)
+    first = arms[0]
+    for other in arms[1:]:
+        for arm, missing_on in ((first, other), (other, first)):
+            only = by_arm[arm] - by_arm[missing_on]
+            if only and by_arm[missing_on]:
+                yield Unpaired(arm, missing_on, tuple(sorted(only)))

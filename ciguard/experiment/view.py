@@ -1,4 +1,4 @@
-"""What `ciguard experiment` shows, of two commands and of two commits: values -> blocks. Pure."""
+"""What `ciguard experiment` shows, of commands and of two commits: values -> blocks. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ciguard.document import (
     identifier,
 )
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
-from ciguard.experiment.commit_test import SIDES, key_of, row_verdict_of
+from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL
 from ciguard.experiment.result import row_verdict
 from ciguard.experiment.schedule import ALPHA
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     from ciguard.document import Row as Cells
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Exclusion, Experiment, Note, StopReason
-    from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.experiment.result import Exclusion, Experiment, StopReason, Unpaired
+    from ciguard.experiment.schedule import Design, Step
 
-MAX_NAMED: Final = 3  # metrics that only one side has
+MAX_NAMED: Final = 3  # metrics that another arm has not
 MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there says no more than one beyond
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, while it goes on
-COMMANDS: Final[Mapping[Side, str]] = {"a": "a", "b": "b"}
 STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "all runs": "",
     "conclusive": "; stopped early: conclusive",
@@ -46,8 +45,9 @@ STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "interrupted": "; incomplete: interrupted",
 }
 ERROR_RATE: Final = (
-    f"Of 100 experiments without any difference at most {ALPHA * 100:.0f} report one, over all "
-    "metrics, conditions and interim analyses together."
+    f"Of 100 experiments without any difference at most {ALPHA * 100:.0f} report one in wall time, "
+    f"and at most {ALPHA * 100:.0f} one in the other rows, over all arms, conditions and interim "
+    "analyses together (Holm)."
 )
 COMMIT_ERROR_RATE: Final = (
     "Paired t-test, its scale moderated over all tests; at most "
@@ -56,35 +56,52 @@ COMMIT_ERROR_RATE: Final = (
 
 
 def document(experiment: Experiment) -> tuple[Block, ...]:
-    """Two commands; the last line is the verdict."""
+    """Commands; the last line is the verdict, of several arms the last lines are."""
     design = experiment.design
     rows: list[tuple[str, Content]] = [
-        (side, Code(command)) for side, command in experiment.sides.items()
+        (arm, Code(command)) for arm, command in experiment.arms.items()
     ]
     rows.append(("runs", coverage_text(experiment)))
+    unpaired = tuple(Item(unpaired_text(one)) for one in experiment.unpaired)
     return (
-        Headline(f"b compared with a: {experiment.verdict}"),
+        Headline(headline_text(experiment)),
         Facts(tuple(rows)),
         *(
             _condition(
                 f"condition_{at}",
                 design.condition_text(at),
+                design,
                 [row for row in experiment.rows if row.condition == at],
             )
             for at in range(len(design.conditions))
         ),
-        *_failure(experiment.failed, design, COMMANDS),
-        Bullets(tuple(Item(note_text(note, design)) for note in experiment.notes), "note"),
+        *_failure(experiment.failed, design),
+        Bullets(unpaired, "note"),
         Paragraph(ERROR_RATE, is_note=True),
-        Paragraph(experiment.verdict),
+        *map(Paragraph, verdict_lines(experiment)),
     )
+
+
+def headline_text(experiment: Experiment) -> str:
+    """ "b compared with a: faster", "compared with a: b faster, c mixed"."""
+    (first, *_), verdicts = experiment.design.arms, experiment.verdicts
+    if len(verdicts) == 1:
+        ((arm, verdict),) = verdicts.items()
+        return f"{arm} compared with {first}: {verdict}"
+    listed = ", ".join(f"{arm} {verdict}" for arm, verdict in verdicts.items())
+    return f"compared with {first}: {listed}"
+
+
+def verdict_lines(experiment: Experiment) -> tuple[str, ...]:
+    """The verdict; of several arms "NAME: VERDICT" each."""
+    if experiment.verdict is not None:
+        return (experiment.verdict,)
+    return tuple(f"{arm}: {verdict}" for arm, verdict in experiment.verdicts.items())
 
 
 def commit_document(result: Experiment) -> tuple[Block, ...]:
     """Two commits; the last line is the verdict."""
-    rows: list[tuple[str, Content]] = [
-        (SIDES[side], Code(commit)) for side, commit in result.sides.items()
-    ]
+    rows: list[tuple[str, Content]] = [(arm, Code(commit)) for arm, commit in result.arms.items()]
     rows.append(("runs", commit_coverage_text(result)))
     columns = (Column("test"), *_columns("base", "head"))
     cells = tuple(_commit_row(row) for row in result.rows)
@@ -93,20 +110,31 @@ def commit_document(result: Experiment) -> tuple[Block, ...]:
         for key, one in result.exclusions.items()
     )
     return (
-        Headline(f"head compared with base: {result.verdict}"),
+        Headline(headline_text(result)),
         Facts(tuple(rows)),
         Table(columns, cells, "test"),
         Section("excluded", (Bullets(excluded, "test"),), title="Not judged"),
-        *_failure(result.failed, result.design, SIDES),
+        *_failure(result.failed, result.design),
         Paragraph(COMMIT_ERROR_RATE, is_note=True),
-        Paragraph(result.verdict),
+        *map(Paragraph, verdict_lines(result)),
     )
 
 
-def _condition(name: str, title: str, rows: list[Row]) -> Section:
-    cells = tuple((one_line(metric_text(row.metric), 200), *_row(row)) for row in rows)
-    table = Table((Column("metric"), *_columns("a", "b")), cells, "metric")
-    return Section(name, (table if cells else Paragraph("No pair of runs."),), title)
+def _condition(name: str, title: str, design: Design, rows: list[Row]) -> Section:
+    """A table of the rows; of more than two arms a column says which arm a row is about."""
+    first, *others = design.arms
+    named = len(others) > 1
+    columns = (
+        Column("metric"),
+        *((Column("arm"),) if named else ()),
+        *_columns(first, "value" if named else others[0]),
+    )
+    cells = tuple(
+        (one_line(metric_text(row.metric), 200), *((row.arm,) if named else ()), *_row(row))
+        for row in rows
+    )
+    table = Table(columns, cells, "metric")
+    return Section(name, (table if cells else Paragraph("No block of runs."),), title)
 
 
 def _columns(before: str, after: str) -> tuple[Column, ...]:
@@ -139,23 +167,21 @@ def _commit_row(row: Row) -> Cells:
     return ((name, *measure), *_row(row, row_verdict_of(row)))
 
 
-def _failure(
-    failed: Measurement | None, design: Design, names: Mapping[Side, str]
-) -> tuple[Block, ...]:
+def _failure(failed: Measurement | None, design: Design) -> tuple[Block, ...]:
     """The run that failed, with its last output."""
     if failed is None:
         return ()
     first, *output = failed.failure.splitlines()
     return (
-        Paragraph(f"{step_text(failed.step, design, names)}: {first}"),
+        Paragraph(f"{step_text(failed.step, design)}: {first}"),
         Bullets(tuple(Item(Code(line, 400)) for line in output), "line"),
     )
 
 
-def step_text(step: Step, design: Design, names: Mapping[Side, str]) -> str:
+def step_text(step: Step, design: Design) -> str:
     """ "b, run 3", "base, warm run 1", "b, run 3 (steps=4)"."""
     run = "warm run" if step.is_warm else "run"
-    text = f"{names[step.side]}, {run} {step.pair + 1}"
+    text = f"{step.arm}, {run} {step.block + 1}"
     return text + _condition_suffix(design, step.condition)
 
 
@@ -201,35 +227,37 @@ def interval_text(row: Row) -> str:
     return percents(row.low, row.high, most=MAX_SHOWN_RATIO)
 
 
-def note_text(note: Note, design: Design) -> str:
-    """What a reader must know of some metrics."""
-    names = [metric_text(metric) for metric in note.metrics]
-    row = f"{names[0]}{_condition_suffix(design, note.condition)}"
-    if note.kind == "warm_only":
-        return f"{row}: improved in warm iterations only; not part of the verdict."
+def unpaired_text(one: Unpaired) -> str:
+    """ "Measured only on a and not on b, not compared: score"."""
+    names = [metric_text(metric) for metric in one.metrics]
     named = ", ".join(names[:MAX_NAMED]) + " and more" * (len(names) > MAX_NAMED)
-    return f"Measured only on {note.side}, not compared: {named}."
+    return f"Measured on {one.arm} and not on {one.missing_on}, not compared: {named}."
 
 
 def exclusion_text(one: Exclusion) -> str:
     """ "failed on head: no such table", "no result on base"."""
-    what = f"{one.outcome or 'no result'} on {SIDES[one.side]}"
+    what = f"{one.outcome or 'no result'} on {one.arm}"
     return f"{what}: {one.message}" if one.message else what
 
 
 def coverage_text(experiment: Experiment) -> str:
-    """ "10 of each side, in 4 min 02 s", and why there are not more."""
-    least, most = min(experiment.pairs), max(experiment.pairs)
+    """ "10 of each arm, in 4 min 02 s", and why there are not more."""
+    least, most = min(experiment.blocks), max(experiment.blocks)
     conditions = len(experiment.design.conditions)
-    text = f"{most} of each side" if least == most else f"{least} to {most} of each side"
+    text = f"{most} of each arm" if least == most else f"{least} to {most} of each arm"
     text += " in each condition" * (conditions > 1)
     warm = sum(one.step.is_warm and bool(one.values) for one in experiment.measurements)
-    return _coverage(text, warm // (2 * conditions), experiment.wall_s, experiment.stopped_because)
+    return _coverage(
+        text,
+        warm // (len(experiment.design.arms) * conditions),
+        experiment.wall_s,
+        experiment.stopped_because,
+    )
 
 
 def commit_coverage_text(result: Experiment) -> str:
     """ "5 of each commit with 3 tests after 1 warm run, in 1 min 01 s", and why not more."""
-    text = f"{min(result.pairs)} of each commit with {count_of(result.units, 'test')}"
+    text = f"{min(result.blocks)} of each commit with {count_of(result.units, 'test')}"
     return _coverage(text, result.design.warm, result.wall_s, result.stopped_because)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from compare.simulation import CHANGED, HEAVY_TAIL, Suite
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.experiment.commit_test import evaluate_rows, key_of, request_of
+from ciguard.experiment.commit_test import ARMS, evaluate_rows, key_of, request_of
 from ciguard.experiment.measurement import Measurement
 from ciguard.experiment.result import run_design, series_of
 from ciguard.experiment.schedule import Design
@@ -52,7 +52,7 @@ class Machine:
         values = {}
         for row in sorted(rows):
             at = int(key_of(row).unit[1:])
-            grown = 1 + self.growth * (step.side == "b" and at in suite.changed)
+            grown = 1 + self.growth * (step.arm == "head" and at in suite.changed)
             if row.unit == "s":
                 noise = random.standard_t(HEAVY_TAIL) * 0.05 / np.sqrt(2)
                 hiccup = (random.random() < 0.003) * random.exponential(0.3)
@@ -79,11 +79,12 @@ def confirmed(pulls: int, tests: int, growth: float, seed: int, runs: int = 20) 
         def measure(step: Step, machine: Machine = machine, rows: Any = rows) -> Measurement:
             return machine.measure(step, rows)
 
-        run_design(Design(RUNS, 1), done, measure, lambda: 1e9, may_stop_early=False)
+        design = Design(RUNS, 1, arms=ARMS)
+        run_design(design, done, measure, lambda: 1e9, may_stop_early=False)
         changed = {f"t{at:05}" for at in suite.changed} if growth else set()
         total.pulls += 1
         total.suspect_count += len(rows)
-        for row in evaluate_rows(series_of(done)):
+        for row in evaluate_rows(series_of(done, ARMS)):
             if row.differs and row.after > row.before:
                 is_true = key_of(row.metric).unit in changed
                 is_time = row.metric.unit == "s"

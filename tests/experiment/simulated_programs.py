@@ -21,14 +21,15 @@ MIB: Final = 1024 * 1024
 
 @dataclass
 class Program:
-    """Two commands on one machine, from a seed.
+    """Commands on one machine, from a seed.
 
     Attributes:
-        time, memory: what b has of a's.
+        time, memory: what the second arm has of the first; all others are the same as the first.
+        arms: how many, the first named a.
         noise, memory_noise: of a run, as shares; with heavy tails. Of 30 % of the runs of a
             program with `modes` the memory is 15 % larger.
-        drift: by what each run is slower than the one before. second: what the second of a pair has
-            of the first.
+        drift: by what each run is slower than the one before. second: what a run that is not the
+            first of its block has of it.
     """
 
     seed: int
@@ -40,6 +41,7 @@ class Program:
     drift: float = 0.0
     second: float = 1.0
     wall_s: float = 20.0
+    arms: int = 2
 
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
@@ -48,9 +50,9 @@ class Program:
     def measure(self, step: Step) -> Measurement:
         """One run."""
         self.slow *= 1 + self.drift
-        is_b = step.side == "b"
+        is_b = step.arm == "b"
         wall_s = self.wall_s * self.slow * (self.time if is_b else 1) * self._noise(self.noise)
-        wall_s *= self.second if step.is_second else 1
+        wall_s *= self.second if step.position else 1
         cpu_s = 0.9 * wall_s * self._noise(self.noise / 2)
         peak = 300 * MIB * (self.memory if is_b else 1) * self._noise(self.memory_noise)
         if self.modes and self.random.random() < 0.3:
@@ -64,7 +66,8 @@ class Program:
 
     def experiment(self, runs: int = 10, conditions: int = 1) -> Experiment:
         """All of it, with the real decisions."""
-        design = Design(runs, 0, tuple({"case": str(n)} for n in range(conditions)))
+        arms = tuple("abcdefgh"[: self.arms])
+        design = Design(runs, 0, tuple({"case": str(n)} for n in range(conditions)), arms)
         done: list[Measurement] = []
         why = run_design(design, done, self.measure, lambda: float("inf"))
-        return conclude(design, done, why, commands={"a": "a", "b": "b"})
+        return conclude(design, done, why, commands={arm: arm for arm in arms})

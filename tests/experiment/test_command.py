@@ -19,8 +19,15 @@ from markdown_it import MarkdownIt
 
 from ciguard.errors import UsageError
 from ciguard.experiment import view
-from ciguard.experiment.command import check_scipy, parse_conditions, parse_seconds, substitute
+from ciguard.experiment.command import (
+    check_scipy,
+    parse_arms,
+    parse_conditions,
+    parse_seconds,
+    substitute,
+)
 from ciguard.experiment.json import as_json
+from ciguard.experiment.view import verdict_lines
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text
 
@@ -65,10 +72,10 @@ def test_short_memory_spike_is_measured(tmp_path: Path, ciguard: Ciguard) -> Non
     found = answer(ciguard, tmp_path, "--a", calm, "--b", spike, "--runs", "2", "--warmup", "0")
     (peak,) = [row for row in found["rows"] if row["name"] == "peak memory"]
     assert 180 * MIB < peak["after"] - peak["before"] < 220 * MIB
-    assert peak["verdict"] == "more memory"
-    assert [(run["side"], run["run"]) for run in found["runs"]] == [
-        ("a", 1), ("b", 1), ("b", 2), ("a", 2)
-    ]  # fmt: skip
+    assert (peak["verdict"], peak["arm"], found["baseline"]) == ("more memory", "b", "a")
+    runs = [(run["run"], run["position"]) for run in found["runs"]]
+    assert runs == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert "".join(run["arm"] for run in found["runs"]) in {"abba", "baab"}
 
 
 METRIC_SCRIPT = """
@@ -104,11 +111,58 @@ def test_conditions_and_iterations_are_separate_rows(tmp_path: Path, ciguard: Ci
     assert steps == [
         (0, "cold", 2, 41), (0, "warm", 2, 42.5), (1, "cold", 2, 101), (1, "warm", 2, 102.5)
     ]  # fmt: skip
-    order = [(run["condition"], run["side"]) for run in found["runs"]]
-    assert order == [(0, "a"), (0, "b"), (1, "a"), (1, "b"), (0, "b"), (0, "a"), (1, "b"), (1, "a")]
+    assert [run["condition"] for run in found["runs"]] == [0, 0, 1, 1, 0, 0, 1, 1]
 
 
-def test_one_run_per_side_is_not_enough_data(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_three_arms_are_compared_with_the_first(tmp_path: Path, ciguard: Ciguard) -> None:
+    """The last one is faster by more than a busy machine could hide."""
+    arms = ("--arm", "old=sleep 0.6", "--arm", "same=sleep 0.6", "--arm", "new=sleep 0.05")
+    reported = (*arms, "--runs", "4", "--warmup", "0", "--format", "json", "-o", "x.json")
+    done = ciguard("experiment", *reported, cwd=tmp_path)
+    assert done.stdout == "same: no significant difference\nnew: faster\n"
+    found = json.loads((tmp_path / "x.json").read_text("utf-8"))
+    jsonschema.validate(found, json.loads(SCHEMA.read_text("utf-8")))
+    assert found["verdicts"] == {"same": "no significant difference", "new": "faster"}
+    assert (found["verdict"], found["baseline"]) == (None, "old")
+    assert list(found["commands"]) == ["old", "same", "new"]
+    walls = [row for row in found["rows"] if row["name"] == "wall time"]
+    assert [(row["arm"], row["n"]) for row in walls] == [("same", 4), ("new", 4)]
+    order = [run["arm"] for run in found["runs"]]
+    blocks = ["".join(name[0] for name in order[at : at + 3]) for at in range(0, 12, 3)]
+    assert [sorted(block) for block in blocks] == [["n", "o", "s"]] * 4
+    assert (blocks[1], blocks[3]) == (blocks[0][::-1], blocks[2][::-1])
+
+
+@pytest.mark.parametrize(
+    ("texts", "both", "expected"),
+    [
+        ((), ("x", None), "nothing to compare"),
+        ((), (None, None), "nothing to compare"),
+        (("a=x",), (None, None), "1 arms, expected 2 to 8"),
+        (tuple(f"a{n}=x" for n in range(9)), (None, None), "9 arms"),
+        (("a=x", "b=y"), ("z", None), "--arm, and --a or --b"),
+        (("a=x", "a=y"), (None, None), "'a=y' is there twice"),
+        (("a=x", "make"), (None, None), "'make' is no NAME=CMD"),
+        (("a=x", "b= "), (None, None), "'b= ' is no NAME=CMD"),
+        (("a=x", f"{'n' * 21}=y"), (None, None), "is no NAME=CMD"),
+        (("a=x", "two words=y"), (None, None), "is no NAME=CMD"),
+    ],
+)
+def test_invalid_arms_are_usage_errors(
+    texts: tuple[str, ...], both: tuple[str | None, str | None], expected: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        parse_arms(texts, *both)
+
+
+def test_two_commands_are_two_arms() -> None:
+    assert parse_arms((), "x", "y") == parse_arms(("a=x", "b=y"), None, None)
+    assert parse_arms(("py3.12=A=1 x\ny", "O=x=1"), None, None) == {
+        "py3.12": "A=1 x\ny", "O": "x=1"
+    }  # fmt: skip
+
+
+def test_one_run_per_arm_is_not_enough_data(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("experiment", "--a", "true", "--b", "sleep 0.3", "--runs", "1", "--warmup", "0"),
         cwd=tmp_path,
@@ -152,8 +206,9 @@ def test_interrupted_experiment_prints_a_partial_result(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     (tmp_path / "temporary").mkdir()
+    second = "test ! -e ran || sleep 600; touch ran"
     running = subprocess.Popen(
-        [sys.executable, "-m", "ciguard", "experiment", "--a", "echo a", "--b", "sleep 600"],
+        [sys.executable, "-m", "ciguard", "experiment", "--a", second, "--b", second],
         cwd=tmp_path,
         env=clean_environment(TMPDIR=str(tmp_path / "temporary")),
         stdout=subprocess.PIPE,
@@ -161,7 +216,7 @@ def test_interrupted_experiment_prints_a_partial_result(
         text=True,
     )
     assert running.stderr is not None
-    assert "a, warm run 1" in running.stderr.readline()
+    assert ", warm run 1" in running.stderr.readline()
     running.send_signal(number)
     output, _ = running.communicate(timeout=60)
     assert running.returncode == code
@@ -219,7 +274,8 @@ def test_budget_is_a_duration() -> None:
 
 SHOWN = {
     "same": Program(1).experiment(),
-    "mixed": Program(2, time=0.8, memory=1.3, noise=0.02).experiment(10, 2),
+    "faster_and_larger": Program(2, time=0.8, memory=1.3, noise=0.02).experiment(10, 2),
+    "four_arms": Program(3, time=0.9, noise=0.02, arms=4).experiment(),
 }
 
 
@@ -237,7 +293,7 @@ def test_all_formats(name: str, found: Experiment, golden: Golden) -> None:
         # Numbers of libraries differ in their last digits.
         rounded = {r"(\d\.\d{6})\d+": r"\1"}
         golden(text, SAMPLES / f"{name}.{suffix}", scrub=rounded if suffix == "json" else {})
-        assert suffix == "json" or text.splitlines()[-1] == found.verdict
+        assert suffix == "json" or text.splitlines()[-1] == verdict_lines(found)[-1]
     assert max(map(len, rendered(found)["txt"].splitlines())) <= COLUMNS
     html = MarkdownIt("commonmark").enable("table").render(rendered(found)["md"])
     assert html.count("<table>") == len(found.design.conditions)

@@ -16,6 +16,7 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.experiment import commit_test
 from ciguard.experiment.commit_test import (
+    ARMS,
     Request,
     exclusions,
     failure_of,
@@ -24,7 +25,8 @@ from ciguard.experiment.commit_test import (
     values_of,
 )
 from ciguard.experiment.json import commits_as_json
-from ciguard.experiment.measurement import Measurement
+from ciguard.experiment.measurement import Measurement, Metric
+from ciguard.experiment.paired_test import Row
 from ciguard.experiment.result import Exclusion, run_design
 from ciguard.experiment.schedule import Design, Step
 from ciguard.experiment.view import commit_document
@@ -52,24 +54,24 @@ def found(runs: int = 5, **changes: Any) -> Experiment:
     times = {"a.py::test_slow": 1.4, "a.py::test_steady": 1.0, HOSTILE: 0.9, "a.py::bad": 3.0}
 
     def measure(step: Step) -> Measurement:
-        swing = 1 + (step.pair * 7 % 5 - 2) / 300
+        swing = 1 + (step.block * 7 % 5 - 2) / 300
         values = {
-            metric_of(key(name), "wall_s"): swing * (factor if step.side == "b" else 1.0)
+            metric_of(key(name), "wall_s"): swing * (factor if step.arm == "head" else 1.0)
             for name, factor in times.items()
         }
-        mib = 30.0 if step.side == "b" else 20.0
+        mib = 30.0 if step.arm == "head" else 20.0
         values[metric_of(key("a.py::test_slow"), "peak_delta_bytes")] = mib * MIB
         return Measurement(step, values, duration_s=1.0)
 
-    design, done = Design(runs, 1), list[Measurement]()
+    design, done = Design(runs, 1, arms=ARMS), list[Measurement]()
     why = run_design(design, done, measure, lambda: 1e9, may_stop_early=False)
     reported = commit_test.conclude(
         design,
         done,
         why,
-        commits={"a": "a" * 40, "b": "b" * 40},
+        commits={"base": "a" * 40, "head": "b" * 40},
         request=Request((UnitKey("", "", "a.py"),)),
-        exclusions={key("a.py::bad"): Exclusion("b", "failed", "no such table")},
+        exclusions={key("a.py::bad"): Exclusion("head", "failed", "no such table")},
         wall_s=61.0,
     )
     return replace(reported, **changes)
@@ -90,12 +92,31 @@ def test_all_formats(golden: Golden) -> None:
     assert "<b>" not in html
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([("s", 1.5), ("bytes", 0.5)], "mixed"),
+        ([("s", 0.5), ("s", 1.5)], "mixed"),
+        ([("s", 0.5), ("bytes", 0.5)], "faster"),
+        ([("bytes", 1.5)], "more memory"),
+        ([("bytes", 0.5), ("s", 1.0)], "less memory"),
+        ([("s", 1.0)], "no significant difference"),
+    ],
+)
+def test_verdict_on_commits_combines_all_tests(
+    changes: list[tuple[str, float]], expected: str
+) -> None:
+    rows = [
+        Row(0, "head", Metric("x", unit), 5, 1.0, after, after - 1, differs=after != 1)
+        for unit, after in changes
+    ]
+    assert commit_test.verdict_of(rows) == expected
+
+
 def test_too_few_or_failed_runs_give_no_verdict() -> None:
     assert found(2).verdict == "not enough data"
     assert not found(2).is_complete
-    failed = found(
-        failed=Measurement(Step(0, "b", 0, is_second=True), failure="ended: crash\nlast words")
-    )
+    failed = found(failed=Measurement(Step(0, "head", 0, 1), failure="ended: crash\nlast words"))
     assert "head, run 1: ended: crash\n\n- last words\n" in as_text(commit_document(failed))
 
 
@@ -119,11 +140,11 @@ def test_only_cases_that_passed_every_try_are_measured() -> None:
         metric_of(key("good"), "peak_delta_bytes"): 10.0 * MIB,
     }
     units = [UnitKey("", "", name) for name in ("good", "bad", "nowhere")]
-    assert exclusions(reported, units, "b") == {
-        key("bad"): Exclusion("b", "failed", "no"),
-        key("flaky"): Exclusion("b", "failed"),
-        key("gone"): Exclusion("b", "died"),
-        key("nowhere"): Exclusion("b"),
+    assert exclusions(reported, units, "head") == {
+        key("bad"): Exclusion("head", "failed", "no"),
+        key("flaky"): Exclusion("head", "failed"),
+        key("gone"): Exclusion("head", "died"),
+        key("nowhere"): Exclusion("head"),
     }
 
 

@@ -22,7 +22,7 @@ def rows(**cases: tuple[list[float], list[float]]) -> dict[str, Row]:
         measure = "peak_delta_bytes" if name.endswith("_mib") else "wall_s"
         scale = MIB if measure == "peak_delta_bytes" else 1.0
         metric = metric_of(CaseKey("", "", name, name), measure)
-        series.append(Series(0, metric, np.array(a) * scale, np.array(b) * scale))
+        series.append(Series(0, "head", metric, np.array(a) * scale, np.array(b) * scale))
     return {dict(row.metric.key)["unit"]: row for row in evaluate_rows(series)}
 
 

@@ -184,8 +184,6 @@ def test_comparison_of_another_commit_is_a_warning(project: Path, ciguard: Cigua
 @pytest.mark.parametrize(
     ("commands", "commits", "comparison", "words", "reported"),
     [
-        ((None, None), (None, None, None), None, (), "nothing to compare"),
-        (("x", None), (None, None, None), None, (), "nothing to compare"),
         ((None, None), ("a", "b", None), None, (), "not all that it takes"),
         ((None, None), ("a", None, "u"), None, (), "not all that it takes"),
         ((None, None), (None, None, None), "c", (), "not all that it takes"),

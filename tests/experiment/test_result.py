@@ -1,4 +1,4 @@
-"""Which of the eight words an experiment ends with, and what is said above it."""
+"""Which of the words an experiment ends with, and what is said above it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from experiment.simulated_programs import Program
 
 from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import (
-    Note,
+    Unpaired,
     conclude,
     is_conclusive,
     row_verdict,
@@ -18,17 +18,17 @@ from ciguard.experiment.result import (
     series_of,
 )
 from ciguard.experiment.schedule import Design, Step, interim_analyses, steps
-from ciguard.experiment.view import coverage_text, document, note_text
+from ciguard.experiment.view import coverage_text, document, unpaired_text, verdict_lines
 from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ciguard.experiment.result import Experiment
-    from ciguard.experiment.schedule import Side
 
 Sides = tuple[list[float], list[float]]
-COMMANDS: Mapping[Side, str] = {"a": "make old", "b": "make new"}
+COMMANDS: Mapping[str, str] = {"a": "make old", "b": "make new"}
+ARMS = ("a", "b")
 COLD, WARM = (Metric("step", "s", (), part) for part in ("cold", "warm"))
 SCORE = Metric("score")
 MIB = 1024 * 1024
@@ -51,11 +51,11 @@ def experiment(*conditions: Mapping[Metric, Sides]) -> Experiment:
 
     def measure(step: Step) -> Measurement:
         rows = conditions[step.condition]
-        place = step.side == "b"
+        place = step.arm == "b"
         values = {
-            metric: sides[place][step.pair]
+            metric: sides[place][step.block]
             for metric, sides in rows.items()
-            if step.pair < len(sides[place])
+            if step.block < len(sides[place])
         }
         return Measurement(step, values, duration_s=1.0)
 
@@ -69,39 +69,37 @@ def experiment(*conditions: Mapping[Metric, Sides]) -> Experiment:
         ({WALL: SAME, PEAK: scaled(SAME, 20 * MIB)}, "no significant difference"),
         ({WALL: MORE}, "slower"),
         ({WALL: LESS, CPU: SAME}, "faster"),
-        ({CPU: MORE, WALL: SAME}, "slower"),
-        ({PEAK: scaled(MORE, 20 * MIB), WALL: SAME}, "more memory"),
-        ({PEAK: scaled(LESS, 20 * MIB), WALL: SAME}, "less memory"),
+        ({CPU: MORE, WALL: SAME}, "no significant difference"),
+        ({PEAK: scaled(MORE, 20 * MIB), WALL: SAME}, "no significant difference"),
         ({PEAK: scaled(LESS, 20 * MIB), WALL: LESS}, "faster"),
-        ({PEAK: scaled(MORE, 20 * MIB), WALL: LESS}, "mixed"),
-        ({WALL: LESS, CPU: MORE}, "mixed"),
+        ({PEAK: scaled(MORE, 20 * MIB), WALL: LESS}, "faster"),
+        ({WALL: LESS, CPU: MORE}, "faster"),
+        ({CPU: MORE}, "not enough data"),
         ({WALL: SAME, SCORE: MORE}, "no significant difference"),
         ({WALL: ([10.0], [20.0])}, "not enough data"),
         ({WALL: ([], [])}, "not enough data"),
         ({WALL: ([10.0, 24.0, 9.0, 40.0], [11.0, 9.0, 30.0, 12.0])}, "too noisy"),
         ({WALL: ([124.0, 129.0], [122.0, 117.0])}, "no significant difference"),
-        ({WALL: SAME, WARM: LESS, COLD: SAME}, "no significant difference"),
-        ({WALL: SAME, WARM: MORE, COLD: SAME}, "slower"),
-        ({WALL: SAME, WARM: LESS, COLD: MORE}, "mixed"),
-        ({WALL: SAME, WARM: LESS, COLD: LESS}, "faster"),
+        ({WALL: SAME, WARM: MORE, COLD: LESS}, "no significant difference"),
     ],
 )
-def test_verdict_combines_all_rows(rows: Mapping[Metric, Sides], expected: str) -> None:
+def test_wall_time_decides_the_verdict(rows: Mapping[Metric, Sides], expected: str) -> None:
     assert experiment(rows).verdict == expected
 
 
-def test_improvement_only_in_warm_iterations_is_a_note() -> None:
-    found = experiment({WALL: SAME, WARM: LESS, COLD: SAME})
-    assert found.notes == (Note("warm_only", (WARM,)),)
-    assert [row_verdict(row) for row in found.rows][1] == "faster"
+def test_other_rows_have_verdicts_of_their_own() -> None:
+    found = experiment(
+        {WALL: SAME, CPU: MORE, PEAK: scaled(LESS, 20 * MIB), WARM: LESS, SCORE: LESS}
+    )
+    assert [row_verdict(row) for row in found.rows] == [
+        *("no significant difference", "slower", "less memory", "faster", "lower")
+    ]
+    assert found.verdict == "no significant difference"
 
 
-def test_notes_name_their_condition() -> None:
-    gained = {WALL: SAME, WARM: LESS, COLD: SAME}
-    found = experiment(gained, gained, {WALL: SAME})
-    assert found.notes == tuple(Note("warm_only", (WARM,), n) for n in (0, 1))
-    assert note_text(found.notes[1], found.design).startswith("step (warm) (n=1): improved")
-    assert coverage_text(found) == "8 of each side in each condition, in 1 min 23 s"
+def test_texts_name_their_condition() -> None:
+    found = experiment({WALL: SAME}, {WALL: SAME})
+    assert coverage_text(found) == "8 of each arm in each condition, in 1 min 23 s"
     (one, two) = ({WALL: SAME}, {WALL: SAME})
     done = [replace(run, failure="exit code 3") for run in experiment(one, two).measurements[2:3]]
     failed = conclude(experiment(one, two).design, done, "failed", commands=COMMANDS)
@@ -123,7 +121,8 @@ def test_conditions_are_never_pooled() -> None:
 def test_metric_of_only_one_side_is_not_compared() -> None:
     found = experiment({WALL: SAME, SCORE: ([1.0] * 8, [])})
     assert [row.metric for row in found.rows] == [WALL]
-    assert found.notes == (Note("one_side_only", (SCORE,), side="a"),)
+    assert found.unpaired == (Unpaired("a", "b", (SCORE,)),)
+    assert unpaired_text(found.unpaired[0]) == "Measured on a and not on b, not compared: score."
 
 
 def stopped(at: int, how: Callable[[Step], Measurement], runs: int = 6) -> Experiment:
@@ -139,18 +138,20 @@ def stopped(at: int, how: Callable[[Step], Measurement], runs: int = 6) -> Exper
 
 def test_failure_stops_the_experiment_without_a_verdict() -> None:
     found = stopped(6, lambda step: Measurement(step, failure="exit code 3\nno such table"))
-    assert (found.verdict, found.stopped_because, found.pairs) == (
+    assert (found.verdict, found.stopped_because, found.blocks) == (
         "not enough data",
         "failed",
         (3,),
     )
-    assert "b, run 4: exit code 3\n\n- no such table\n" in as_text(document(found))
+    assert f"{found.measurements[-1].step.arm}, run 4: exit code 3\n\n- no such table\n" in as_text(
+        document(found)
+    )
     assert not found.is_complete
 
 
 def test_run_cut_by_the_budget_is_discarded() -> None:
     found = stopped(7, lambda step: Measurement(step, hit_budget=True))
-    assert (found.stopped_because, found.pairs, found.rows[0].n) == ("budget", (3,), 3)
+    assert (found.stopped_because, found.blocks, found.rows[0].n) == ("budget", (3,), 3)
     assert "; stopped: the budget was spent" in coverage_text(found)
 
 
@@ -168,12 +169,12 @@ def test_experiment_stops_early_when_conclusive() -> None:
     design, done = Design(runs=10), list[Measurement]()
 
     def measure(step: Step) -> Measurement:
-        wall_s = (10.0 if step.side == "a" else 13.0) + step.pair / 100
+        wall_s = (10.0 if step.arm == "a" else 13.0) + step.block / 100
         return Measurement(step, {WALL: wall_s, PEAK: 300.0 * MIB})
 
     why = run_design(design, done, measure, lambda: 1e9)
     found = conclude(design, done, why, commands=COMMANDS)
-    assert (why, found.pairs, found.verdict) == ("conclusive", (4,), "slower")
+    assert (why, found.blocks, found.verdict) == ("conclusive", (4,), "slower")
     assert found.level == interim_analyses(10)[4]
     assert "; stopped early: conclusive" in coverage_text(found)
 
@@ -181,15 +182,43 @@ def test_experiment_stops_early_when_conclusive() -> None:
 def test_one_inconclusive_row_prevents_early_stopping() -> None:
     level = interim_analyses(10)[4]
     done = [
-        Measurement(
-            step, {WALL: 10.0 + 3 * (step.side == "b"), CPU: 1.0 + (len(step.side) + n) % 3}
-        )
+        Measurement(step, {WALL: 10.0 + 3 * (step.arm == "b"), CPU: 1.0 + (len(step.arm) + n) % 3})
         for n, step in enumerate(steps(Design(4)))
     ]
-    assert not is_conclusive(done, level)
-    assert is_conclusive([Measurement(one.step, {WALL: one.values[WALL]}) for one in done], level)
-    assert series_of(done[:1]) == []
-    assert not is_conclusive(done[:1], level)
+    assert not is_conclusive(done, ARMS, level)
+    alone = [Measurement(one.step, {WALL: one.values[WALL]}) for one in done]
+    assert is_conclusive(alone, ARMS, level)
+    assert series_of(done[:1], ARMS) == []
+    assert not is_conclusive(done[:1], ARMS, level)
+
+
+def test_each_arm_is_compared_with_the_first() -> None:
+    """One that is faster, one that is the same, and one of which the last run is missing."""
+    design, done = Design(runs=6, arms=("old", "new", "same", "cut")), list[Measurement]()
+    factors = {"old": 1.0, "new": 0.8, "same": 1.0, "cut": 1.3}
+
+    def measure(step: Step) -> Measurement:
+        swing = 1 + (step.block * 7 % 5 + step.position) / 500
+        values = {WALL: 10 * swing * factors[step.arm], PEAK: 300.0 * MIB}
+        is_last = (step.arm, step.block) == ("cut", 5)
+        return Measurement(step, {PEAK: 300.0 * MIB} if is_last else values)
+
+    why = run_design(design, done, measure, lambda: 1e9, may_stop_early=False)
+    found = conclude(design, done, why, commands=dict.fromkeys(design.arms, "x"))
+    assert found.verdicts == {
+        "new": "faster", "same": "no significant difference", "cut": "slower"
+    }  # fmt: skip
+    assert found.verdict is None
+    walls = [row for row in found.rows if row.metric == WALL]
+    assert [(row.arm, row.n) for row in walls] == [("new", 6), ("same", 6), ("cut", 5)]
+    assert [round(row.after / row.before, 2) for row in walls] == [0.8, 1.0, 1.3]
+    lines = as_text(document(found)).splitlines()
+    assert lines[0] == "compared with old: new faster, same no significant difference, cut slower"
+    assert verdict_lines(found) == (
+        "new: faster", "same: no significant difference", "cut: slower"
+    )  # fmt: skip
+    assert lines[-1] == "cut: slower"
+    assert not any("faster" in line for line in lines if "same" in line and "old" not in line)
 
 
 def test_identical_programs_rarely_differ() -> None:
@@ -226,4 +255,4 @@ def test_false_alarms_are_at_most_9_of_200(program: Program) -> None:
 def test_change_of_ten_percent_is_detected(time: float, word: str) -> None:
     found = [Program(seed, time=time, noise=0.02).experiment() for seed in range(10)]
     assert sum(one.verdict == word for one in found) >= 9
-    assert sum(one.pairs[0] for one in found) < 90, "some were clear before the end"
+    assert sum(one.blocks[0] for one in found) < 90, "some were clear before the end"

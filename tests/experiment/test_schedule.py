@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,26 +18,39 @@ from ciguard.experiment.schedule import (
 )
 
 
-def test_sides_and_conditions_alternate() -> None:
-    found = list(steps(Design(runs=2, warm=1, conditions=({"n": "4"}, {"n": "10"}))))
-    reported = "".join(f"{step.side}{step.condition}" + "w" * step.is_warm + " " for step in found)
-    assert reported == "a0w b0w a1w b1w a0 b0 a1 b1 b0 a0 b1 a1 "
-    assert [step.is_second for step in found] == [False, True] * 6
-    assert [(step.side, step.pair) for step in found[:2]] == [("a", 0), ("b", 0)]
+def test_blocks_are_random_and_each_second_one_is_reversed() -> None:
+    design = Design(2, 1, ({"n": "4"}, {"n": "10"}), arms=("a", "b", "c"))
+    found = list(steps(design))
+    reported = "".join(f"{step.arm}{step.condition}" + "w" * step.is_warm + " " for step in found)
+    assert reported == "c0w b0w a0w c1w a1w b1w c0 b0 a0 c1 a1 b1 a0 b0 c0 b1 a1 c1 "
+    assert [step.position for step in found] == [0, 1, 2] * 6
+    orders = {order(design, block) for block in range(0, 40, 2)}
+    assert len(orders) == 6, "all that three arms have"
+    assert order(replace(design, seed=1), 0) != order(design, 0)
+
+
+def order(design: Design, block: int) -> str:
+    found = steps(replace(design, runs=block + 1, warm=0, conditions=({},)))
+    return "".join(step.arm for step in found if step.block == block)
 
 
 @settings(deadline=None)
-@given(st.integers(1, 40), st.integers(0, 3), st.integers(1, 3))
-def test_each_run_occurs_once_and_orders_are_balanced(
-    runs: int, warm: int, conditions: int
+@given(st.integers(1, 40), st.integers(0, 3), st.integers(1, 3), st.integers(2, 8))
+def test_each_run_occurs_once_and_drift_meets_all_arms_alike(
+    runs: int, warm: int, conditions: int, arms: int
 ) -> None:
-    design = Design(runs, warm, tuple({"n": str(n)} for n in range(conditions)))
+    named = tuple({"n": str(n)} for n in range(conditions))
+    design = Design(runs, warm, named, tuple("abcdefgh"[:arms]))
     found = list(steps(design))
-    assert len(found) == len(set(found)) == 2 * conditions * (runs + warm)
+    assert len(found) == len(set(found)) == arms * conditions * (runs + warm)
     for condition in range(conditions):
         own = [one for one in found if one.condition == condition and not one.is_warm]
-        a_first = sum(one.side == "a" and not one.is_second for one in own)
-        assert a_first - (runs - a_first) in {0, 1}
+        whole = own[: runs // 2 * 2 * arms]  # of each two blocks
+        places = {
+            arm: sum(place for place, one in enumerate(whole) if one.arm == arm)
+            for arm in design.arms
+        }
+        assert len(set(places.values())) == 1
 
 
 @pytest.mark.parametrize(
