@@ -200,7 +200,13 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs", "plan.scope"}
-    | {"experiment.process", "guard.policy", "guard.evaluation", "compare.ancestry"}
+    | {
+        "experiment.machine_load",
+        "experiment.process",
+        "guard.policy",
+        "guard.evaluation",
+        "compare.ancestry",
+    }
     | {"compare.log_inputs"}
     | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}
     | {"audit.next_change", "audit.repository_reader"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.document import Block
-    from ciguard.experiment.measurement import Measurement, Metric
+    from ciguard.experiment.measurement import Measurement, Reading
     from ciguard.experiment.result import Experiment
     from ciguard.experiment.schedule import Design, Step
     from ciguard.invocation import Invocation
@@ -288,15 +288,21 @@ def _run_experiment(
     )
 
 
-def _read(record_dir: Path, output_text: str) -> tuple[dict[Metric, float], str]:
+def _read(record_dir: Path, output_text: str) -> Reading:
     """The numbers of a run, or how it failed."""
     from ciguard.experiment import measurement, process  # noqa: PLC0415
 
+    invalid = process.remove_invalid_metrics(record_dir)
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
-        return {}, output_text.strip() or "no record"
+        return measurement.Reading({}, output_text.strip() or "no record")
     log = process.tail(record_dir / "process-001.log", measurement.LAST_BYTES)
-    return measurement.values_of(records[0]), measurement.failure_of(records[0], log)
+    return measurement.Reading(
+        measurement.values_of(records[0]),
+        measurement.failure_of(records[0], log),
+        measurement.machine_use_of(records[0].samples),
+        invalid,
+    )
 
 
 def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) -> str:

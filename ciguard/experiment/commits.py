@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.config import Config
-    from ciguard.experiment.measurement import Metric
     from ciguard.experiment.process import SignalGuard
     from ciguard.experiment.result import Exclusion, Experiment
     from ciguard.experiment.schedule import Step
@@ -189,14 +188,14 @@ class _CommitRunner:
         arguments = ("--plan", plan, "--shard", commit_test.SHARD)
         cwd, environ = self.checkouts[step.arm], self.environ(step.arm)
 
-        def read(record_dir: Path, output_text: str) -> tuple[dict[Metric, float], str]:
+        def read(record_dir: Path, output_text: str) -> measurement.Reading:
             records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
             failure = commit_test.failure_of(records, output_text)
             if failure:
-                return {}, failure
+                return measurement.Reading({}, failure)
             excluded = commit_test.exclusions(records[0], self.request.units, step.arm)
             self.exclusions.update({**excluded, **self.exclusions})
-            return commit_test.values_of(records[0]), ""
+            return measurement.Reading(commit_test.values_of(records[0]))
 
         found = self.legs.run(step, arguments, cwd, environ, read)
         summary = (

@@ -5,6 +5,7 @@ docs/experiment.schema.json describes them; every key is there, and null is what
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.experiment.commit_test import key_of, row_verdict_of
@@ -13,7 +14,7 @@ from ciguard.experiment.result import row_verdict
 if TYPE_CHECKING:
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Experiment
+    from ciguard.experiment.result import Experiment, RowVerdict
 
 SCHEMA: Final = 1
 
@@ -34,7 +35,7 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
         "pairs": list(experiment.blocks),
         "wall_s": experiment.wall_s,
         "alpha": experiment.level,
-        "rows": [_row(row) for row in experiment.rows],
+        "rows": [_row(row, experiment.row_verdict(row)) for row in experiment.rows],
         "unpaired": [
             {
                 "arm": one.arm,
@@ -42,6 +43,16 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
                 "metrics": [_metric(metric) for metric in one.metrics],
             }
             for one in experiment.unpaired
+        ],
+        "cpu_time": [
+            {
+                "condition": one.cpu.condition,
+                "arm": one.cpu.arm,
+                "others_ratio": one.others_ratio,
+                **{name: getattr(one.cpu, name) for name in ("n", "ratio", "low", "high", "p")},
+                "verdict": row_verdict(one.cpu),
+            }
+            for one in experiment.cpu_answers
         ],
         "runs": [_run(one) for one in experiment.measurements],
     }
@@ -85,14 +96,14 @@ def _message(failed: Measurement | None) -> str | None:
     return failed.failure if failed is not None else None
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row, verdict: RowVerdict) -> dict[str, Any]:
     numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise")
     return {
         "condition": row.condition,
         "arm": row.arm,
         **_metric(row.metric),
         **{name: getattr(row, name) for name in numbers},
-        "verdict": row_verdict(row),
+        "verdict": verdict,
     }
 
 
@@ -114,5 +125,7 @@ def _run(one: Measurement) -> dict[str, Any]:
         "position": step.position + 1,
         "is_warm": step.is_warm,
         "failure": one.failure or None,
+        "machine": asdict(one.machine),
+        "invalid_metrics": [asdict(metric) for metric in one.invalid_metrics],
         "values": [{**_metric(metric), "value": value} for metric, value in one.values.items()],
     }

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from ciguard.experiment.invalid_metrics import InvalidMetric
     from ciguard.experiment.schedule import Step
-    from ciguard.model import MetricLine, Record, Result
+    from ciguard.model import MetricLine, Record, Result, SampleLine
 
 IterationKind = Literal["", "cold", "warm"]
 ITERATION: Final = "iteration"
@@ -37,7 +38,35 @@ class Metric(NamedTuple):
 WALL: Final = Metric("wall time", "s")
 CPU: Final = Metric("CPU time", "s")
 PEAK: Final = Metric("peak memory", "bytes")
-RUN_METRICS: Final = (WALL, CPU, PEAK)  # of a whole run: what every program has
+GPU: Final = Metric("GPU memory", "bytes")  # of all GPUs; with a key, of one
+RESERVED_NAMES: Final = frozenset({"wall time", "CPU time", "peak memory", "GPU memory"})
+
+
+@dataclass(frozen=True, slots=True)
+class MachineUse:
+    """The machine while a run went on; None is what was not measured.
+
+    Attributes:
+        least_available_bytes: memory that programs could still have had, at its least.
+        swap_growth_bytes: swap in use at its most, minus that at the beginning.
+        stalled_s: for how long any program waited for memory.
+        others_ratio: share of the machine's CPU time that other programs used.
+    """
+
+    least_available_bytes: int | None = None
+    swap_growth_bytes: int | None = None
+    stalled_s: float | None = None
+    others_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a record says of its run."""
+
+    values: Mapping[Metric, float]
+    failure: str = ""
+    machine: MachineUse = MachineUse()
+    invalid_metrics: tuple[InvalidMetric, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +78,7 @@ class Measurement:
         failure: error message and last output; "" if it did not fail.
         duration_s: until the next one can begin.
         hit_budget: it was stopped because the budget was spent.
+        invalid_metrics: of the program, whose values are absent.
     """
 
     step: Step
@@ -56,6 +86,8 @@ class Measurement:
     failure: str = ""
     duration_s: float = 0.0
     hit_budget: bool = False
+    machine: MachineUse = MachineUse()
+    invalid_metrics: tuple[InvalidMetric, ...] = ()
 
 
 def values_of(record: Record) -> dict[Metric, float]:
@@ -65,13 +97,39 @@ def values_of(record: Record) -> dict[Metric, float]:
         return {}
     found = {WALL: result.wall_s, CPU: result.cpu_s, PEAK: result.peak_bytes}
     values = {metric: float(value) for metric, value in found.items() if value is not None}
+    values |= _gpu_values(record.samples)
     own = _program_metrics(record.metrics)
     # A number that a program calls as we call ours is still its own.
     return values | {_renamed_if_reserved(metric): value for metric, value in own.items()}
 
 
 def _renamed_if_reserved(metric: Metric) -> Metric:
-    return metric._replace(name=f"{metric.name} (its own)") if metric in RUN_METRICS else metric
+    is_reserved = metric.name in RESERVED_NAMES
+    return metric._replace(name=f"{metric.name} (its own)") if is_reserved else metric
+
+
+def _gpu_values(samples: Iterable[SampleLine]) -> dict[Metric, float]:
+    """The largest memory on each GPU, and on all of them at one moment."""
+    found: dict[Metric, float] = {}
+    for sample in samples:
+        if sample.gpu_bytes:
+            sizes = {GPU: sum(sample.gpu_bytes.values())}
+            for device, size in sorted(sample.gpu_bytes.items()):
+                sizes[GPU._replace(key=(("gpu", device),))] = size
+            found |= {one: max(found.get(one, 0.0), size) for one, size in sizes.items()}
+    return found
+
+
+def machine_use_of(samples: Sequence[SampleLine]) -> MachineUse:
+    """What the samples of a run say of the machine."""
+    available = [one.available_bytes for one in samples if one.available_bytes is not None]
+    swap = [one.swap_used_bytes for one in samples if one.swap_used_bytes is not None]
+    stalled = [one.stalled_s for one in samples if one.stalled_s is not None]
+    return MachineUse(
+        least_available_bytes=min(available, default=None),
+        swap_growth_bytes=max(swap) - swap[0] if swap else None,
+        stalled_s=max(stalled, default=None),
+    )
 
 
 def failure_of(record: Record, log: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy import stats
 
-from ciguard.experiment.measurement import CPU, PEAK, WALL
+from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def resolution_of(metric: Metric) -> Resolution:
         return Resolution(0.001, 0.001, 0.002)
     if metric == PEAK:
         return Resolution(0.0, MIB / 16, MIB)
+    if metric.name == GPU.name:
+        return Resolution(0.0, MIB, MIB)  # what nvidia-smi says is in MiB
     return Resolution(0.001 if metric.unit in TIME_UNITS else 1e-6, 0.0, 0.0)
 
 
@@ -119,6 +121,11 @@ class Row:
             return self.before == self.after and self.n >= EQUAL_PAIRS
         widest = max(abs(self.low), abs(self.high))
         return widest < NEGLIGIBLE or widest * self.before < resolution_of(self.metric).amount
+
+    @property
+    def interval_width(self) -> float:
+        """Of the change, as a ratio; infinite without an interval."""
+        return float("inf") if self.low is None or self.high is None else self.high - self.low
 
     @property
     def is_noisy(self) -> bool:

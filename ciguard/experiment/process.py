@@ -14,15 +14,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ciguard.experiment.invalid_metrics import split_invalid_metrics
+from ciguard.experiment.machine_load import LoadMeter
 from ciguard.experiment.measurement import Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ciguard.experiment.measurement import Metric
+    from ciguard.experiment.invalid_metrics import InvalidMetric
+    from ciguard.experiment.measurement import Reading
     from ciguard.experiment.schedule import Step
 
-    Read = Callable[[Path, str], tuple[Mapping[Metric, float], str]]
+    Read = Callable[[Path, str], Reading]
 
 # `-I`: neither a folder `ciguard` of the project nor its PYTHONPATH shadows a module of ours.
 LEG: Final = (sys.executable, "-I", "-m", "ciguard.run")
@@ -149,14 +152,21 @@ class LegRunner:
         """
         self._runs += 1
         record_dir = self._folder / f"{self._runs:04}"
-        began_s = now_s()
+        load, began_s = LoadMeter(), now_s()
         argv = (*LEG, "--record", str(record_dir), *arguments)
         code, output_text = self._guard.run(argv, cwd, environ, self.remaining_s())
         found = Measurement(step, duration_s=now_s() - began_s, hit_budget=code is None)
         if found.hit_budget:
             return found
-        values, failure = read(record_dir, output_text)
-        return replace(found, values={} if failure else values, failure=failure)
+        others_ratio = load.others_ratio()
+        reading = read(record_dir, output_text)
+        return replace(
+            found,
+            values={} if reading.failure else reading.values,
+            failure=reading.failure,
+            machine=replace(reading.machine, others_ratio=others_ratio),
+            invalid_metrics=reading.invalid_metrics,
+        )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -188,6 +198,17 @@ def tail(path: Path, length: int) -> bytes:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - length))
         return stream.read()
     return b""
+
+
+def remove_invalid_metrics(record_dir: Path) -> tuple[InvalidMetric, ...]:
+    """Take the metrics that are no numbers out of a record whose leg has ended."""
+    found: list[InvalidMetric] = []
+    for path in sorted(record_dir.glob("process-*.jsonl")):
+        content, invalid = split_invalid_metrics(path.name, path.read_bytes())
+        if invalid:
+            path.write_bytes(content)
+            found.extend(invalid)
+    return tuple(found)
 
 
 def now_s() -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.experiment.measurement import WALL
+from ciguard.experiment.measurement import CPU, WALL
 from ciguard.experiment.paired_test import MIN_PAIRS, Series, evaluate_rows
 from ciguard.experiment.schedule import final_alpha, interim_analyses, steps
 
@@ -36,6 +36,9 @@ Verdict = Literal[
 ]
 RowVerdict = Verdict | Literal["higher", "lower"]
 StopReason = Literal["all runs", "conclusive", "budget", "failed", "interrupted"]
+LOADED_RATIO: Final = 0.10  # of the machine's CPU time, used by others: then they are in the way
+# An interval of CPU time that is not even half as wide as wall time's may be so by luck.
+NARROW_RATIO: Final = 0.5
 TIME_MARGIN: Final = 1.1  # of the longest run so far: the next one may take a little longer
 
 
@@ -46,6 +49,19 @@ class Unpaired:
     arm: str
     missing_on: str
     metrics: tuple[Metric, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuAnswer:
+    """What CPU time says where other programs make wall time too noisy to say anything.
+
+    Attributes:
+        others_ratio: share of the machine's CPU time that those used meanwhile.
+    """
+
+    wall: Row
+    cpu: Row
+    others_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,7 @@ class Experiment:
         is_complete: of commands, it came to its end by itself; of commits, nothing stopped it, and
             enough was run to judge by.
         failed: the run that stopped it.
-        unpaired, measurements: of commands.
+        unpaired, cpu_answers, measurements: of commands.
         exclusions: of commits, why a case has no row.
         units: of commits, how many were asked for.
         stopped_by: the signal that interrupted it; 0 if none did.
@@ -87,6 +103,7 @@ class Experiment:
     is_complete: bool
     failed: Measurement | None = None
     unpaired: tuple[Unpaired, ...] = ()
+    cpu_answers: tuple[CpuAnswer, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     exclusions: Mapping[CaseKey, Exclusion] = field(default_factory=dict)
     units: int = 0
@@ -96,6 +113,11 @@ class Experiment:
     def verdict(self) -> Verdict | None:
         """Of two arms the verdict on the second; None of more: each has its own."""
         return next(iter(self.verdicts.values())) if len(self.verdicts) == 1 else None
+
+    def row_verdict(self, row: Row) -> RowVerdict:
+        """What one row says; wall time that is not decided, where CPU time is, is too noisy."""
+        undecided = any(one.wall == row for one in self.cpu_answers)
+        return "too noisy" if undecided else row_verdict(row)
 
 
 def run_design(
@@ -202,12 +224,16 @@ def conclude(
     level = alpha_of(design, why, done)
     rows = evaluate_rows(series_of(done, design.arms), level)
     failed = next((one for one in done if one.failure), None)
-    none: Verdict = "not enough data"
+    cpu_answers = tuple(_cpu_answers(rows, design, done)) if failed is None else ()
+    verdicts: dict[str, Verdict] = {}
+    for arm in design.arms[1:]:
+        verdict = verdict_of(rows, arm, len(design.conditions))
+        undecided = any(one.wall.arm == arm for one in cpu_answers)
+        if verdict == "no significant difference" and undecided:
+            verdict = "too noisy"
+        verdicts[arm] = verdict if failed is None else "not enough data"
     return Experiment(
-        verdicts={
-            arm: none if failed is not None else verdict_of(rows, arm, len(design.conditions))
-            for arm in design.arms[1:]
-        },
+        verdicts=verdicts,
         rows=rows,
         arms=commands,
         design=design,
@@ -218,6 +244,7 @@ def conclude(
         is_complete=why in ("all runs", "conclusive"),
         failed=failed,
         unpaired=tuple(_unpaired(design.arms, done)),
+        cpu_answers=cpu_answers,
         measurements=tuple(done),
         stopped_by=stopped_by,
     )
@@ -249,6 +276,35 @@ def verdict_of(rows: Sequence[Row], arm: str, conditions: int) -> Verdict:
     if len(found) < conditions or "not enough data" in found:
         return "not enough data"
     return "too noisy" if "too noisy" in found else "no significant difference"
+
+
+def _cpu_answers(
+    rows: Sequence[Row], design: Design, done: Sequence[Measurement]
+) -> Iterator[CpuAnswer]:
+    """Where wall time does not decide under load by others, and CPU time does."""
+    for wall in (row for row in rows if row.metric == WALL and row.n >= MIN_PAIRS):
+        name = (wall.condition, wall.arm, CPU)
+        cpu = next((row for row in rows if (row.condition, row.arm, row.metric) == name), None)
+        is_open = not (wall.differs or wall.is_equivalent)
+        if cpu is None or not is_open or not (cpu.differs or cpu.is_equivalent):
+            continue
+        pair = (design.arms[0], wall.arm)
+        load = others_ratio(one for one in done if one.step.condition == wall.condition
+                            and one.step.arm in pair)  # fmt: skip
+        is_narrow = cpu.interval_width <= NARROW_RATIO * wall.interval_width
+        if is_narrow and load is not None and load >= LOADED_RATIO:
+            yield CpuAnswer(wall, cpu, load)
+
+
+def others_ratio(runs: Iterable[Measurement]) -> float | None:
+    """Share of the machine's CPU time that others used during these runs, warm ones aside."""
+    known = [
+        (one.machine.others_ratio, one.duration_s)
+        for one in runs
+        if one.machine.others_ratio is not None and not one.step.is_warm
+    ]
+    total_s = sum(duration_s for _, duration_s in known)
+    return sum(ratio * duration_s for ratio, duration_s in known) / total_s if total_s else None
 
 
 def _unpaired(arms: Sequence[str], done: Iterable[Measurement]) -> Iterator[Unpaired]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.document import (
@@ -20,22 +21,23 @@ from ciguard.document import (
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
 from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL
-from ciguard.experiment.result import row_verdict
+from ciguard.experiment.result import others_ratio
 from ciguard.experiment.schedule import ALPHA
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Exclusion, Experiment, StopReason, Unpaired
+    from ciguard.experiment.result import CpuAnswer, Exclusion, Experiment, StopReason, Unpaired
     from ciguard.experiment.schedule import Design, Step
 
 MAX_NAMED: Final = 3  # metrics that another arm has not
 MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there says no more than one beyond
+SWAPPED_BYTES: Final = 1 << 20  # less is what an idle machine tidies away
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, while it goes on
 STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "all runs": "",
@@ -70,13 +72,16 @@ def document(experiment: Experiment) -> tuple[Block, ...]:
             _condition(
                 f"condition_{at}",
                 design.condition_text(at),
-                design,
+                experiment,
                 [row for row in experiment.rows if row.condition == at],
             )
             for at in range(len(design.conditions))
         ),
+        *(Paragraph(cpu_answer_text(one, design)) for one in experiment.cpu_answers),
         *_failure(experiment.failed, design),
+        *_machine(experiment),
         Bullets(unpaired, "note"),
+        Bullets(tuple(map(Item, invalid_metric_texts(experiment))), "warning"),
         Paragraph(ERROR_RATE, is_note=True),
         *map(Paragraph, verdict_lines(experiment)),
     )
@@ -120,9 +125,9 @@ def commit_document(result: Experiment) -> tuple[Block, ...]:
     )
 
 
-def _condition(name: str, title: str, design: Design, rows: list[Row]) -> Section:
+def _condition(name: str, title: str, experiment: Experiment, rows: list[Row]) -> Section:
     """A table of the rows; of more than two arms a column says which arm a row is about."""
-    first, *others = design.arms
+    first, *others = experiment.design.arms
     named = len(others) > 1
     columns = (
         Column("metric"),
@@ -130,7 +135,11 @@ def _condition(name: str, title: str, design: Design, rows: list[Row]) -> Sectio
         *_columns(first, "value" if named else others[0]),
     )
     cells = tuple(
-        (one_line(metric_text(row.metric), 200), *((row.arm,) if named else ()), *_row(row))
+        (
+            one_line(metric_text(row.metric), 200),
+            *((row.arm,) if named else ()),
+            *_row(row, experiment.row_verdict(row)),
+        )
         for row in rows
     )
     table = Table(columns, cells, "metric")
@@ -148,9 +157,8 @@ def _columns(before: str, after: str) -> tuple[Column, ...]:
     )
 
 
-def _row(row: Row, verdict: str = "") -> Cells:
+def _row(row: Row, verdict: str) -> Cells:
     """The numbers of a row, and what they come to; "-" without a difference."""
-    verdict = verdict or row_verdict(row)
     return (
         value_text(row.metric, row.before),
         value_text(row.metric, row.after),
@@ -165,6 +173,79 @@ def _commit_row(row: Row) -> Cells:
     name = identifier(case_name(key_of(row.metric)))
     measure = () if row.is_time else (" (memory)",)
     return ((name, *measure), *_row(row, row_verdict_of(row)))
+
+
+def cpu_answer_text(one: CpuAnswer, design: Design) -> str:
+    """ "b: wall time is not decided under load by other programs (61 % of ...). CPU time ..."."""
+    where = f"{one.wall.arm}{_condition_suffix(design, one.wall.condition)}"
+    return (
+        f"{where}: wall time is not decided under load by other programs "
+        f"({100 * one.others_ratio:.0f} % of the machine's CPU time): {_change(one.wall)}. "
+        f"CPU time says {_change(one.cpu)}; it does not contain waiting."
+    )
+
+
+def _change(row: Row) -> str:
+    """ "+5.1 % (95 % CI +4.6..+5.6, n=10)"."""
+    change = "-" if row.ratio is None else percent(row.ratio)
+    return f"{change} (95 % CI {interval_text(row)}, n={row.n})"
+
+
+def _machine(experiment: Experiment) -> tuple[Block, ...]:
+    """What the runs of each arm met, and the runs in which the machine swapped."""
+    columns = (
+        Column("arm"),
+        Column("least available memory", "right"),
+        Column("swap growth", "right"),
+        Column("stalled", "right"),
+        Column("CPU of others", "right"),
+    )
+    rows = []
+    for arm in experiment.design.arms:
+        runs = [one for one in experiment.measurements if one.step.arm == arm]
+        uses = [one.machine for one in runs]
+        available = _known(use.least_available_bytes for use in uses)
+        swap = _known(use.swap_growth_bytes for use in uses)
+        stalled = _known(use.stalled_s for use in uses)
+        others = others_ratio(runs)
+        if available or swap or stalled or others is not None:
+            rows.append((
+                arm,
+                size(min(available, default=None)),
+                size(max(swap, default=None)),
+                duration(max(stalled, default=None)),
+                "-" if others is None else f"{100 * others:.0f} %",
+            ))  # fmt: skip
+    swapped = tuple(
+        Item(f"{step_text(one.step, experiment.design)}: {measurement_text(one)}")
+        for one in experiment.measurements
+        if has_swapped(one)
+    )
+    if not rows:
+        return ()
+    blocks = (Table(columns, tuple(rows), "arm"), Bullets(swapped, "run"))
+    return (Section("machine", blocks, "The machine meanwhile (memory: the worst run)"),)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def has_swapped(one: Measurement) -> bool:
+    """Say that the machine put memory of a notable size on disk during a run."""
+    return (one.machine.swap_growth_bytes or 0) >= SWAPPED_BYTES
+
+
+def invalid_metric_texts(experiment: Experiment) -> tuple[str, ...]:
+    """ "b: metric hits is NaN, no number, and absent (process-001.jsonl:17, 11 runs)"."""
+    runs = Counter(
+        (one.step.arm, metric) for one in experiment.measurements for metric in one.invalid_metrics
+    )
+    return tuple(
+        f"warning: {arm}: metric {metric.name} is {metric.value_text}, no number, and absent "
+        f"({metric.file}:{metric.line}, {count_of(number, 'run')})"
+        for (arm, metric), number in runs.items()
+    )
 
 
 def _failure(failed: Measurement | None, design: Design) -> tuple[Block, ...]:
@@ -199,6 +280,8 @@ def measurement_text(one: Measurement) -> str:
     found = [
         value_text(metric, one.values[metric]) for metric in SHOWN_METRICS if metric in one.values
     ]
+    if has_swapped(one):
+        found.append(f"swap grew by {size(one.machine.swap_growth_bytes)}")
     return ", ".join(found)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement
+from ciguard.experiment.measurement import CPU, PEAK, WALL, MachineUse, Measurement
 from ciguard.experiment.result import conclude, run_design
 from ciguard.experiment.schedule import Design
 
@@ -29,7 +29,7 @@ class Program:
         noise, memory_noise: of a run, as shares; with heavy tails. Of 30 % of the runs of a
             program with `modes` the memory is 15 % larger.
         drift: by what each run is slower than the one before. second: what a run that is not the
-            first of its block has of it.
+            first of its block has of it. load: of others, which touches wall time alone.
     """
 
     seed: int
@@ -41,6 +41,7 @@ class Program:
     drift: float = 0.0
     second: float = 1.0
     wall_s: float = 20.0
+    load: float | None = None
     arms: int = 2
 
     def __post_init__(self) -> None:
@@ -53,12 +54,18 @@ class Program:
         is_b = step.arm == "b"
         wall_s = self.wall_s * self.slow * (self.time if is_b else 1) * self._noise(self.noise)
         wall_s *= self.second if step.position else 1
-        cpu_s = 0.9 * wall_s * self._noise(self.noise / 2)
+        if self.load:  # others have the processors: what a run waits for them is no CPU time
+            cpu_s = 0.9 * self.wall_s * (self.time if is_b else 1) * self._noise(0.003)
+        else:
+            cpu_s = 0.9 * wall_s * self._noise(self.noise / 2)
         peak = 300 * MIB * (self.memory if is_b else 1) * self._noise(self.memory_noise)
         if self.modes and self.random.random() < 0.3:
             peak *= 1.15
         return Measurement(
-            step, {WALL: wall_s, CPU: cpu_s, PEAK: float(round(peak))}, duration_s=wall_s
+            step,
+            {WALL: wall_s, CPU: cpu_s, PEAK: float(round(peak))},
+            duration_s=wall_s,
+            machine=MachineUse(others_ratio=self.load),
         )
 
     def _noise(self, share: float) -> float:

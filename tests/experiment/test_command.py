@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -76,6 +77,71 @@ def test_short_memory_spike_is_measured(tmp_path: Path, ciguard: Ciguard) -> Non
     runs = [(run["run"], run["position"]) for run in found["runs"]]
     assert runs == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert "".join(run["arm"] for run in found["runs"]) in {"abba", "baab"}
+
+
+NVIDIA_SMI = """#!/bin/sh
+if [ "$1" = --query-gpu=uuid,index ]; then
+    printf 'GPU-x, 0\\nGPU-y, 1\\n'
+else
+    while [ ! -s pid ]; do sleep 0.02; done
+    printf 'GPU-x, %s, %s\\nGPU-y, %s, 100\\n' "$(cat pid)" "$(cat mib)" "$(cat pid)"
+fi
+"""
+
+
+def test_gpu_memory_is_judged_by_device_and_in_total(tmp_path: Path, ciguard: Ciguard) -> None:
+    """A made-up `nvidia-smi` that counts what a command says it holds."""
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(NVIDIA_SMI)
+    program.chmod(0o755)
+    holds = "echo {mib} > mib; echo $$ > pid; sleep 1; rm pid"
+    reported = ("--a", holds.format(mib=300), "--b", holds.format(mib=500))
+    ciguard(
+        *("experiment", *reported, "--runs", "2", "--warmup", "0"),
+        *("--format", "json", "-o", "x.json"),
+        cwd=tmp_path,
+        PATH=f"{program.parent}:{os.environ['PATH']}",
+    )
+    found = json.loads((tmp_path / "x.json").read_text("utf-8"))
+    jsonschema.validate(found, json.loads(SCHEMA.read_text("utf-8")))
+    rows = {
+        row["key"].get("gpu"): (row["before"] / MIB, row["after"] / MIB, row["verdict"])
+        for row in found["rows"]
+        if row["name"] == "GPU memory"
+    }
+    assert {name: (round(a), round(b)) for name, (a, b, _) in rows.items()} == {
+        None: (400, 600), "0": (300, 500), "1": (100, 100)
+    }  # fmt: skip
+    assert rows[None][2] == rows["0"][2] == "more memory"
+    assert rows["1"][2] == found["verdict"] == "no significant difference"
+
+
+def test_metric_that_is_no_number_is_a_warning(tmp_path: Path, ciguard: Ciguard) -> None:
+    line = '{"type":"metric","name":"%s","value":%s}'
+    command = f"printf '{line}\\n{line}\\n' steps 7 hits nan >> $CIGUARD_RECORD_FILE"
+    words = ("experiment", "--a", command, "--b", command, "--runs", "2", "--warmup", "0")
+    done = ciguard(*words, cwd=tmp_path)
+    text = " ".join(done.stdout.split())
+    assert "warning: b: metric hits is nan, no number, and absent (process-001.jsonl:" in text
+    assert ", 2 runs)" in text
+    assert "steps" in done.stdout
+    found = answer(ciguard, tmp_path, *words[1:])
+    invalid = [one for run in found["runs"] for one in run["invalid_metrics"]]
+    assert {(one["name"], one["value_text"]) for one in invalid} == {("hits", "nan")}
+    assert len(invalid) == 4
+    assert "hits" not in {row["name"] for row in found["rows"]}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_each_run_says_what_the_machine_was_like(tmp_path: Path, ciguard: Ciguard) -> None:
+    found = answer(
+        ciguard, tmp_path, "--a", "sleep 0.2", "--b", "sleep 0.2", "--runs", "1", "--warmup", "0"
+    )
+    for run in found["runs"]:
+        assert run["machine"]["least_available_bytes"] > 10 * MIB
+        assert run["machine"]["swap_growth_bytes"] >= 0
+        assert 0 <= run["machine"]["others_ratio"] <= 1
 
 
 METRIC_SCRIPT = """
@@ -275,6 +341,7 @@ def test_budget_is_a_duration() -> None:
 SHOWN = {
     "same": Program(1).experiment(),
     "faster_and_larger": Program(2, time=0.8, memory=1.3, noise=0.02).experiment(10, 2),
+    "loaded": Program(4, time=1.05, noise=0.15, load=0.6).experiment(),
     "four_arms": Program(3, time=0.9, noise=0.02, arms=4).experiment(),
 }
 
@@ -296,4 +363,4 @@ def test_all_formats(name: str, found: Experiment, golden: Golden) -> None:
         assert suffix == "json" or text.splitlines()[-1] == verdict_lines(found)[-1]
     assert max(map(len, rendered(found)["txt"].splitlines())) <= COLUMNS
     html = MarkdownIt("commonmark").enable("table").render(rendered(found)["md"])
-    assert html.count("<table>") == len(found.design.conditions)
+    assert html.count("<table>") == len(found.design.conditions) + (name == "loaded")

@@ -8,7 +8,17 @@ import pytest
 
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
-from ciguard.experiment.measurement import CPU, PEAK, WALL, Metric, failure_of, values_of
+from ciguard.experiment.measurement import (
+    CPU,
+    GPU,
+    PEAK,
+    WALL,
+    MachineUse,
+    Metric,
+    failure_of,
+    machine_use_of,
+    values_of,
+)
 from ciguard.experiment.view import metric_text
 from ciguard.model import (
     EndLine,
@@ -16,6 +26,7 @@ from ciguard.model import (
     MetricLine,
     Record,
     Result,
+    SampleLine,
     ShardLine,
     StartLine,
 )
@@ -47,6 +58,35 @@ def test_program_metric_never_replaces_a_measurement() -> None:
     assert (found[WALL], PEAK in found) == (2.0, False)
     assert found[Metric("wall time (its own)", "s")] == 0.001
     assert found[Metric("peak memory (its own)", "bytes")] == 1.0
+
+
+def test_gpu_memory_is_the_largest_of_each_device_and_of_all_at_one_moment() -> None:
+    samples = [
+        SampleLine(1.0, gpu_bytes={"0": 300, "1": 100}),
+        SampleLine(2.0),
+        SampleLine(3.0, gpu_bytes={"1": 350}),
+    ]
+    own = MetricLine("GPU memory", 7, "bytes", {"gpu": "0"})
+    assert values_of(record(*samples, own)) == {
+        WALL: 2.0,
+        CPU: 1.0,
+        PEAK: 5.0,
+        GPU: 400.0,
+        GPU._replace(key=(("gpu", "0"),)): 300.0,
+        GPU._replace(key=(("gpu", "1"),)): 350.0,
+        Metric("GPU memory (its own)", "bytes", (("gpu", "0"),)): 7.0,
+    }
+
+
+def test_machine_use_is_the_least_memory_and_the_growth_of_swap() -> None:
+    samples = [
+        SampleLine(1.0, available_bytes=900, swap_used_bytes=50, stalled_s=0.0),
+        SampleLine(2.0),
+        SampleLine(3.0, available_bytes=200, swap_used_bytes=80, stalled_s=1.5),
+        SampleLine(4.0, available_bytes=700, swap_used_bytes=20, stalled_s=1.5),
+    ]
+    assert machine_use_of(samples) == MachineUse(200, 30, 1.5)
+    assert machine_use_of(samples[1:2]) == machine_use_of([]) == MachineUse()
 
 
 def test_unmeasured_values_are_absent() -> None:

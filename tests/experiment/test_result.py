@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from experiment.simulated_programs import Program
 
-from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement, Metric
+from ciguard.experiment.json import as_json
+from ciguard.experiment.measurement import CPU, PEAK, WALL, MachineUse, Measurement, Metric
 from ciguard.experiment.result import (
     Unpaired,
     conclude,
@@ -219,6 +221,59 @@ def test_each_arm_is_compared_with_the_first() -> None:
     )  # fmt: skip
     assert lines[-1] == "cut: slower"
     assert not any("faster" in line for line in lines if "same" in line and "old" not in line)
+
+
+def test_cpu_time_is_offered_where_load_hides_wall_time() -> None:
+    loaded = Program(4, time=1.05, noise=0.15, load=0.6)
+    found = loaded.experiment()
+    (one,) = found.cpu_answers
+    assert (one.wall.metric, one.cpu.metric, round(one.others_ratio, 9)) == (WALL, CPU, 0.6)
+    assert not one.wall.differs
+    assert found.verdict == "too noisy"
+    assert found.row_verdict(one.wall) == "too noisy"
+    assert [found.row_verdict(row) for row in found.rows if row.metric == CPU] == ["slower"]
+    text = " ".join(as_text(document(found)).split())
+    assert (
+        "b: wall time is not decided under load by other programs (60 % of the machine's CPU time):"
+    ) in text
+    cpu = r"CPU time says \+\d\.\d % \(95 % CI \+\d\.\d\.\.\+\d\.\d, n=10\); it does not"
+    assert re.search(cpu, text)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        Program(4, time=1.05, noise=0.15, load=0.05),
+        Program(4, time=1.05, noise=0.15),
+        Program(4, time=1.5, noise=0.02, load=0.6),
+        Program(4, noise=0.002, load=0.6),
+    ],
+    ids=["hardly any load", "load is not known", "wall time differs", "wall time is the same"],
+)
+def test_cpu_time_is_only_offered_under_load_and_where_wall_time_is_open(program: Program) -> None:
+    assert program.experiment().cpu_answers == ()
+
+
+def test_a_run_that_swapped_says_so_beside_its_times() -> None:
+    design, done = Design(2), list[Measurement]()
+
+    def measure(step: Step) -> Measurement:
+        swapped = 120 * MIB if (step.arm, step.block) == ("b", 1) else 0
+        machine = MachineUse(3000 * MIB - swapped, swapped, swapped / (80 * MIB), 0.25)
+        values = {WALL: 12.3 + step.block, PEAK: 300.0 * MIB}
+        return Measurement(step, values, duration_s=1.0, machine=machine)
+
+    why = run_design(design, done, measure, lambda: 1e9)
+    found = conclude(design, done, why, commands=COMMANDS)
+    lines = as_text(document(found)).splitlines()
+    assert "- b, run 2: 13 s, 300 MiB, swap grew by 120 MiB" in lines
+    assert sum("swap grew" in line for line in lines) == 1
+    table = [line.split() for line in lines if line.endswith(" 25 %")]
+    assert table == [
+        ["a", "2.93", "GiB", "0", "B", "0.00", "s", "25", "%"],
+        ["b", "2.81", "GiB", "120", "MiB", "1.50", "s", "25", "%"],
+    ]
+    assert as_json(found)["runs"][-1]["machine"]["stalled_s"] in (0.0, 1.5)
 
 
 def test_identical_programs_rarely_differ() -> None:
