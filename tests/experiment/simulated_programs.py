@@ -24,7 +24,7 @@ class Program:
     """Commands on one machine, from a seed.
 
     Attributes:
-        time, memory: what the second arm has of the first; all others are the same as the first.
+        time, memory: what the arms in `changed` have of the first one; others are the same as it.
         arms: how many, the first named a.
         noise, memory_noise: of a run, as shares; with heavy tails. Of 30 % of the runs of a
             program with `modes` the memory is 15 % larger.
@@ -43,6 +43,7 @@ class Program:
     wall_s: float = 20.0
     load: float | None = None
     arms: int = 2
+    changed: str = "b"
 
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
@@ -51,14 +52,16 @@ class Program:
     def measure(self, step: Step) -> Measurement:
         """One run."""
         self.slow *= 1 + self.drift
-        is_b = step.arm == "b"
-        wall_s = self.wall_s * self.slow * (self.time if is_b else 1) * self._noise(self.noise)
+        is_changed = step.arm in self.changed
+        wall_s = (
+            self.wall_s * self.slow * (self.time if is_changed else 1) * self._noise(self.noise)
+        )
         wall_s *= self.second if step.position else 1
         if self.load:  # others have the processors: what a run waits for them is no CPU time
-            cpu_s = 0.9 * self.wall_s * (self.time if is_b else 1) * self._noise(0.003)
+            cpu_s = 0.9 * self.wall_s * (self.time if is_changed else 1) * self._noise(0.003)
         else:
             cpu_s = 0.9 * wall_s * self._noise(self.noise / 2)
-        peak = 300 * MIB * (self.memory if is_b else 1) * self._noise(self.memory_noise)
+        peak = 300 * MIB * (self.memory if is_changed else 1) * self._noise(self.memory_noise)
         if self.modes and self.random.random() < 0.3:
             peak *= 1.15
         return Measurement(
