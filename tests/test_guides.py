@@ -151,6 +151,11 @@ def test_the_commands_of_the_guide_for_logs_work(tmp_path: Path) -> None:
     executed(DOCS / "how-to" / "compare-logs.md", tmp_path / "work")
 
 
+def test_the_commands_of_the_guide_for_experiments_work(tmp_path: Path) -> None:
+    lines = executed(DOCS / "how-to" / "experiment.md", tmp_path / "work")
+    assert any(line.startswith("step (size=64, cold) ") for line in lines)
+
+
 def trx(names: list[str]) -> str:
     results = "".join(
         f'<UnitTestResult testId="{name}" testName="{name}" outcome="Passed" duration="00:00:01"/>'
