@@ -286,7 +286,10 @@ def _cpu_answers(
         name = (wall.condition, wall.arm, CPU)
         cpu = next((row for row in rows if (row.condition, row.arm, row.metric) == name), None)
         is_open = not (wall.differs or wall.is_equivalent)
-        if cpu is None or not is_open or not (cpu.differs or cpu.is_equivalent):
+        if cpu is None or not is_open:
+            continue
+        # That CPU time is the same says more than wall time only where that says nothing.
+        if not (cpu.differs or (cpu.is_equivalent and wall.is_noisy)):
             continue
         pair = (design.arms[0], wall.arm)
         load = others_ratio(one for one in done if one.step.condition == wall.condition

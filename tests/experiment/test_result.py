@@ -248,11 +248,20 @@ def test_cpu_time_is_offered_where_load_hides_wall_time() -> None:
         Program(4, time=1.05, noise=0.15),
         Program(4, time=1.5, noise=0.02, load=0.6),
         Program(4, noise=0.002, load=0.6),
+        Program(4, noise=0.05, load=0.6),
     ],
-    ids=["hardly any load", "load is not known", "wall time differs", "wall time is the same"],
+    ids=[
+        *("hardly any load", "load is not known", "wall time differs", "wall time is the same"),
+        "wall time is known to a few percent, and CPU time is the same",
+    ],
 )
 def test_cpu_time_is_only_offered_under_load_and_where_wall_time_is_open(program: Program) -> None:
     assert program.experiment().cpu_answers == ()
+
+
+def test_same_cpu_time_is_offered_where_wall_time_says_nothing() -> None:
+    (one,) = Program(4, noise=0.6, load=0.6).experiment().cpu_answers
+    assert (one.wall.is_noisy, one.cpu.differs, one.cpu.is_equivalent) == (True, False, True)
 
 
 def test_a_run_that_swapped_says_so_beside_its_times() -> None:
