@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import UnjudgedReason
     from ciguard.compare.leaks import Leak
     from ciguard.compare.normalize import NormalizedBaseline
+    from ciguard.compare.run_changes import JobChange
     from ciguard.compare.run_columns import Floats, Run
     from ciguard.compare.significance import MeasureVerdict
     from ciguard.compare.suite_speed import SuiteSpeed
@@ -141,9 +142,7 @@ def compare_run(
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, found)),
-            jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after)
-            if base is not None
-            else (),
+            jobs=_job_changes(base, candidate, context),
             # What is gone costs nothing: only whole runs are held against each other.
             cost_before=cost(base, context.jobs_before, context.prices)
             if base_is_complete
@@ -156,6 +155,12 @@ def compare_run(
             conditions=condition_changes(base.conditions, candidate.conditions) if base else (),
         )
     )
+
+
+def _job_changes(base: Run | None, candidate: Run, context: Context) -> tuple[JobChange, ...]:
+    if base is None:
+        return ()
+    return job_changes(base, candidate, context.jobs_before, context.jobs_after)
 
 
 def _baseline(

@@ -292,7 +292,6 @@ def _read(record_dir: Path, output_text: str) -> Reading:
     """The numbers of a run, or how it failed."""
     from ciguard.experiment import measurement, process  # noqa: PLC0415
 
-    invalid = process.remove_invalid_metrics(record_dir)
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
         return measurement.Reading({}, output_text.strip() or "no record")
@@ -301,7 +300,7 @@ def _read(record_dir: Path, output_text: str) -> Reading:
         measurement.values_of(records[0]),
         measurement.failure_of(records[0], log),
         measurement.machine_use_of(records[0].samples),
-        invalid,
+        tuple(one.detail for one in records[0].events if one.kind == "unreadable_metric"),
     )
 
 

@@ -126,6 +126,6 @@ def _run(one: Measurement) -> dict[str, Any]:
         "is_warm": step.is_warm,
         "failure": one.failure or None,
         "machine": asdict(one.machine),
-        "invalid_metrics": [asdict(metric) for metric in one.invalid_metrics],
+        "invalid_metrics": list(one.invalid_metrics),
         "values": [{**_metric(metric), "value": value} for metric, value in one.values.items()],
     }

@@ -10,12 +10,12 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from ciguard.model.machine_use import machine_use
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.experiment.invalid_metrics import InvalidMetric
     from ciguard.experiment.schedule import Step
     from ciguard.model import MetricLine, Record, Result, SampleLine
 
@@ -66,7 +66,7 @@ class Reading:
     values: Mapping[Metric, float]
     failure: str = ""
     machine: MachineUse = MachineUse()
-    invalid_metrics: tuple[InvalidMetric, ...] = ()
+    invalid_metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Measurement:
         failure: error message and last output; "" if it did not fail.
         duration_s: until the next one can begin.
         hit_budget: it was stopped because the budget was spent.
-        invalid_metrics: of the program, whose values are absent.
+        invalid_metrics: of the program, whose values are absent: file, line, name and value.
     """
 
     step: Step
@@ -87,7 +87,7 @@ class Measurement:
     duration_s: float = 0.0
     hit_budget: bool = False
     machine: MachineUse = MachineUse()
-    invalid_metrics: tuple[InvalidMetric, ...] = ()
+    invalid_metrics: tuple[str, ...] = ()
 
 
 def values_of(record: Record) -> dict[Metric, float]:
@@ -108,27 +108,24 @@ def _renamed_if_reserved(metric: Metric) -> Metric:
     return metric._replace(name=f"{metric.name} (its own)") if is_reserved else metric
 
 
-def _gpu_values(samples: Iterable[SampleLine]) -> dict[Metric, float]:
+def _gpu_values(samples: Sequence[SampleLine]) -> dict[Metric, float]:
     """The largest memory on each GPU, and on all of them at one moment."""
+    use = machine_use(samples)
     found: dict[Metric, float] = {}
-    for sample in samples:
-        if sample.gpu_bytes:
-            sizes = {GPU: sum(sample.gpu_bytes.values())}
-            for device, size in sorted(sample.gpu_bytes.items()):
-                sizes[GPU._replace(key=(("gpu", device),))] = size
-            found |= {one: max(found.get(one, 0.0), size) for one, size in sizes.items()}
+    if use.gpu_total is not None:
+        found[GPU] = float(use.gpu_total.size_bytes)
+    for device, size in sorted(use.gpu_bytes.items()):
+        found[GPU._replace(key=(("gpu", device),))] = float(size)
     return found
 
 
 def machine_use_of(samples: Sequence[SampleLine]) -> MachineUse:
     """What the samples of a run say of the machine."""
-    available = [one.available_bytes for one in samples if one.available_bytes is not None]
-    swap = [one.swap_used_bytes for one in samples if one.swap_used_bytes is not None]
-    stalled = [one.stalled_s for one in samples if one.stalled_s is not None]
+    use = machine_use(samples)
     return MachineUse(
-        least_available_bytes=min(available, default=None),
-        swap_growth_bytes=max(swap) - swap[0] if swap else None,
-        stalled_s=max(stalled, default=None),
+        least_available_bytes=use.least_available.size_bytes if use.least_available else None,
+        swap_growth_bytes=use.swap_growth.size_bytes if use.swap_growth else None,
+        stalled_s=use.stalls.stalled_s if use.stalls else None,
     )
 
 

@@ -14,14 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ciguard.experiment.invalid_metrics import split_invalid_metrics
 from ciguard.experiment.machine_load import LoadMeter
 from ciguard.experiment.measurement import Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ciguard.experiment.invalid_metrics import InvalidMetric
     from ciguard.experiment.measurement import Reading
     from ciguard.experiment.schedule import Step
 
@@ -198,17 +196,6 @@ def tail(path: Path, length: int) -> bytes:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - length))
         return stream.read()
     return b""
-
-
-def remove_invalid_metrics(record_dir: Path) -> tuple[InvalidMetric, ...]:
-    """Take the metrics that are no numbers out of a record whose leg has ended."""
-    found: list[InvalidMetric] = []
-    for path in sorted(record_dir.glob("process-*.jsonl")):
-        content, invalid = split_invalid_metrics(path.name, path.read_bytes())
-        if invalid:
-            path.write_bytes(content)
-            found.extend(invalid)
-    return tuple(found)
 
 
 def now_s() -> float:

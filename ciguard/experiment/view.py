@@ -23,6 +23,7 @@ from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL
 from ciguard.experiment.result import others_ratio
 from ciguard.experiment.schedule import ALPHA
+from ciguard.model.machine_use import SWAPPED_BYTES
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 MAX_NAMED: Final = 3  # metrics that another arm has not
 MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there says no more than one beyond
-SWAPPED_BYTES: Final = 1 << 20  # less is what an idle machine tidies away
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, while it goes on
 STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "all runs": "",
@@ -237,14 +237,13 @@ def has_swapped(one: Measurement) -> bool:
 
 
 def invalid_metric_texts(experiment: Experiment) -> tuple[str, ...]:
-    """ "b: metric hits is NaN, no number, and absent (process-001.jsonl:17, 11 runs)"."""
+    """ "warning: b: a metric that is no number is absent: process-001.jsonl:17: x = NaN"."""
     runs = Counter(
-        (one.step.arm, metric) for one in experiment.measurements for metric in one.invalid_metrics
+        (one.step.arm, text) for one in experiment.measurements for text in one.invalid_metrics
     )
     return tuple(
-        f"warning: {arm}: metric {metric.name} is {metric.value_text}, no number, and absent "
-        f"({metric.file}:{metric.line}, {count_of(number, 'run')})"
-        for (arm, metric), number in runs.items()
+        f"warning: {arm}: a metric that is no number is absent: {text} ({count_of(number, 'run')})"
+        for (arm, text), number in runs.items()
     )
 
 

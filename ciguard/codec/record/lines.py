@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import MISSING, fields
 from typing import Any, Callable, Final, Mapping, NamedTuple, cast
 
@@ -37,7 +38,8 @@ from ciguard.model.failure_texts import ending_of_failure
 ESCAPED: Final = 12  # bytes of one character in JSON at most: two halves of a pair
 ROOM_BYTES: Final = 64 << 10  # of a line, for all but ids: 4 KiB of message, escaped, and more
 MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
-MAX_METRIC_NAME: Final = 100  # characters of a name that is shown
+MAX_SHOWN: Final = 60  # characters of a name, and of a value, that cannot be read
+_BARE_VALUE: Final = re.compile(rb'"value"\s*:\s*([A-Za-z+-][^,}\s"\d]*)(?=[,}\s])')
 MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
 FAILED: Final = ("failed", "errored")
 _JSON_NAME: Final[dict[str, str]] = {"try_number": "try"}
@@ -316,21 +318,26 @@ def id_fits_in_line(unit: str) -> bool:
 
 
 def refused_metric(text: bytes) -> str | None:
-    """The name of the metric whose line `decode` refuses: nothing else is lost with it.
+    """What a line of a metric says that `decode` refuses, such as "hits = NaN"; nothing else is
+    lost with it.
 
     Returns:
-        "" without a name; None of any other line.
+        None of any other line, and of one that is cut.
     """
     if len(text) > MAX_LINE_BYTES or b"metric" not in text:
         return None
+    # Python writes NaN and Infinity, other languages nan and -inf.
+    bare = _BARE_VALUE.search(text)
     try:
-        content = json.loads(text)  # takes NaN and Infinity, as Python and JavaScript write them
+        content = json.loads(_BARE_VALUE.sub(b'"value":null', text) if bare else text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(content, dict) or content.get("type") != "metric":
         return None
+    said = bare[1].decode("utf-8", "replace") if bare else json.dumps(content.get("value"))
     name = content.get("name")
-    return name[:MAX_METRIC_NAME] if isinstance(name, str) else ""
+    named = name[:MAX_SHOWN] if isinstance(name, str) else "a metric without a name"
+    return f"{named} = {said[:MAX_SHOWN]}"
 
 
 def _refuse_constant(text: str) -> float:

@@ -94,8 +94,7 @@ def _decode_lines(
             if (metric := refused_metric(piece)) is not None:
                 unreadable += 1
                 if unreadable <= MAX_DAMAGE:
-                    detail = f"{source}:{number}: {metric}: {error}"
-                    yield EventLine("unreadable_metric", detail=detail)
+                    yield EventLine("unreadable_metric", detail=f"{source}:{number}: {metric}")
                 continue
             undecodable += 1
             if undecodable <= MAX_DAMAGE:

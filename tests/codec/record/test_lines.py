@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.record.lines import MAX_INTEGER, MAX_LINE_BYTES, LineError, decode, encode
+from ciguard.codec.record.lines import (
+    MAX_INTEGER,
+    MAX_LINE_BYTES,
+    LineError,
+    decode,
+    encode,
+    refused_metric,
+)
 from ciguard.codec.record.reader import MAX_DAMAGE, read_records
 from ciguard.model import (
     ENDINGS,
@@ -328,3 +335,38 @@ def test_crlf_blank_lines_and_byte_order_mark_are_accepted(start: bytes, end: by
 
 
 # --- Files -> records ----------------------------------------------------------------------------
+
+
+GOOD_METRIC = b'{"type":"metric","name":"hits","key":{"value":"7"},"value":%s }\n'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("NaN", "nan", "-nan", "Infinity", "-inf", "true", '"12 MiB"', "null", "[1]", "1e19"),
+        '"a\\"b"',
+    ],
+)
+def test_metric_that_is_no_number_is_named(value: str) -> None:
+    line = GOOD_METRIC % value.encode()
+    with pytest.raises(LineError):
+        decode(line.rstrip())
+    found = refused_metric(line)
+    assert found is not None
+    assert found.startswith("hits = ")
+    if not value.endswith("19"):
+        assert found == f"hits = {value}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"event","kind":"metric","value":"x"}\n',
+        b'{"type":"metric","name":"cut","value":NaN',
+        b'{"type":"metric","name":"cut","value":1',
+        b'not "metric" at all\n',
+        b"",
+    ],
+)
+def test_other_lines_are_no_metrics(line: bytes) -> None:
+    assert refused_metric(line) is None
