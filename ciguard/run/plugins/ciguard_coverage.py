@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import pathlib
 import warnings
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from typing import Any, Generator, Iterator, List
+    from typing import Any, Generator, Iterator, List, Tuple
 
 VARIABLE = "COVERAGE_FILE"
 # The data file as configured, and one that can combine into it.
@@ -78,12 +79,38 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     combined.set_option("run:data_file", own)
     record = os.path.dirname(os.path.abspath(os.environ["CIGUARD_RECORD_FILE"]))
     earlier = [target] if session.config.option.cov_append and os.path.exists(target) else []
-    done: List[str] = []
-    # Again where another process ended meanwhile, whose file this one may have replaced.
-    while done != (found := sorted(glob.glob(os.path.join(glob.escape(record), "*.coverage")))):
+    done: List[Tuple[str, int, int]] = []
+    # Again where another process wrote meanwhile, whose file this one may have replaced.
+    while done != (found := _data_files(record)):
         done = found
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            combined.combine(earlier + found, keep=True)
+            combined.erase()  # what it holds of the turn before is in a file that was moved
+            combined.combine(earlier + [path for path, _, _ in found if _is_whole(path)], keep=True)
             combined.save()
         os.replace(own, target)
+
+
+def _data_files(record: str) -> List[Tuple[str, int, int]]:
+    """Path, time and size of each process's data: what changes is written at this moment."""
+    paths = sorted(glob.glob(os.path.join(glob.escape(record), "*.coverage")))
+    status = [(path, os.stat(path)) for path in paths]
+    return [(path, one.st_mtime_ns, one.st_size) for path, one in status]
+
+
+def _is_whole(path: str) -> bool:
+    """Say whether coverage can read it: another process may be about to write it, or was killed.
+
+    Whoever is about to combines all of them itself, once it has written. Asked without coverage,
+    which makes an empty file one of its own.
+    """
+    import sqlite3  # noqa: PLC0415 - coverage needs it, and not every Python has it
+
+    place = f"{pathlib.Path(path).as_uri()}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(place, timeout=1.0, uri=True)) as data:
+            data.execute("SELECT version FROM coverage_schema").fetchall()
+            data.execute("SELECT path FROM file").fetchall()
+    except sqlite3.Error:
+        return False
+    return True

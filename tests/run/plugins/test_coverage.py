@@ -32,6 +32,11 @@ def test_two(): assert mod.two() == 2
 def test_dies(): os._exit(3)
 def test_three(): assert mod.three() == 3
 def test_four(): assert mod.four() == 4
+def test_half():
+    folder = os.path.dirname(os.environ["CIGUARD_RECORD_FILE"])
+    for number, content in ((2, b""), (3, b"SQLite format 3\\0")):
+        with open(os.path.join(folder, f"process-00{number}.coverage"), "wb") as stream:
+            stream.write(content)
 def test_environment(): assert os.environ.get("COVERAGE_FILE") == os.environ.get("EXPECTED")
 """
 ALL = ("one", "two", "three", "four", "environment")
@@ -91,6 +96,12 @@ def test_only_coverage_of_a_dead_process_is_missing(tmp_path: Path) -> None:
     leg(tmp_path, ("one", "dies", "two", "three", "four"), (), 1)
     assert missing_lines(tmp_path) == [3]
     assert missing(tmp_path) == [3]
+
+
+def test_data_that_is_not_whole_yet_is_left_out(tmp_path: Path) -> None:
+    """Of a process that has begun to write its file, or was killed at it."""
+    leg(tmp_path, ("one", "half", "two"), (), 1)
+    assert missing_lines(tmp_path) == [7, 9]
 
 
 def test_coverage_file_set_by_the_user_has_the_data_of_all_processes(tmp_path: Path) -> None:
