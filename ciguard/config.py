@@ -30,6 +30,7 @@ from ciguard.config_sections import (
 )
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.process_logs import ProcessLogs
 from ciguard.logs.user_patterns import mistakes_of, user_pattern
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
@@ -119,6 +120,14 @@ def log_patterns(config: Config) -> tuple[LogPattern, ...]:
             for name, one in config.metrics.patterns.items()
         ),
     )
+
+
+def kept_logs(config: Config) -> ProcessLogs | None:
+    """What reads the logs of processes for metrics that the history keeps; None if it keeps none.
+
+    A run with 128 shards prints gigabytes: they are read where somebody wants numbers of them.
+    """
+    return ProcessLogs(log_patterns(config)) if config.metrics.keep else None
 
 
 def configured_by(folder: Path) -> str:

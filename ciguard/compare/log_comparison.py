@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 LogState = Literal["worse", "mixed", "better", "same", "unknown"]
 Verdict = Literal["better", "worse", "same", "changed", "not judged"]
 # Why a state is unknown.
-Doubt = Literal["base empty", "candidate empty", "base cut", "candidate cut", "nothing in common",
-                "values missing", "nothing judged"]  # fmt: skip
+Doubt = Literal["base empty", "candidate empty", "base cut", "candidate cut", "base missing",
+                "candidate missing", "nothing in common", "values missing",
+                "nothing judged"]  # fmt: skip
 # Of `FAIL_CONDITIONS` those that a log can give a reason for, each with its ending if it has one.
 LOG_CONDITIONS: Final[dict[FailCondition, Ending | None]] = {
     "timeout": "timeout",
@@ -35,6 +36,16 @@ LOG_CONDITIONS: Final[dict[FailCondition, Ending | None]] = {
     "incomplete": None,
 }
 _UNJUDGED: Final = Direction()
+_BASE_DOUBTS: Final[Mapping[End, Doubt]] = {
+    "empty": "base empty",
+    "cut": "base cut",
+    "missing": "base missing",
+}
+_CANDIDATE_DOUBTS: Final[Mapping[End, Doubt]] = {
+    "empty": "candidate empty",
+    "cut": "candidate cut",
+    "missing": "candidate missing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +180,9 @@ def _count_failures(
 
 def _end_doubts(base: LogSide, candidate: LogSide) -> Iterator[Doubt]:
     if base.end != "whole":
-        yield "base empty" if base.end == "empty" else "base cut"
+        yield _BASE_DOUBTS[base.end]
     if candidate.end != "whole":
-        yield "candidate empty" if candidate.end == "empty" else "candidate cut"
+        yield _CANDIDATE_DOUBTS[candidate.end]
 
 
 def _content_doubts(

@@ -73,7 +73,7 @@ def compare_log_inputs(
     Raises:
         InputError: a log cannot be read.
         UsageError: a pattern is none of RE2, or there is no token for a job's log.
-        GitHubError: GitHub has no such log.
+        GitHubError: GitHub does not know a job, or did not answer.
     """
     # Imported here: nobody else needs RE2.
     from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
@@ -96,10 +96,14 @@ def _is_log(folder: Path, argument: str) -> bool:
 def _read(
     folder: Path, name: str, side: str, reader: LogReader, finder: RecordFinder, *, named: bool
 ) -> LogInput:
+    from ciguard.logs.log_reader import MISSING, combine  # noqa: PLC0415  # as above
+
     job = parse_job(name)
     if job is not None:
 
-        def read(stream: IO[bytes], log: JobLog) -> LogInput:
+        def read(stream: IO[bytes] | None, log: JobLog) -> LogInput:
+            if stream is None:
+                return LogInput(log.title, MISSING, log.url)
             reading = reader.read(stream)
             stream.seek(0)
             placed = with_steps(reading, find_steps(stream, log.steps), named=named)
@@ -111,8 +115,6 @@ def _read(
     if not archived:
         with local.opened(path) as stream:
             return LogInput(name, reader.read(stream))
-    from ciguard.logs.log_reader import combine  # noqa: PLC0415  # as above
-
     return LogInput(name, combine(list(_readings(path, archived, reader))))
 
 

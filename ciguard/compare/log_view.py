@@ -48,6 +48,8 @@ _DOUBTS: Final[dict[Doubt, str]] = {
     "candidate empty": "the candidate log is empty",
     "base cut": "the base log is cut",
     "candidate cut": "the candidate log is cut",
+    "base missing": "GitHub has no log of the base's job",
+    "candidate missing": "GitHub has no log of the candidate's job",
     "nothing in common": "the logs have no value in common",
     "values missing": "exact values of the base have no equal in the candidate",
     "nothing judged": "no value could be judged",

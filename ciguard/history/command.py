@@ -19,6 +19,7 @@ from ciguard.codec.results.base import UnpackBudget, gunzip, peek
 from ciguard.codec.results.formats import FORMATS, format_of, result_members
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import newest_attempts
+from ciguard.config import kept_logs
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, export
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.stores import HistoryStore
     from ciguard.invocation import Invocation
+    from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan
     from ciguard.model.jobs import Job
 
@@ -133,8 +135,10 @@ def add(
     places = [invocation.folder / path for path in paths]
     found = [_read(path, facts, plan, budget) for path in places if not _is_record(path)]
     # Together: the median of a run's metrics is that of all its legs.
-    if records := [one for path in places if _is_record(path) for one in _read_records(path)]:
-        found.append(_of_records(records, facts, plan, _kept_metrics(invocation)))
+    if folders := [path for path in places if _is_record(path)]:
+        config = invocation.config()
+        records = [one for path in folders for one in _read_records(path, kept_logs(config))]
+        found.append(_of_records(records, facts, plan, config.metrics.keep))
     if run is not None and not results:
         fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"
         raise UsageError("--run without --results", where=f"--run {run}", fix=fix)
@@ -369,17 +373,12 @@ def _is_record(path: Path) -> bool:
     return local.is_directory(path) or path.suffix == ".jsonl"
 
 
-def _read_records(path: Path) -> tuple[Record, ...]:
-    records = local.read_record_tree(path)
+def _read_records(path: Path, logs: ProcessLogs | None) -> tuple[Record, ...]:
+    records = local.read_record_tree(path, logs)
     if not records:
         fix = "name the folder of a record; other formats are named file by file"
         raise InputError("no record (*.jsonl) in it", where=str(path), fix=fix)
     return records
-
-
-def _kept_metrics(invocation: Invocation) -> tuple[str, ...]:
-    """`[metrics] keep`, as the place of the history is configured."""
-    return invocation.config().metrics.keep
 
 
 def _of_records(

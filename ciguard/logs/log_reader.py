@@ -37,7 +37,7 @@ _TIME: Final = re.compile(r"\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*Z ")
 _JOB_START: Final = b"Current runner version:"
 _JOB_END: Final = b"Cleaning up orphan processes"
 
-End = Literal["whole", "cut", "empty"]
+End = Literal["whole", "cut", "empty", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,9 @@ class LogReading:
     unreadable: tuple[NotANumber, ...]
     end: End
     lines: int
+
+
+MISSING: Final = LogReading((), (), "missing", 0)
 
 
 def combine(readings: Sequence[LogReading]) -> LogReading:

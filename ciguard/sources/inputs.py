@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ciguard.github.repository_ref import RepositoryRef
     from ciguard.github.run_client import RunClient
     from ciguard.invocation import Invocation
+    from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan
     from ciguard.sources.artifacts import RunArtifacts
 
@@ -83,8 +84,13 @@ class RunInputs:
 
 
 @contextlib.contextmanager
-def open_inputs(invocation: Invocation, sources: Sources) -> Iterator[RunInputs]:
+def open_inputs(
+    invocation: Invocation, sources: Sources, logs: ProcessLogs | None = None
+) -> Iterator[RunInputs]:
     """Read what the options name; while the block runs GitHub can be asked about the run.
+
+    Args:
+        logs: reads what the processes of records printed.
 
     Raises:
         UsageError: too much or too little was named.
@@ -96,7 +102,7 @@ def open_inputs(invocation: Invocation, sources: Sources) -> Iterator[RunInputs]
         if sources.plan is None:
             raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)
         with open_subject_run(invocation.environ) as asked:
-            yield _from_files(invocation, sources, asked)
+            yield _from_files(invocation, sources, asked, logs)
         return
     if sources.records is not None:
         what = "both --run and --records"
@@ -120,16 +126,19 @@ def open_inputs(invocation: Invocation, sources: Sources) -> Iterator[RunInputs]
         elif patterns:
             yield RunInputs(plan, subject_run.artifacts.result_files(patterns), subject_run)
         else:
-            yield RunInputs(plan, _records_of_run(subject_run.artifacts), subject_run)
+            yield RunInputs(plan, _records_of_run(subject_run.artifacts, logs), subject_run)
 
 
 def _from_files(
-    invocation: Invocation, sources: Sources, subject_run: SubjectRun | None
+    invocation: Invocation,
+    sources: Sources,
+    subject_run: SubjectRun | None,
+    logs: ProcessLogs | None,
 ) -> RunInputs:
     plan = _plan(invocation, sources.plan or "")
     if isinstance(plan, InputError):
         return RunInputs(plan, ReadInputs(), subject_run)
-    arrived = local.read_inputs(invocation.folder, sources.records, sources.results)
+    arrived = local.read_inputs(invocation.folder, sources.records, sources.results, logs)
     return RunInputs(plan, arrived, subject_run)
 
 
@@ -142,8 +151,8 @@ def _plan_of_run(
         return error
 
 
-def _records_of_run(artifacts: RunArtifacts) -> ReadInputs:
-    found = artifacts.records()
+def _records_of_run(artifacts: RunArtifacts, logs: ProcessLogs | None) -> ReadInputs:
+    found = artifacts.records(logs)
     missing = (
         "" if found.artifacts else f"run {artifacts.run_id} has no records among its artifacts"
     )

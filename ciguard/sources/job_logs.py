@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 from ciguard.errors import InputError
@@ -37,12 +38,15 @@ class JobLog:
 
 
 def read_job_log(
-    github: GitHub, job: JobId, where: str, read: Callable[[IO[bytes], JobLog], T]
+    github: GitHub, job: JobId, where: str, read: Callable[[IO[bytes] | None, JobLog], T]
 ) -> T:
     """Download a job's log to a temporary file, and read it there.
 
+    Args:
+        read: is given None where GitHub has no log, as of some cancelled jobs, or has it no longer.
+
     Raises:
-        GitHubError: GitHub does not know the job, or has no log of it.
+        GitHubError: GitHub does not know the job, or did not answer.
         InputError: the job has not ended: its log is not whole.
     """
     path = f"/repos/{job.repository}/actions/jobs/{job.job_id}"
@@ -59,7 +63,9 @@ def read_job_log(
         budget=Budget(MAX_LOG_BYTES),
     )
     for error in lost.values():
-        raise error
+        if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            raise error
+        return read(None, known)
     return answers[0]
 
 

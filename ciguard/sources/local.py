@@ -185,8 +185,13 @@ class ReadInputs:
     problems: tuple[str, ...] = ()
 
 
-def read_inputs(folder: Path, records: str | None, results: Sequence[str]) -> ReadInputs:
+def read_inputs(
+    folder: Path, records: str | None, results: Sequence[str], logs: ProcessLogs | None = None
+) -> ReadInputs:
     """Read what `--records` or `--results` name.
+
+    Args:
+        logs: reads what the processes of records printed.
 
     Raises:
         UsageError: neither or both are asked for, or a pattern says no shard.
@@ -206,7 +211,7 @@ def read_inputs(folder: Path, records: str | None, results: Sequence[str]) -> Re
     place = folder / records
     if why := why_missing(place):
         return ReadInputs(missing=f"{records:.200}: {why}, so there are no records")
-    found, problems = read_tree(place)
+    found, problems = read_tree(place, logs)
     return ReadInputs(found, problems=problems)
 
 

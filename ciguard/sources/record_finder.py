@@ -259,12 +259,12 @@ class RecordFinder:
             raise UsageError("there is no token for GitHub", where=where, fix=TOKEN_FIX)
         return GitHub(repository_ref.api_url, SecretStr(self._token))
 
-    def job_log(self, job: JobId, where: str, read: Callable[[IO[bytes], JobLog], T]) -> T:
+    def job_log(self, job: JobId, where: str, read: Callable[[IO[bytes] | None, JobLog], T]) -> T:
         """What `read` makes of the log of a job.
 
         Raises:
             UsageError: there is no token.
-            GitHubError: GitHub does not know the job, or has no log of it.
+            GitHubError: GitHub does not know the job, or did not answer.
             InputError: the job has not ended.
         """
         from ciguard.sources.job_logs import read_job_log  # noqa: PLC0415

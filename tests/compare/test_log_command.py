@@ -279,3 +279,15 @@ def test_an_invalid_artifact_name_has_a_valid_one_beside_it(
     write(tmp_path, "bytes_in_use: 5\n", f"bytes_in_use: 5\n{line}  Colon :\n")
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
     assert "use coverage-network-ovn ovn-latest-edge-24.04" in " ".join(done.stdout.split())
+
+
+def test_a_log_that_github_has_not_is_unknown(ciguard: Ciguard, tmp_path: Path) -> None:
+    (tmp_path / "base.log").write_text("bytes_in_use: 5\n")
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        job = add_job(server, "tests (1)", conclusion="cancelled")
+        url = SERVER.format(server=server.address.removesuffix("/api/v3"), job=job)
+        done = ciguard("compare", "base.log", url, cwd=tmp_path, expect=0, **environ_of(server))
+        strict = ("compare", "base.log", url, "--fail-on", "incomplete")
+        ciguard(*strict, cwd=tmp_path, expect=13, **environ_of(server))
+    assert done.stdout.startswith("UNKNOWN: GitHub has no log of the candidate's job")

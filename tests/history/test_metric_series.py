@@ -193,6 +193,19 @@ def test_history_add_keeps_the_configured_metrics(tmp_path: Path, ciguard: Cigua
     assert values(decode((tmp_path / "h").read_bytes(), "h")) == {"step": [(1, 2.0, 3)]}
 
 
+def test_history_add_reads_the_logs_of_processes(tmp_path: Path, ciguard: Ciguard) -> None:
+    pattern = "pattern = 'heap: (?P<value>\\d+) (?P<value_unit>MiB)'"
+    config = f'[metrics]\nkeep = ["heap"]\n[metrics.heap]\n{pattern}\n'
+    (tmp_path / "ciguard.toml").write_text(config, "utf-8")
+    folder = tmp_path / "record"
+    folder.mkdir()
+    write(folder, measured(1))
+    (folder / "process-001.log").write_text("heap: 3 MiB\nheap: 5 MiB\n")
+    ciguard("history", "add", "record", "--history", "h", cwd=tmp_path)
+    found = values(decode((tmp_path / "h").read_bytes(), "h"))
+    assert found == {"heap": [(1, 4 << 20, 2)]}
+
+
 def test_history_add_warns_of_metrics_that_have_no_room(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "ciguard.toml").write_text('[metrics]\nkeep = ["*"]\n', "utf-8")
     words = ("history", "add", "0.jsonl", "--history", "h")

@@ -285,7 +285,7 @@ def test_command_may_add_metrics(tmp_path: Path) -> None:
     leg = start(tmp_path, "--record", "record", "--", "sh", "-c", script, line, stray).wait(0)
     record = leg.record()
     assert record.damage == ()
-    assert record.metrics == (MetricLine("loss", 0.5, key={"steps": "4"}),)
+    assert record.metrics == (MetricLine("loss", 0.5, key={"steps": "4"}, process=1),)
     assert [one.outcome for one in record.results if one.unit == record.starts[0].unit] == [
         "passed"
     ]
