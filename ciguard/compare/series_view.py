@@ -21,8 +21,8 @@ _ORDER: Final[tuple[Trend, ...]] = ("grows", "falls", "no trend", "not judged", 
 def series_section(changes: Sequence[SeriesChange]) -> Section:
     """A row for each metric with several values in one process; nothing without any."""
     columns = (
-        Column("metric"), Column("first and last"), Column("largest", "right"),
-        Column("in this run"), Column("before"),
+        Column("metric"), Column("first and last"), Column("largest", "right", drop=2),
+        Column("in this run"), Column("before", drop=1),
     )  # fmt: skip
     rows = tuple(_row(one) for one in sorted(changes, key=_rank))
     title = "Within the run"
@@ -53,7 +53,7 @@ def _title(one: SeriesSummary) -> str:
 
 
 def summary_text(summary: SeriesSummary) -> str:
-    """ "grows 11.0 MiB a test over 20 (process 2 of shard 03); flat in 7 others"."""
+    """ "grows 11.0 MiB a test (n=20) in process 2 of shard 03; flat in 7 others"."""
     steepest = summary.steepest
     if steepest is None:
         return ""
@@ -63,18 +63,18 @@ def summary_text(summary: SeriesSummary) -> str:
         if (number := summary.trends.get(trend, 0)) > (trend == steepest.trend)
     }
     count = sum(summary.trends.values())
-    where = f" ({_place(steepest)})" if count > 1 else ""
+    where = f" in {_place(steepest)}" if count > 1 else ""
     parts = [f"{trend_text(steepest, summary)}{where}"]
     parts += [f"{trend} in {count_of(number, 'other')}" for trend, number in others.items()]
     return "; ".join(parts)
 
 
 def trend_text(one: Series, summary: SeriesSummary) -> str:
-    """ "flat over 20 tests (+0.4 MiB)", "grows 11.0 MiB a test over 20"."""
+    """ "flat over 20 tests (+0.4 MiB)", "grows 11.0 MiB a test (n=20)"."""
     item = "test" if summary.name == RESIDENT else "value"
     if one.trend in ("grows", "falls"):
         step = _amount(abs(one.slope), summary.unit)
-        return f"{one.trend} {step} a {item} over {count_of(one.n, item)}"
+        return f"{one.trend} {step} a {item} (n={one.n:,})"
     change = one.last - one.first
     sign = "+" if change >= 0 else "-"
     few = f" of {MIN_JUDGED}" if one.trend == "not judged" else ""

@@ -316,6 +316,12 @@ def test_no_row_contradicts_them_in_recorded_lines() -> None:
     assert len(assert_no_contradiction(failure_lines(*lines))) >= 12
 
 
+@pytest.mark.parametrize("before", ["tests/unit/test_a.py ", ".", "s", "│ "])
+def test_what_pytest_prints_before_a_line_hides_no_value(before: str) -> None:
+    (found,) = values_of(f"{before}bytes_in_use: 5000000000")
+    assert (found.name, found.value) == ("allocator.bytes_in_use", 5e9)
+
+
 def test_a_retried_allocation_is_no_failure() -> None:
     (line,) = [line for line in own_lines() if "this is not a failure" in line]
     assert [one.kind for one in values_of(line)] == ["metric"]
