@@ -29,7 +29,7 @@ from ciguard.config_sections import (
     WorkflowConfig,
 )
 from ciguard.errors import CiguardError, UsageError, combine
-from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
 from ciguard.logs.user_patterns import mistakes_of, user_pattern
 from ciguard.run.frameworks.globs import check_pattern
@@ -118,8 +118,19 @@ def log_patterns(config: Config) -> tuple[LogPattern, ...]:
                 name, one.pattern, unit=one.unit, key=one.key, better=one.better, exact=one.exact
             )
             for name, one in config.metrics.patterns.items()
+            if one.pattern
         ),
     )
+
+
+def metric_directions(config: Config) -> dict[str, Direction]:
+    """How metrics are judged, by name: of the table, and as configured."""
+    own = {
+        name: Direction(one.better, one.exact)
+        for name, one in config.metrics.patterns.items()
+        if not one.pattern
+    }
+    return {**directions(log_patterns(config)), **own}
 
 
 def kept_logs(config: Config) -> ProcessLogs | None:
@@ -238,8 +249,18 @@ def _needs_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
 
 def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
     for name, metric in config.metrics.patterns.items():
-        for key, what, fix in mistakes_of(metric.pattern, metric.unit, metric.key):
-            yield UsageError(what, where=f"{source}: metrics.{name}.{key}", fix=fix)
+        where = f"{source}: metrics.{name}"
+        if not metric.pattern and (metric.unit or metric.key):
+            key = "unit" if metric.unit else "key"
+            fix = "give it a pattern; a metric of a record has its own unit and key"
+            yield UsageError("of no pattern", where=f"{where}.{key}", fix=fix)
+        for key, what, fix in (
+            mistakes_of(metric.pattern, metric.unit, metric.key) if metric.pattern else ()
+        ):
+            yield UsageError(what, where=f"{where}.{key}", fix=fix)
+    if "" in config.metrics.keep:
+        fix = "name metrics, or patterns such as xla.*"
+        yield UsageError("a name without a character", where=f"{source}: metrics.keep", fix=fix)
 
 
 def _checked(config: Config, source: str) -> Config:

@@ -257,10 +257,12 @@ class MetricConfig(Section):
     """[metrics.NAME]: a number, or a text, that `ciguard compare` looks for in logs."""
 
     pattern: str = Field(
+        "",
         description=(
-            "regular expression (RE2) of a line (required); the group `(?P<value>...)` is the "
-            "number, `(?P<value_unit>...)` its unit; without a number, lines are counted"
-        )
+            "regular expression (RE2) of a line of a log; the group `(?P<value>...)` is the "
+            "number, `(?P<value_unit>...)` its unit; without a number, lines are counted. A metric "
+            "that a program writes to its record needs none"
+        ),
     )
     unit: str = Field(
         "",

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.config import FILE, load, parse
+from ciguard.config import FILE, load, log_patterns, metric_directions, parse
 from ciguard.errors import CiguardError
+from ciguard.logs.pattern_table import Direction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +83,16 @@ def test_section_of_metrics_holds_its_keys_and_patterns() -> None:
     assert parse({}, {}).metrics.patterns == {}
 
 
+def test_metric_of_a_record_needs_no_pattern_for_its_direction() -> None:
+    text = '[metrics.hits]\nbetter = "higher"\n[metrics.heap]\nexact = true\n'
+    config = parse({FILE: text.encode()}, {})
+    assert len(log_patterns(config)) == len(log_patterns(parse({}, {})))
+    found = metric_directions(config)
+    assert found["hits"] == Direction("higher")
+    assert found["heap"] == Direction(exact=True)
+    assert found["allocator.bytes_in_use"] == Direction("lower", exact=True)
+
+
 @pytest.mark.parametrize(
     ("text", "output"),
     [
@@ -106,6 +117,9 @@ def test_section_of_metrics_holds_its_keys_and_patterns() -> None:
             "metrics.hits.patern: unknown key\n  fix: did you mean pat",
         ),
         ('[metrics.hits]\npattern = "a"', "metrics.hits.pattern: no plain text in 'a'"),
+        ('[metrics.hits]\nunit = "s"', "metrics.hits.unit: of no pattern"),
+        ('[metrics.hits]\nkey = ["size"]', "metrics.hits.key: of no pattern"),
+        ('[metrics]\nkeep = [""]', "metrics.keep: a name without a character"),
     ],
 )
 def test_mistakes_of_the_section_of_metrics(text: str, output: str) -> None:

@@ -31,7 +31,7 @@ from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
 from ciguard.guard.log_patterns import first_match
-from ciguard.logs.pattern_table import PATTERNS, directions
+from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
@@ -49,7 +49,7 @@ from ciguard.sources.references import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from ciguard.compare.run_columns import Run
     from ciguard.compare.transitions import Excuse
@@ -227,6 +227,14 @@ def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
     return log_patterns(invocation.config())
 
 
+def _directions(invocation: Invocation) -> Mapping[str, Direction]:
+    if not _has_configuration(invocation):
+        return directions()
+    from ciguard.config import metric_directions  # noqa: PLC0415 - it imports pydantic
+
+    return metric_directions(invocation.config())
+
+
 def _fail_on(text: str) -> frozenset[str]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     unknown = [word for word in words if word not in FAIL_CONDITIONS]
@@ -299,9 +307,10 @@ def _compare(
     if results and base.recorded.run_id is None and head.recorded.run_id is None:
         fix = "name a run of GitHub by its id, or result files as BASE and HEAD"
         raise UsageError("no run's artifacts are read", where=f"--results {results[0]}", fix=fix)
-    for side in (base, head):
-        for problem in (*side.recorded.problems, *_damages(side.recorded)):
-            console.err(f"warning: {problem}")
+    for side, argument in zip((base, head), arguments, strict=True):
+        for problem in (*side.recorded.problems, *side.recorded.damages()):
+            place = "" if problem.startswith(argument) else f"{argument}: "
+            console.err(f"warning: {place}{problem}")
     if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
         return _compare_jobs(base.recorded, head.recorded, arguments)
     bases, heads = base.runs, head.runs
@@ -405,14 +414,6 @@ class _Resolver:
         return _read(self.lookup.on_github(found, where), argument)
 
 
-def _damages(recorded: FoundRecords) -> Iterator[str]:
-    """What is wrong with records that can be read in part, the first of each."""
-    for record in recorded.records:
-        more = len(record.damage) - 1
-        for damage in record.damage[:1]:
-            yield f"{damage} and {more} more" if more else damage
-
-
 def _read(recorded: FoundRecords, name: str) -> _Runs:
     """What was recorded.
 
@@ -464,7 +465,7 @@ def _context(
         jobs_before=jobs[0],
         jobs_after=jobs[1],
         excused=_quarantined(invocation, head),
-        directions=directions(_log_patterns(invocation)),
+        directions=_directions(invocation),
     )
 
 

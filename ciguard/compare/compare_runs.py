@@ -120,7 +120,7 @@ def compare_run(
     durations, memory = (
         _no_gain_if_incomplete(one, complete) for one in (verdicts.durations, verdicts.memory)
     )
-    past = past_metrics(history, choice.used, more)
+    past, other_conditions = past_metrics(history, choice.used, more, candidate.conditions)
     known_runs = baseline_info(history, choice, more, table)
     base_is_complete = base is not None and leg_coverage(base).is_complete
     unjudged: UnjudgedReason | None = (
@@ -151,7 +151,7 @@ def compare_run(
             leaks=verdicts.leaks,
             suite_speed=verdicts.suite_speed,
             series=compare_series(base.series if base is not None else (), candidate.series),
-            metrics=compare_metrics(base, candidate, past, context.directions),
+            metrics=compare_metrics(base, candidate, past, context.directions, other_conditions),
             conditions=condition_changes(base.conditions, candidate.conditions) if base else (),
         )
     )

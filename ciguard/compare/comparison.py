@@ -155,14 +155,15 @@ def state_of(comparison: Comparison) -> State:
         return "incomplete"
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
     metrics = comparison.metrics.verdicts
-    worse |= speed == "slower" or "confirmed" in leaks or "worse" in metrics
+    worse |= speed == "slower" or "confirmed" in leaks or bool({"worse", "mixed"} & metrics.keys())
     # Units that are gone take their failures, time and memory with them: that is no gain.
     better = "fixed" in kinds or "improved" in words or speed == "faster"
     better |= any(
         one.transition == "unblocked" and one.after == "success" for one in comparison.jobs
     )
-    better |= "better" in metrics
-    better &= not has_missing_tests(found)
+    better |= bool({"better", "mixed"} & metrics.keys())
+    # Nor are values that a compiler or allocator no longer prints.
+    better &= not has_missing_tests(found) and not comparison.metrics.missing_exact
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
     if comparison.memory.verdict == "suspects" or speed == "maybe slower" or "suspect" in leaks:
@@ -176,6 +177,8 @@ def state_of(comparison: Comparison) -> State:
     # What did not run this time is no proof of anything, least of all of no difference.
     stopped = any(one.transition == "newly cancelled" for one in comparison.jobs)
     if "newly_skipped" in kinds or stopped or "changed" in metrics:
+        return "inconclusive"
+    if comparison.metrics.missing_exact:
         return "inconclusive"
     # Nearly every run has a duration suspect by chance: alone, they are no difference.
     known = words & {"no significant difference", "suspects"}

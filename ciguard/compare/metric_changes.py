@@ -1,8 +1,10 @@
 """Metrics of a run beside those of its base and of past runs. Pure.
 
 Values of one name, unit and key are compared, and never pooled with others; of several values of
-one run the median stands for it. An exact metric differs from the base or does not. Any other is
-judged by the past runs with as many values, where there are enough of them.
+one run the median stands for it. An exact metric differs from the base or does not: several values
+of a run, whose tests may run in any shard, are compared smallest with smallest. Any other is judged
+by the past runs with as many values, where there are enough of them. A difference below the last
+digit that a log printed is none.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.compare.condition_changes import conditions_of
+from ciguard.compare.log_pairing import ROUNDING
 from ciguard.compare.metric_significance import (
     MIN_RUNS,
     MetricEffect,
@@ -25,6 +29,7 @@ from ciguard.model import TIME_UNITS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.compare.condition_changes import Conditions
     from ciguard.compare.run_columns import Run
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
@@ -32,8 +37,10 @@ if TYPE_CHECKING:
     Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
 
 # "changed": it differs, and neither direction is better; "not judged": nobody knows.
-MetricVerdict = Literal["worse", "better", "changed", "same", "not judged"]
-_ORDER: Final[tuple[MetricVerdict, ...]] = ("worse", "better", "changed", "not judged", "same")
+MetricVerdict = Literal["worse", "mixed", "better", "changed", "same", "not judged"]
+_ORDER: Final[tuple[MetricVerdict, ...]] = (
+    *("worse", "mixed", "better", "changed", "not judged", "same"),
+)
 NOTABLE_RATIO: Final = 0.05  # of a metric without a verdict: less is not counted as a change
 
 
@@ -82,12 +89,20 @@ class MetricCount:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The metrics of both runs; how many conditions and names only one of them has."""
+    """The metrics of both runs.
+
+    Attributes:
+        only_before, only_after: how many names, units and keys only one of them has.
+        missing_exact: exact ones that the candidate lacks, or has fewer values of: no gain.
+        other_conditions: past runs that judge nothing, for they had other conditions.
+    """
 
     changes: tuple[MetricChange, ...] = ()
     only_before: int = 0
     only_after: int = 0
     counts: tuple[MetricCount, ...] = ()
+    missing_exact: int = 0
+    other_conditions: int = 0
 
     @property
     def unjudged(self) -> tuple[MetricChange, ...]:
@@ -113,22 +128,34 @@ class Metrics:
 NO_METRICS: Final = Metrics()
 
 
-def past_metrics(history: History | None, used: Sequence[int], bases: Sequence[Run]) -> Past:
-    """What the baseline's runs had.
+def past_metrics(
+    history: History | None, used: Sequence[int], bases: Sequence[Run], conditions: Conditions
+) -> tuple[Past, int]:
+    """What the baseline's runs had, and how many of them had other conditions and are left out.
 
     Args:
         used: positions of the history's runs.
         bases: runs that are not in the history.
+        conditions: of the candidate.
     """
     found: dict[MetricKey, list[RunValue]] = defaultdict(list)
+    left_out = 0
     if history is not None:
-        run_ids = {history.runs[position].run_id for position in used}
+        runs = [history.runs[position] for position in used]
+        alike = [
+            run
+            for run in runs
+            if conditions_of(leg.conditions or {} for leg in run.legs) == conditions
+        ]
+        run_ids = {run.run_id for run in alike}
+        left_out = len(runs) - len(alike)
         for one in history.metrics:
             found[one.identity] += [value for value in one.values if value.run_id in run_ids]
     for run in bases:
-        for key, values in run.metrics.items():
+        for key, values in run.metrics.items() if run.conditions == conditions else ():
             found[key].append(RunValue(run.run_id or 0, median(values), len(values)))
-    return {key: values for key, values in found.items() if values}
+        left_out += run.conditions != conditions
+    return {key: values for key, values in found.items() if values}, left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +167,7 @@ class _Pair:
         before: of the base, else of the newest past run; () where only the median is known.
         median_before, n_before: of the same run.
         past: medians of the past runs that have as many values as the candidate.
+        resolution: a smaller difference is none.
     """
 
     key: MetricKey
@@ -149,6 +177,7 @@ class _Pair:
     n_before: int
     past: tuple[float, ...]
     direction: Direction
+    resolution: float = 0.0
 
     @property
     def is_judged_by_past(self) -> bool:
@@ -182,32 +211,50 @@ class _Pair:
             runs=len(self.past),
         )
         if effect is not None:
-            verdict = self._verdict(after - before) if is_real else "same"
+            verdict = self._verdict(self._distinct(after - before)) if is_real else "same"
             return replace(found, verdict=verdict, low=effect.low, high=effect.high)
-        return (
-            replace(found, verdict=self._exact_verdict(after - before)) if found.is_exact else found
-        )
+        return replace(found, verdict=self._exact_verdict()) if found.is_exact else found
+
+    def _distinct(self, difference: float) -> float:
+        """0 for a difference that the log's last digit does not show."""
+        return 0.0 if abs(difference) < self.resolution * (1 - ROUNDING) else difference
 
     def _verdict(self, difference: float) -> MetricVerdict:
-        if not self.direction.better or not difference:
+        if not difference:
+            return "same"
+        if not self.direction.better:
             return "changed"
         return "better" if (difference < 0) == (self.direction.better == "lower") else "worse"
 
-    def _exact_verdict(self, difference: float) -> MetricVerdict:
-        if difference or (self.before and sorted(self.before) != sorted(self.values)):
-            return self._verdict(difference)
-        # Equal medians of several values may be of others.
-        return "same" if self.before or self.n_before == 1 else "not judged"
+    def _exact_verdict(self) -> MetricVerdict:
+        before = self.before or (self.median_before,) * self.n_before
+        if not self.before and self.n_before > 1 and self.median_before == median(self.values):
+            return "not judged"  # equal medians of several values may be of others
+        pairs = zip(sorted(before), sorted(self.values), strict=True)
+        verdicts = {self._verdict(self._distinct(new - old)) for old, new in pairs} - {"same"}
+        if not verdicts:
+            return "same"
+        return verdicts.pop() if len(verdicts) == 1 else "mixed"
+
+    @property
+    def lacks_exact(self) -> bool:
+        """Say that an exact metric has fewer values than before."""
+        return self.direction.exact and len(self.values) < self.n_before
 
 
 def compare_metrics(
-    base: Run | None, candidate: Run, past: Past, directions: Mapping[str, Direction]
+    base: Run | None,
+    candidate: Run,
+    past: Past,
+    directions: Mapping[str, Direction],
+    other_conditions: int = 0,
 ) -> Metrics:
     """The metrics of both sides: those that are worse first, then the largest change.
 
     Args:
         past: of the baseline; it may have metrics that the base has not.
         directions: how values are judged, by the name of the metric.
+        other_conditions: past runs that `past` leaves out.
 
     Returns:
         Nothing where no metric was known before; if the candidate has none, how many it lacks.
@@ -216,7 +263,10 @@ def compare_metrics(
         return NO_METRICS
     known = _values_of_base(base, past)
     pairs = [
-        _pair(key, values, known.get(key), past.get(key, ()), direction_of(key, directions))
+        replace(
+            _pair(key, values, known.get(key), past.get(key, ()), direction_of(key, directions)),
+            resolution=max(one.resolutions.get(key, 0.0) for one in (base, candidate)),
+        )
         for key, values in sorted(candidate.metrics.items())
         if key in known or key in past
     ]
@@ -227,10 +277,13 @@ def compare_metrics(
         changes=tuple(
             sorted(changes, key=lambda one: (_ORDER.index(one.verdict), -one.relative_change))
         ),
-        only_before=len(known.keys() - candidate.metrics.keys()),
+        only_before=len(gone := known.keys() - candidate.metrics.keys()),
         only_after=len(candidate.metrics) - len(pairs),
         # Medians of a different number of values can move by any amount without one that moved.
         counts=tuple(one.count() for one in pairs if one.differs_in_number),
+        missing_exact=sum(direction_of(key, directions).exact for key in gone)
+        + sum(one.lacks_exact for one in pairs),
+        other_conditions=other_conditions,
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ciguard.compare.condition_changes import ConditionChange
     from ciguard.compare.metric_changes import MetricChange, Metrics, MetricVerdict
 
-DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "better", "changed")
+DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")
 MAX_CONDITION: Final = 60  # characters of a value
 
 
@@ -38,26 +38,30 @@ def metric_text(one: MetricChange | MetricCount) -> str:
 
 
 def metric_verdict(one: MetricChange | MetricCount) -> str:
-    """ "worse (n=20, 95 % CI +21..+28)", "worse (exact)", "not judged: 4 past runs"."""
+    """ "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: 4 of 10 past runs"."""
     if isinstance(one, MetricCount):
         return "not judged: another number of values"
     word = one.verdict
     if word == "not judged":
         few = one.runs < MIN_RUNS and not one.is_exact
-        return f"{word}: {count_of(one.runs, 'past run')}" if few else word
+        return f"{word}: {one.runs} of {count_of(MIN_RUNS, 'past run')}" if few else word
     if one.is_exact:
         return "equal (exact)" if word == "same" else f"{word} (exact)"
     interval = ""
     if one.low is not None and one.high is not None:
-        interval = f", 95 % CI {percents(one.low, one.high)}"
+        # Past values beyond the new one, or many metrics, may speak against what it excludes.
+        excludes_0 = word == "same" and not one.low <= 0 <= one.high
+        interval = f", {'uncorrected ' * excludes_0}95 % CI {percents(one.low, one.high)} %"
     return f"{'no significant difference' if word == 'same' else word} (n={one.runs}{interval})"
 
 
 def verdicts_text(found: Metrics) -> str:
-    """ "1 worse, 2 changed (14 judged)"; "" where none differs."""
+    """ "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" where none differs."""
     verdicts = found.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
-    return f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
+    judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
+    missing = f"values of {count_of(found.missing_exact, 'exact metric')} missing"
+    return ", ".join(filter(None, (judged, missing if found.missing_exact else "")))
 
 
 def metrics_text(found: Metrics) -> str:
@@ -78,6 +82,9 @@ def metrics_text(found: Metrics) -> str:
         parts.append(f"{len(found.counts)} with another number of values")
     if found.only_before or found.only_after:
         parts.append(f"{found.only_before} only before, {found.only_after} only now")
+    if found.other_conditions:
+        runs = count_of(found.other_conditions, "past run")
+        parts.append(f"{runs} under other conditions left out")
     if found.changes and not judged:
         parts.append("no verdict, as their variation is unknown")
     return "; ".join(parts)

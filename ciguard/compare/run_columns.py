@@ -12,8 +12,9 @@ import numpy as np
 from ciguard.compare.condition_changes import conditions_of
 from ciguard.compare.series import summarize_series
 from ciguard.history.file import CODE_NAMES
+from ciguard.history.metric_series import metric_key
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryRun
-from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
+from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, LogMetric, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
 from ciguard.model.machine_use import NOT_MEASURED, machine_use
 
@@ -78,6 +79,7 @@ class Run:
         sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
+        resolutions: of metrics that a log printed, in their unit: less is no difference.
         series: how they, and resident memory, went within each process.
         metrics: numbers that programs gave; of a run of the history, past metrics have them.
         conditions: values of variables, see `condition_changes`.
@@ -107,6 +109,7 @@ class Run:
     flaky: tuple[CaseKey, ...] = ()
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
     metrics: Mapping[MetricKey, tuple[float, ...]] = field(default_factory=dict)
+    resolutions: Mapping[MetricKey, float] = field(default_factory=dict)
     series: tuple[SeriesSummary, ...] = ()
     conditions: Conditions = field(default_factory=dict)
     retained_bytes: Floats | None = None
@@ -330,6 +333,7 @@ def _run(records: list[Record], name: str) -> Run:
             if result.message and result.outcome in BAD_OUTCOMES
         },
         metrics=metrics_of(records),
+        resolutions=resolutions_of(records),
         series=summarize_series(records),
         conditions=conditions_of(record.identity.conditions for record in records),
         **_columns(ordered),
@@ -391,5 +395,16 @@ def metrics_of(records: Iterable[Record]) -> Mapping[MetricKey, tuple[float, ...
     found: dict[MetricKey, list[float]] = defaultdict(list)
     for record in records:
         for one in record.metrics:
-            found[one.name, one.unit, tuple(sorted(one.key.items()))].append(one.value)
+            found[metric_key(one)].append(one.value)
     return {key: tuple(values) for key, values in found.items()}
+
+
+def resolutions_of(records: Iterable[Record]) -> Mapping[MetricKey, float]:
+    """The last digit that was printed of each metric, where a log printed it."""
+    found: dict[MetricKey, float] = {}
+    for record in records:
+        for one in record.metrics:
+            if isinstance(one, LogMetric):
+                key = metric_key(one)
+                found[key] = max(found.get(key, 0.0), one.resolution)
+    return found

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from ciguard.history.metric_series import metric_key
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from ciguard.history.metric_series import MetricKey as Identity
     from ciguard.model import Record
-
-    Identity = tuple[str, str, tuple[tuple[str, str], ...]]
 
 RESIDENT: Final = "resident memory"
 MIN_SHOWN: Final = 5  # values
@@ -31,7 +32,7 @@ FLAT_RATIO: Final = 0.01  # of the median, between the smallest and the largest 
 FLAT_BYTES: Final = 1 << 20
 MAX_SERIES: Final = 10_000  # of a run
 
-Trend = Literal["flat", "grows", "falls", "no trend", "not judged"]
+Trend = Literal["flat", "grows", "falls", "no clear trend", "not judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _trend(
         return "not judged"
     error = float(steps.std(ddof=1)) / len(steps) ** 0.5
     if abs(slope) <= STANDARD_ERRORS * error:
-        return "no trend"
+        return "no clear trend"
     return "grows" if slope > 0 else "falls"
 
 
@@ -162,9 +163,7 @@ def _resident(record: Record) -> Iterator[tuple[int | None, Identity, float]]:
 
 def _metrics(record: Record) -> Iterator[tuple[int | None, Identity, float]]:
     for line in record.metrics:
-        # The number of a value says where it stands in its series, and is no condition of it.
-        key = tuple(sorted(item for item in line.key.items() if item[0] != "iteration"))
-        yield line.process, (line.name, line.unit, key), line.value
+        yield line.process, metric_key(line), line.value
 
 
 def _summary(identity: Identity, series: Sequence[Series]) -> SeriesSummary:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from ciguard.document import Row
 
 _AMOUNTS: Final = {"s": duration, "bytes": size}
-_ORDER: Final[tuple[Trend, ...]] = ("grows", "falls", "no trend", "not judged", "flat")
+_ORDER: Final[tuple[Trend, ...]] = ("grows", "falls", "no clear trend", "not judged", "flat")
 
 
 def series_section(changes: Sequence[SeriesChange]) -> Section:
     """A row for each metric with several values in one process; nothing without any."""
     columns = (
         Column("metric"), Column("first and last"), Column("largest", "right", drop=2),
-        Column("in this run"), Column("before", drop=1),
+        Column("in this run"), Column("before"),
     )  # fmt: skip
     rows = tuple(_row(one) for one in sorted(changes, key=_rank))
     title = "Within the run"

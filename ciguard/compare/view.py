@@ -354,7 +354,9 @@ def _metrics(comparison: Comparison) -> Section:
     equal = [one for one in found.changes if one.verdict not in DIFFERENT]
     others: tuple[MetricChange | MetricCount, ...] = (*equal, *found.counts)
     text = Paragraph(as_sentence(metrics_text(found)) if metrics_text(found) else "")
-    summary = f"{count_of(len(others), 'metric')} of programs and logs in both runs"
+    summary = f"{count_of(len(others), 'metric')} without a difference"
+    if found.counts or found.unjudged:
+        summary = f"{count_of(len(others), 'metric')} without a verdict or a difference"
     fold = Details(summary, (text, _metric_table(others)))
     blocks: tuple[Block, ...] = (_metric_table(different), fold if others else text)
     title = "Metrics" if different else ""
@@ -445,8 +447,8 @@ def _legs(comparison: Comparison, links: Links) -> Table:
     has_gpus = any(one.gpu_total for one in machines)
     columns = (
         Column("shard"), Column("ending"), Column("wall time"), Column("peak memory"),
-        *([Column("GPU memory", drop=2)] if has_gpus else []),
-        Column("runner memory", "right", 3), Column("speed", "right", 1),
+        *([Column("GPU memory")] if has_gpus else []),
+        Column("runner memory", "right", 3), Column("speed", "right", 2),
     )  # fmt: skip
     names = distinct_lines([leg.shard or "-" for leg in comparison.legs], 40)
     legs = zip(names, comparison.legs, strict=True)

@@ -54,6 +54,12 @@ class MetricSeries:
         return (self.name, self.unit, tuple(sorted(self.key.items())))
 
 
+def metric_key(line: MetricLine) -> MetricKey:
+    """What a value is compared by; the number of an iteration only says which of them it is."""
+    key = tuple(sorted(item for item in line.key.items() if item[0] != "iteration"))
+    return line.name, line.unit, key
+
+
 def _series(key: MetricKey, values: tuple[RunValue, ...]) -> MetricSeries:
     return MetricSeries(key[0], values, key[1], dict(key[2]))
 
@@ -69,7 +75,7 @@ def series_of(
     found: dict[MetricKey, list[float]] = defaultdict(list)
     for line in lines:
         if any(fnmatchcase(line.name, pattern) for pattern in patterns):
-            found[line.name, line.unit, tuple(sorted(line.key.items()))].append(line.value)
+            found[metric_key(line)].append(line.value)
     return tuple(
         _series(key, (RunValue(run_id, median(values), len(values), run_attempt),))
         for key, values in sorted(found.items())

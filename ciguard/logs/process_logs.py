@@ -58,8 +58,10 @@ class ProcessLogs:
             UsageError: RE2 knows no such pattern.
         """
         reading = self._reader.read(stream)
+        more = len(reading.unreadable) - 1
         self.problems += [
-            f"{path}:{one.place.line}: {one.name}: {one.text!r:.40} is no number"
+            f"a metric that is no number is absent: {path}:{one.place.line}: "
+            f"{one.name} = {one.text:.40}{f' and {more} more' if more else ''}"
             for one in reading.unreadable[:1]
         ]
         found = [_metric(one, path) for one in reading.values[: self._remaining]]

@@ -16,7 +16,7 @@ from ciguard.compare.comparison import Note, exit_code
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
 from ciguard.compare.json import json_text
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.config import kept_logs, log_patterns
+from ciguard.config import kept_logs, metric_directions
 from ciguard.document import Headline
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
@@ -24,7 +24,6 @@ from ciguard.github.events import current_run
 from ciguard.guard.evaluation import PastRuns, evaluate, run_options, write_annotations
 from ciguard.guard.json import outputs_without_verdict
 from ciguard.links import NO_LINKS, Links
-from ciguard.logs.pattern_table import directions
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
 from ciguard.report.pr_values import encode_values, is_usable
@@ -244,7 +243,7 @@ def _context(
         lineage=ancestry_of(folder, environ, base_commit(head), commits, query),
         prices={name: price for name, price in prices.items() if price is not None},
         excused=excuses_of(found.verdict),
-        directions=directions(log_patterns(invocation.config())),
+        directions=metric_directions(invocation.config()),
     )
 
 

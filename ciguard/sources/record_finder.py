@@ -64,6 +64,20 @@ class FoundRecords:
         """Say that the run uploaded no record at all."""
         return not self.records and bool(self.jobs)
 
+    def damages(self) -> Iterator[str]:
+        """What is wrong with records that can be read in part, the first of each and kind."""
+        for record in self.records:
+            yield from _first_of(record.damage)
+            absent = [one.detail for one in record.events if one.kind == "unreadable_metric"]
+            for text in _first_of(absent):
+                yield f"a metric that is no number is absent: {text}"
+
+
+def _first_of(texts: Sequence[str]) -> Iterator[str]:
+    more = len(texts) - 1
+    for text in texts[:1]:
+        yield f"{text} and {more} more" if more else text
+
 
 class RecordFinder:
     """Finds records below a folder and, with a token, on GitHub.

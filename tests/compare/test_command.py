@@ -55,7 +55,9 @@ def test_duplicate_record_is_a_warning(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "both", cwd=place)
     assert done.stdout.startswith("INCOMPLETE: shard 01: damaged record; ")
     (warning,) = done.stderr.splitlines()
-    assert warning.startswith("warning: one/1-1/01/supervisor.jsonl: 2 shard lines that differ")
+    assert warning.startswith(
+        "warning: both: one/1-1/01/supervisor.jsonl: 2 shard lines that differ"
+    )
 
 
 def test_a_quarantined_failure_is_excused_and_shown(ciguard: Ciguard, tmp_path: Path) -> None:

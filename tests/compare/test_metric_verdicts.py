@@ -23,7 +23,7 @@ from ciguard.history.file import encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.logs.pattern_table import Direction
-from ciguard.model import FAIL_CONDITIONS, MetricLine, Result
+from ciguard.model import FAIL_CONDITIONS, LogMetric, MetricLine, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def test_configured_direction_decides_what_is_worse() -> None:
 
 def test_too_few_runs_are_no_verdict() -> None:
     found = judge(past(MIN_RUNS - 1), MetricLine("step", 5.0, "s"))
-    assert metric_verdict(only(found)) == "not judged: 9 past runs"
+    assert metric_verdict(only(found)) == "not judged: 9 of 10 past runs"
     assert triggered(found, FAIL_CONDITIONS) == ()
     assert exit_code(found, {"metric"}, strict=True) == 12
     judged = judge(past(MIN_RUNS), MetricLine("step", 5.0, "s"))
@@ -139,7 +139,7 @@ def test_runs_with_another_number_of_values_are_no_past() -> None:
     twice = [measured(run, *[MetricLine("step", 1.0, "s")] * 2) for run in range(21, 25)]
     longer = reduce(merge, [history, *(history_of([one], keep=("*",)) for one in twice)])
     one = only(judge(longer, *[MetricLine("step", 1.5, "s")] * 2))
-    assert metric_verdict(one) == "not judged: 4 past runs"
+    assert metric_verdict(one) == "not judged: 4 of 10 past runs"
 
 
 def test_mode_that_was_seen_before_is_no_change() -> None:
@@ -173,7 +173,7 @@ def test_run_of_the_history_is_the_base_with_its_own_value() -> None:
     (candidate,) = runs_from_records([measured(100, MetricLine("step", 1.5, "s"))], "head")
     base = from_history(history, 1)
     one = only(compare_run(candidate, history, [base]))
-    assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 past runs")
+    assert (one.before, metric_verdict(one)) == (NOISE[2], "not judged: 3 of 10 past runs")
 
 
 EXACT = {"m": Direction("lower", exact=True), "n": Direction(exact=True)}
@@ -187,7 +187,9 @@ EXACT = {"m": Direction("lower", exact=True), "n": Direction(exact=True)}
         ("m", [5.0], [4.0], "better"),
         ("n", [5.0], [4.0], "changed"),
         ("m", [10.0, 100.0, 1000.0], [100.0, 10.0, 1000.0], "same"),
-        ("m", [10.0, 100.0, 1000.0], [11.0, 100.0, 1000.0], "changed"),
+        ("m", [10.0, 100.0, 1000.0], [11.0, 100.0, 1000.0], "worse"),
+        ("m", [1e9, 2e9, 3e9], [1.5e9, 1.9e9, 4e9], "mixed"),
+        ("n", [1e9, 2e9, 3e9], [1.5e9, 1.9e9, 4e9], "changed"),
     ],
 )
 def test_exact_metric_differs_or_does_not(
@@ -201,6 +203,66 @@ def test_exact_metric_differs_or_does_not(
     found = compare_run(run(2, after), None, [run(1, before)], context=Context(directions=EXACT))
     assert only(found).verdict == verdict
     assert metric_verdict(only(found)) == f"{'equal' if verdict == 'same' else verdict} (exact)"
+
+
+def test_mixed_values_make_a_mixed_run() -> None:
+    before, after = (
+        runs_from_records([measured(n, *(MetricLine("m", one) for one in values))], f"{n}")[-1]
+        for n, values in ((1, (1.0, 5.0)), (2, (2.0, 4.0)))
+    )
+    found = compare_run(after, None, [before], context=Context(directions=EXACT))
+    assert found.state == "mixed"
+    assert "metrics: 1 mixed (1 judged)" in FORMATS["text"](found)
+
+
+def test_difference_below_the_last_printed_digit_is_none() -> None:
+    def run(run_id: int, value: float, resolution: float) -> Any:
+        line = LogMetric("m", value, "bytes", source="process-001.log", resolution=resolution)
+        return runs_from_records([measured(run_id, line)], f"{run_id}")[-1]
+
+    context = Context(directions=EXACT)
+    for resolution, verdict in ((1e6, "same"), (1e5, "worse")):
+        runs = (run(2, 20.391e9 + 2e5, resolution), [run(1, 20.391e9, resolution)])
+        found = compare_run(runs[0], None, runs[1], context=context)
+        assert only(found).verdict == verdict
+
+
+def test_exact_values_that_are_missing_are_no_gain() -> None:
+    before = [MetricLine("m", 5.0), MetricLine("p", 5.0), MetricLine("p", 6.0)]
+    directions = {**EXACT, "p": Direction("lower", exact=True)}
+    (base,) = runs_from_records([measured(1, *before)], "1")
+    for after, missing in (([], 2), (before[:1], 1), (before[:2], 1), (before, 0)):
+        better = MetricLine("k", 1.0)
+        base_with = replace(base, metrics={**base.metrics, ("k", "", ()): (2.0,)})
+        (head,) = runs_from_records([measured(2, better, *after)], "2")
+        context = Context(directions={**directions, "k": Direction("lower", exact=True)})
+        found = compare_run(head, None, [base_with], context=context)
+        assert found.metrics.missing_exact == missing
+        assert (found.state == "better") == (not missing)
+        assert ("missing" in FORMATS["text"](found)) == bool(missing)
+
+
+def test_past_runs_with_other_conditions_judge_nothing() -> None:
+    def run(number: int, commit: str) -> History:
+        line = MetricLine("step", NOISE[number % 5], "s")
+        return history_of([measured(number, line, conditions={"XLA": commit})], keep=("*",))
+
+    history = reduce(merge, (run(n, "a1" if n <= 11 else "c3") for n in range(1, 24)))
+    line = MetricLine("step", 1.5, "s")
+    (candidate,) = runs_from_records([measured(100, line, conditions={"XLA": "c3"})], "head")
+    found = compare_run(candidate, history)
+    assert (only(found).verdict, only(found).runs) == ("worse", 12)
+    assert found.metrics.other_conditions == 8  # of the last 20 runs
+    assert "8 past runs under other conditions left out" in metrics_text(found.metrics)
+
+
+def test_iterations_are_values_of_one_metric() -> None:
+    def run(run_id: int) -> Any:
+        lines = [MetricLine("step", 1.0 + n, "s", {"iteration": str(n)}) for n in range(3)]
+        return runs_from_records([measured(run_id, *lines)], f"{run_id}")[-1]
+
+    one = only(compare_run(run(2), None, [run(1)]))
+    assert (one.n_before, one.n_after, dict(one.key), one.before) == (3, 3, {}, 2.0)
 
 
 def test_exact_metric_is_held_against_the_newest_run_of_the_history() -> None:

@@ -95,3 +95,21 @@ def test_what_is_no_number_is_named_and_too_many_are_cut(monkeypatch: pytest.Mon
     memory = REMAT.format(before=1, after=2)
     logs.add("r/process-001.log", io.BytesIO(f"{memory}\n{memory}\n".encode()))
     assert logs.problems == ["r/process-001.log: more than 3 metrics in all logs"]
+
+
+def test_metric_that_is_no_number_is_a_warning_with_its_side(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    config = "[metrics.hits]\npattern = 'pool hits: (?P<value>\\S+)'\n"
+    (tmp_path / "ciguard.toml").write_text(config)
+    line = '{"type":"metric","name":"rate","value":NaN}'
+    script = f"echo '{line}' >> $CIGUARD_RECORD_FILE; echo 'pool hits: nan'; echo 'pool hits: nan'"
+    record(tmp_path, "before", "true")
+    record(tmp_path, "after", script)
+    done = ciguard("compare", "before", "after", cwd=tmp_path)
+    absent = "warning: after: a metric that is no number is absent: process-001"
+    warnings = [text for text in done.stderr.splitlines() if text.startswith("warning")]
+    assert warnings == [
+        f"{absent}.log:1: hits = nan and 1 more",
+        f"{absent}.jsonl:2: rate = NaN",
+    ]
