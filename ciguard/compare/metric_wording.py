@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.metric_changes import NOTABLE_RATIO, MetricCount
 from ciguard.compare.metric_significance import MIN_RUNS
-from ciguard.text import count_of, duration, one_line, percents, size
+from ciguard.text import (
+    change_text,
+    count_of,
+    duration,
+    one_line,
+    percent,
+    percents,
+    size,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ciguard.compare.condition_changes import ConditionChange
     from ciguard.compare.metric_changes import MetricChange, Metrics, MetricVerdict
 
 DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")
+_AMOUNTS: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes": size}
 MAX_CONDITION: Final = 60  # characters of a value
 
 
@@ -26,7 +37,7 @@ def metric_text(one: MetricChange | MetricCount) -> str:
     """ "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
     if isinstance(one, MetricCount):
         return f"{one.n_before} -> {count_of(one.n_after, 'value')}"
-    show = {"s": duration, "bytes": size}.get(one.unit)
+    show = _AMOUNTS.get(one.unit)
     if show is None or min(one.before, one.after) < 0:
         unit = f" {one_line(one.unit, 20)}" if one.unit else ""
         values = f"{one.before:,.6g} -> {one.after:,.6g}{unit}"
@@ -35,6 +46,14 @@ def metric_text(one: MetricChange | MetricCount) -> str:
     if max(one.n_before, one.n_after) > 1:
         values += f" (medians of {one.n_before} and {count_of(one.n_after, 'value')})"
     return values
+
+
+def metric_change_text(one: MetricChange) -> str:
+    """ "-1.41 % (-390 MiB)" of an exact metric, as of two logs; "+50 %" of any other."""
+    if not one.is_exact:
+        return "-" if one.ratio is None else percent(one.ratio)
+    show = _AMOUNTS.get(one.unit, lambda value: f"{value:,.6g}")
+    return change_text(one.after - one.before, one.ratio, show)
 
 
 def metric_verdict(one: MetricChange | MetricCount) -> str:

@@ -17,6 +17,7 @@ from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headli
 from ciguard.compare.metric_changes import MetricChange
 from ciguard.compare.metric_wording import (
     DIFFERENT,
+    metric_change_text,
     metric_text,
     metric_title,
     metric_verdict,
@@ -373,7 +374,7 @@ def _metric_table(metrics: Sequence[MetricChange | MetricCount]) -> Table:
 
 def _metric(one: MetricChange | MetricCount) -> Row:
     ratio = one.ratio if isinstance(one, MetricChange) else None
-    change = "-" if ratio is None else percent(ratio)
+    change = metric_change_text(one) if isinstance(one, MetricChange) else "-"
     return (
         Code(metric_title(one)), metric_verdict(one), metric_text(one), Cell(change, ratio)
     )  # fmt: skip

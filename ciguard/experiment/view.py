@@ -49,7 +49,8 @@ STOP_TEXT: Final[Mapping[StopReason, str]] = {
 ERROR_RATE: Final = (
     f"Of 100 experiments without any difference at most {ALPHA * 100:.0f} report one in wall time, "
     f"and at most {ALPHA * 100:.0f} one in the other rows, over all arms, conditions and interim "
-    "analyses together (Holm)."
+    "analyses together (Holm). A verdict of - is no significant difference; an interval is of its "
+    "row alone, and so may exclude 0 all the same."
 )
 COMMIT_ERROR_RATE: Final = (
     "Paired t-test, its scale moderated over all tests; at most "
