@@ -15,6 +15,7 @@ from ciguard.compare.history_match import match_in_history
 from ciguard.compare.leaks import find_leaks
 from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
 from ciguard.compare.metric_changes import compare_metrics, past_metrics
+from ciguard.compare.metric_neighbours import find_neighbours
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
 from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
@@ -153,6 +154,7 @@ def compare_run(
             series=compare_series(base.series if base is not None else (), candidate.series),
             metrics=compare_metrics(base, candidate, past, context.directions, other_conditions),
             conditions=condition_changes(base.conditions, candidate.conditions) if base else (),
+            neighbours=find_neighbours(base.printed if base else (), candidate.printed),
         )
     )
 

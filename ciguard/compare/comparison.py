@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.metric_changes import NO_METRICS
+from ciguard.compare.metric_neighbours import NO_NEIGHBOURS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS
 from ciguard.compare.suite_speed import NO_SUITE_SPEED
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ciguard.compare.condition_changes import ConditionChange
     from ciguard.compare.leaks import Leak
     from ciguard.compare.metric_changes import Metrics
+    from ciguard.compare.metric_neighbours import Neighbours
     from ciguard.compare.missing import IncompleteReason, LostUnits
     from ciguard.compare.run_changes import Cost, JobChange, LegChange, Total
     from ciguard.compare.run_columns import RunInfo
@@ -101,6 +103,7 @@ class Comparison:
     steps: StepChanges = NO_STEPS
     artifacts: ArtifactChanges = NO_ARTIFACTS
     conditions: tuple[ConditionChange, ...] = ()
+    neighbours: Neighbours = NO_NEIGHBOURS
 
     @property
     def can_be_confirmed(self) -> bool:

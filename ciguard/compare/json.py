@@ -21,7 +21,9 @@ from ciguard.compare import (
     comparison,
     condition_changes,
     leaks,
+    log_pairing,
     metric_changes,
+    metric_neighbours,
     missing,
     run_changes,
     run_columns,
@@ -36,6 +38,7 @@ from ciguard.compare.comparison import Comparison
 from ciguard.compare.headline import headline, jobs_headline
 from ciguard.compare.log_view import logs_headline
 from ciguard.errors import InputError
+from ciguard.logs import values
 from ciguard.model import CaseKey, Ending, Outcome, UnitKey, machine_use
 
 if TYPE_CHECKING:
@@ -48,9 +51,9 @@ SCHEMA: Final = 1
 
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
-    *(baseline_matrix, baseline_selection, comparison, condition_changes, leaks, machine_use),
-    *(metric_changes, missing, run_changes, run_columns, series, significance, statistics),
-    *(steps_and_artifacts, suite_speed, transitions),
+    *(baseline_matrix, baseline_selection, comparison, condition_changes, leaks, log_pairing),
+    *(machine_use, metric_changes, metric_neighbours, missing, run_changes, run_columns, series),
+    *(significance, statistics, steps_and_artifacts, suite_speed, transitions, values),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
+from ciguard.compare.metric_neighbours import SOURCE
 from ciguard.document import (
     Bullets,
     Cell,
@@ -86,10 +87,10 @@ def logs_headline(comparison: LogComparison) -> str:
 
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
     """Values that may be compared, those that may not, and failures."""
-    pairing = comparison.pairing
+    pairing, both = comparison.pairing, (comparison.base, comparison.candidate)
     beside = (
-        *(_without_verdict(one, comparison) for one in pairing.nearest),
-        *(_refusal(one, comparison) for one in pairing.refused),
+        *(pair_item(one, both) for one in pairing.nearest),
+        *(pair_item(one, both, is_refused=True) for one in pairing.refused),
     )
     sides = (("base", comparison.base), ("candidate", comparison.candidate))
     return (
@@ -164,25 +165,21 @@ def _change(pair: ValuePair) -> str:
     return change_text(pair.difference, pair.ratio, lambda amount: _amount(amount, unit))
 
 
-def _both_values(pair: ValuePair, comparison: LogComparison) -> tuple[doc.Span, ...]:
+def pair_item(pair: ValuePair, sides: tuple[LogSide, LogSide], *, is_refused: bool = False) -> Item:
+    """Two values that only look alike: what differs, and why they have no verdict."""
     before, after = pair.before, pair.after
-    return (
-        Code(before.name),
-        f" {_amount(before.value, before.unit)} ({comparison.base.name}:",
-        *_line(before, comparison.base),
-        f") and {_amount(after.value, after.unit)} ({comparison.candidate.name}:",
-        *_line(after, comparison.candidate),
-        f"), {_change(pair)}: ",
-    )
+    reason = "; refused, because one of them has its equal in the other log" if is_refused else ""
+    return Item((
+        Code(before.name), f" {_amount(before.value, before.unit)} (", *_place(before, sides[0]),
+        f") and {_amount(after.value, after.unit)} (", *_place(after, sides[1]),
+        f"), {_change(pair)}: ", *_differing(pair.differing), reason,
+    ))  # fmt: skip
 
 
-def _without_verdict(pair: ValuePair, comparison: LogComparison) -> Item:
-    return Item((*_both_values(pair, comparison), *_differing(pair.differing)))
-
-
-def _refusal(pair: ValuePair, comparison: LogComparison) -> Item:
-    reason = "; refused, because one of them has its equal in the other log"
-    return Item((*_both_values(pair, comparison), *_differing(pair.differing), reason))
+def _place(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
+    """ "base.log:17"; of a record also which of its logs."""
+    source = dict(value.facts).get(SOURCE, "")
+    return (f"{side.name}:{source}{':' * bool(source)}", *_line(value, side))
 
 
 def _differing(fields: Sequence[KeyDifference]) -> tuple[doc.Span, ...]:

@@ -50,6 +50,8 @@ def metric_text(one: MetricChange | MetricCount) -> str:
 
 def metric_change_text(one: MetricChange) -> str:
     """ "-1.41 % (-390 MiB)" of an exact metric, as of two logs; "+50 %" of any other."""
+    if one.is_exact and one.verdict == "same":
+        return "-"
     if not one.is_exact:
         return "-" if one.ratio is None else percent(one.ratio)
     show = _AMOUNTS.get(one.unit, lambda value: f"{value:,.6g}")

@@ -80,6 +80,7 @@ class Run:
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
         resolutions: of metrics that a log printed, in their unit: less is no difference.
+        printed: metrics that a log printed.
         series: how they, and resident memory, went within each process.
         metrics: numbers that programs gave; of a run of the history, past metrics have them.
         conditions: values of variables, see `condition_changes`.
@@ -110,6 +111,7 @@ class Run:
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
     metrics: Mapping[MetricKey, tuple[float, ...]] = field(default_factory=dict)
     resolutions: Mapping[MetricKey, float] = field(default_factory=dict)
+    printed: tuple[LogMetric, ...] = ()
     series: tuple[SeriesSummary, ...] = ()
     conditions: Conditions = field(default_factory=dict)
     retained_bytes: Floats | None = None
@@ -334,6 +336,9 @@ def _run(records: list[Record], name: str) -> Run:
         },
         metrics=metrics_of(records),
         resolutions=resolutions_of(records),
+        printed=tuple(
+            one for record in records for one in record.metrics if isinstance(one, LogMetric)
+        ),
         series=summarize_series(records),
         conditions=conditions_of(record.identity.conditions for record in records),
         **_columns(ordered),

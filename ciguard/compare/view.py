@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headline
+from ciguard.compare.log_comparison import LogSide
+from ciguard.compare.log_view import pair_item
 from ciguard.compare.metric_changes import MetricChange
 from ciguard.compare.metric_wording import (
     DIFFERENT,
@@ -138,6 +140,7 @@ def sections(
         steps_section(comparison.steps),
         artifacts_section(comparison.artifacts),
         _metrics(comparison),
+        _neighbours(comparison),
         series_section(comparison.series),
         _both_runs(comparison, said, links),
     )
@@ -363,6 +366,20 @@ def _metrics(comparison: Comparison) -> Section:
     title = "Metrics" if different else ""
     number = len(different) or len(others), "metric"
     return Section("metrics", blocks, title, number, drop=9 if different else 12)
+
+
+def _neighbours(comparison: Comparison) -> Section:
+    """Printed values that only look alike, as of two logs."""
+    base, found = comparison.base, comparison.neighbours
+    names = (base.name if base is not None else "", comparison.candidate.name)
+    sides = (LogSide(names[0], "whole", 0), LogSide(names[1], "whole", 0))
+    items = (
+        *(pair_item(one, sides) for one in found.nearest),
+        *(pair_item(one, sides, is_refused=True) for one in found.refused),
+    )
+    title = "No verdict: the keys differ"
+    blocks = (Bullets(items, "pair"),)
+    return Section("neighbours", blocks, title, (len(items), "pair"), drop=12, folded=True)
 
 
 def _metric_table(metrics: Sequence[MetricChange | MetricCount]) -> Table:

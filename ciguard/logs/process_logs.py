@@ -90,6 +90,7 @@ def _metric(value: LogValue, path: str) -> LogMetric:
         process=_process_of(path),
         source=path,
         resolution=value.resolution,
+        printed={one.name: one.printed for one in value.key if one.printed},
     )
 
 

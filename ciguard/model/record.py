@@ -234,10 +234,12 @@ class LogMetric(MetricLine):
     Attributes:
         source: the log's path; `line` counts in it.
         resolution: the last digit that was printed, in the value's unit.
+        printed: how the log rounds a value of the key for people, by name.
     """
 
     source: str = ""
     resolution: float = 0.0
+    printed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -113,3 +113,18 @@ def test_metric_that_is_no_number_is_a_warning_with_its_side(
         f"{absent}.log:1: hits = nan and 1 more",
         f"{absent}.jsonl:2: rate = NaN",
     ]
+
+
+def test_values_that_only_look_alike_are_refused_as_in_logs(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    other = REMAT.replace("11429599125", "11429599132")
+    first, second = (one.format(before=12 << 30, after=11 << 30) for one in (REMAT, other))
+    for name, lines in (("before", (first, second)), ("after", (second,))):
+        words = " ".join(f'"{line}"' for line in lines)
+        record(tmp_path, name, f"printf '%s\\n' {words}")
+    text = " ".join(ciguard("compare", "before", "after", cwd=tmp_path).stdout.split())
+    assert "No verdict: the keys differ" in text
+    assert "(before:process-001.log:1) and" in text
+    assert "limit_bytes 11429599125, not 11429599132 (both print 10.64GiB); refused" in text
+    assert "values of 2 exact metrics missing" in text
