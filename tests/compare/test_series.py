@@ -108,21 +108,26 @@ def rate_of(trends: set[str], make: Callable[[], NDArray[np.float64]]) -> float:
     return sum(found) / SERIES
 
 
-def test_a_random_walk_rarely_has_a_trend_and_growth_is_found() -> None:
-    random = np.random.default_rng(20)
+@pytest.mark.parametrize(
+    ("n", "step_mib", "of_walks", "of_noise"), [(20, 11, 0.75, 0.99), (200, 2, 0.4, 0.99)]
+)
+def test_a_random_walk_rarely_has_a_trend_and_growth_is_found(
+    n: int, step_mib: float, of_walks: float, of_noise: float
+) -> None:
+    random = np.random.default_rng(n)
     trends = {"grows", "falls"}
 
     def walk(step_mib: float) -> NDArray[np.float64]:
-        steps = random.standard_t(3, 20) * 5
+        steps = random.standard_t(3, n) * 5
         return (300 + np.cumsum(steps + step_mib)) * MIB
 
     def noise(step_mib: float) -> NDArray[np.float64]:
-        return (300 + step_mib * np.arange(20) + random.normal(0, 5, 20)) * MIB
+        return (300 + step_mib * np.arange(n) + random.normal(0, 5, n)) * MIB
 
     assert rate_of(trends, lambda: walk(0)) <= 0.01  # a fitted line: 0.59
     assert rate_of(trends, lambda: noise(0)) <= 0.001
-    assert rate_of({"grows"}, lambda: walk(11)) >= 0.8
-    assert rate_of({"grows"}, lambda: noise(11)) >= 0.99
+    assert rate_of({"grows"}, lambda: walk(step_mib)) >= of_walks
+    assert rate_of({"grows"}, lambda: noise(step_mib)) >= of_noise
 
 
 TESTS = """
