@@ -16,6 +16,7 @@ import re2
 from ciguard.errors import UsageError
 from ciguard.logs.allocator_blocks import transient_memory
 from ciguard.logs.pattern_table import PATTERNS
+from ciguard.logs.re2_syntax import compile_pattern, quiet_options
 from ciguard.logs.values import LogValue, NotANumber, Place
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class LogReader:
             for trigger in row.triggers:
                 self._by_trigger.setdefault(trigger.encode(), []).append(number)
         self._triggers = list(self._by_trigger)
-        self._set = re2.Set.SearchSet(_options(latin1=True))
+        self._set = re2.Set.SearchSet(_trigger_options())
         for one in self._triggers:
             self._set.Add(re2.escape(one))
         self._set.Compile()
@@ -260,16 +261,13 @@ def _watch(
 
 def _compiled(row: LogPattern) -> re2._Regexp:
     try:
-        return re2.compile(row.pattern, _options())
-    except re2.error as error:
-        detail = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        what, fix = f"RE2 does not know this pattern: {detail}", "no lookaround, no backreference"
-        raise UsageError(what, where=f"metrics.{row.name}.pattern", fix=fix) from None
+        return compile_pattern(row.pattern)
+    except ValueError as error:
+        fix = "no lookaround, no backreference"
+        raise UsageError(str(error), where=f"metrics.{row.name}.pattern", fix=fix) from None
 
 
-def _options(*, latin1: bool = False) -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    if latin1:  # a trigger is bytes, whatever stands around it
-        options.encoding = re2.Options.Encoding.LATIN1
+def _trigger_options() -> re2.Options:
+    options = quiet_options()
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes, whatever stands around them
     return options

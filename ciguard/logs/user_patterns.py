@@ -28,11 +28,25 @@ def user_pattern(
 
 def mistakes_of(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """What is wrong with a row: its key of the configuration, the mistake, and a fix."""
+    # Imported here: a configuration without such rows needs no RE2.
+    from ciguard.logs.re2_syntax import compile_pattern  # noqa: PLC0415
+
     try:
+        compile_pattern(pattern)
         groups = re.compile(pattern).groupindex
-    except re.error as error:
-        yield "pattern", f"no regular expression: {error}", "use the syntax of RE2"
+    except ValueError as error:
+        yield "pattern", str(error), "no lookaround, no backreference"
         return
+    except re.error as error:
+        yield "pattern", f"no regular expression: {error}", "use what RE2 and Python share"
+        return
+    if VALUE not in groups:
+        known = {*key, *(f"{name}_text" for name in key)}
+        for name in groups:
+            if name not in known:
+                what = f"the group {name!r} has no use, as there is no group {VALUE!r}"
+                fix = f"name the number {VALUE}, add {name} to key, or write (?:...)"
+                yield "pattern", what, fix
     if not literal_triggers(pattern):
         fix = "write three plain characters in a row that each line has, outside of any group"
         yield "pattern", f"no plain text in {pattern!r}, which would be slow", fix

@@ -93,3 +93,30 @@ def test_every_mistake_is_named() -> None:
     found = list(mistakes_of(r"(?P<value>\d+)", "parsec", ("pool",)))
     assert [key for key, _, _ in found] == ["pattern", "key", "unit"]
     assert not list(mistakes_of(r"took (?P<value>\d+) in (?P<pool>\w)", "ms", ("pool",)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        (r"took (?=x)(?P<value>\S+)", "RE2 has no lookaround: invalid perl operator: (?="),
+        (r"took (?<!x)(?P<value>\S+)", "RE2 has no lookaround: invalid perl operator: (?<!"),
+        (r"(\w)\1 took", r"RE2 does not know this pattern: invalid escape sequence: \1"),
+        (r"abc\z", r"no regular expression: bad escape \z at position 3"),
+    ],
+)
+def test_what_re2_and_python_do_not_share_is_refused(pattern: str, what: str) -> None:
+    assert [(key, text) for key, text, _ in mistakes_of(pattern, "", ())] == [("pattern", what)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "groups"),
+    [
+        (r"pool (?P<pool>\w+) took (?P<vlaue>\d+)(?P<value_unit>\w+)", ["vlaue", "value_unit"]),
+        (r"limit (?P<pool>\d+) (?P<pool_text>\S+): retrying", []),
+        (r"pool (?P<pool>\w+) took (?P<value>\d+) on (?P<host>\w+)", []),
+    ],
+)
+def test_a_group_without_use_is_no_silent_count_of_lines(pattern: str, groups: list[str]) -> None:
+    found = [(key, text) for key, text, _ in mistakes_of(pattern, "", ("pool",))]
+    expected = [f"the group {name!r} has no use, as there is no group 'value'" for name in groups]
+    assert found == [("pattern", text) for text in expected]
