@@ -47,7 +47,7 @@ def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
     """Say whether base and candidate are text logs.
 
     Raises:
-        InputError: one is, and the other is not there.
+        InputError: one is, and the other is not there, or no zip archive that can be read.
         UsageError: one is, and the other is something else.
     """
     base, head = (_is_log(folder, argument) for argument in arguments)
@@ -57,9 +57,21 @@ def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
     where = f"{'HEAD' if base else 'BASE'}: {other}"
     if other.endswith(local.LOG_SUFFIXES) and not (folder / other).exists():
         raise InputError("not found", where=where, fix="name the other log")
+    other_path = folder / other
+    is_zip = other_path.suffix == ".zip" and other_path.is_file()
+    if is_zip:
+        try:
+            _zip_names(other_path)
+        except (OSError, InputError) as error:
+            detail = error.what if isinstance(error, InputError) else error
+            what = f"{other} is no readable zip archive: {detail}"
+            raise InputError(what, where=where, fix="download it again") from None
     kinds = f"two logs ({', '.join(local.LOG_SUFFIXES)}, archives, addresses of jobs)"
     fix = f"compare {kinds}, or two runs"
-    raise UsageError(f"{log} is a text log, and {other} is none", where=where, fix=fix)
+    is_archive = is_zip or local.is_directory(other_path)
+    kind = "has logs of jobs" if _archived(folder / log) else "is a text log"
+    problem = "has no logs of jobs (N_name.txt)" if is_archive else "is none"
+    raise UsageError(f"{log} {kind}, and {other} {problem}", where=where, fix=fix)
 
 
 def compare_log_inputs(
@@ -164,8 +176,12 @@ def _files_of(path: Path) -> list[str]:
             found = [*path.glob("*.txt"), *path.glob("*/*.txt")]
             return [item.relative_to(path).as_posix() for item in found]
         if path.suffix == ".zip" and path.is_file():
-            with path.open("rb") as stream:
-                return member_names(stream, path.name, LIMITS)
+            return _zip_names(path)
     except (OSError, InputError):  # whoever reads it as records or results says what is wrong
         pass
     return []
+
+
+def _zip_names(path: Path) -> list[str]:
+    with path.open("rb") as stream:
+        return member_names(stream, path.name, LIMITS)

@@ -84,6 +84,11 @@ def test_json_has_the_difference_and_the_lines(ciguard: Ciguard, tmp_path: Path)
         (("nothing.log", "base.log"), 3, "BASE: nothing.log: not found"),
         (("base.log", "123"), 2, "base.log is a text log, and 123 is none"),
         (("base.log", "record.txt"), 2, "base.log is a text log, and record.txt is none"),
+        (("bad.zip", "logs.zip"), 3, "bad.zip is no readable zip archive: damaged zip: File is"),
+        (("base.log", "bad.zip"), 3, "HEAD: bad.zip: bad.zip is no readable zip archive"),
+        (("logs.zip", "xml.zip"), 2, "and xml.zip has no logs of jobs (N_name.txt)"),
+        (("xml.zip", "logs.zip"), 2, "logs.zip has logs of jobs, and xml.zip has no logs of jobs"),
+        (("base.log", "empty"), 2, "base.log is a text log, and empty has no logs of jobs"),
         (("base.log", "head.txt", "--results", "*.xml"), 2, "not used for logs"),
         (("base.log", "head.txt", "--history", "x"), 2, "not used for logs"),
     ],
@@ -93,6 +98,10 @@ def test_what_is_no_log_is_refused(
 ) -> None:
     write(tmp_path, "bytes_in_use: 5\n", "bytes_in_use: 4\n")
     (tmp_path / "record.txt").write_text('{"type": "shard"}\n', encoding="utf-8")
+    (tmp_path / "bad.zip").write_text("x", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    pack(tmp_path / "logs.zip", {"1_a.txt": "bytes_in_use: 5\n"})
+    pack(tmp_path / "xml.zip", {"out.xml": "<testsuite/>"})
     done = ciguard("compare", *words, cwd=tmp_path, expect=code)
     assert message in done.stderr
 
@@ -101,6 +110,12 @@ def test_other_findings_are_not_known_of_logs(ciguard: Ciguard, tmp_path: Path) 
     write(tmp_path, "bytes_in_use: 5\n", "bytes_in_use: 4\n")
     done = ciguard("compare", "base.log", "head.txt", "--fail-on", "memory,oom", cwd=tmp_path)
     assert done.stderr == "warning: --fail-on memory: not known of logs\n"
+
+
+def pack(path: Path, files: dict[str, str]) -> None:
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
 
 
 def archive(folder: Path, files: dict[str, str]) -> None:
@@ -194,9 +209,7 @@ def test_archives_are_compared_step_by_step(
 ) -> None:
     for name, value in (("base", 5), ("head", 4)):
         files = {path: text.replace("{value}", str(value)) for path, text in ARCHIVE.items()}
-        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
-            for path, text in files.items():
-                archive.writestr(path, text)
+        pack(tmp_path / f"{name}.zip", files)
         if not packed:
             with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
                 archive.extractall(tmp_path / name)
@@ -216,8 +229,7 @@ def test_archives_are_compared_step_by_step(
 def test_an_archive_of_result_files_is_none_of_logs(ciguard: Ciguard, tmp_path: Path) -> None:
     junit = '<testsuite><testcase classname="a" name="b" time="1"/></testsuite>'
     for name in ("base.zip", "head.zip"):
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            archive.writestr("out.xml", junit)
+        pack(tmp_path / name, {"out.xml": junit})
     done = ciguard("compare", "base.zip", "head.zip", cwd=tmp_path)
     assert "1 test" in done.stdout
 
