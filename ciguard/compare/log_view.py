@@ -159,6 +159,15 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:,.3g} %" if unit == "%" else f"{value:,.6g}"
 
 
+def _exact_amount(value: LogValue) -> str:
+    """As `_amount`, with all bytes where the log has them; "" of an occurrence."""
+    if not value.unit:
+        return ""
+    text, exact = _amount(value.value, value.unit), f"{value.value:.0f} B"
+    is_rounded = value.unit == "B" and value.resolution <= 1 and text != exact
+    return f"{text} ({exact})" if is_rounded else text
+
+
 def _change(pair: ValuePair) -> str:
     """ "-1.41 % (-390 MiB)"."""
     unit = pair.before.unit
@@ -227,7 +236,7 @@ def _failure(one: FailureCount, comparison: LogComparison) -> Row:
         name,
         Cell(f"{one.before:,}", one.before),
         Cell(f"{one.after:,}", one.after),
-        _amount(value.value, value.unit) if value.unit else "",
+        _exact_amount(value),
         f"{one.ending or '-'}{weak}",
         _line(value, side),
     )

@@ -234,6 +234,22 @@ def test_an_archive_of_result_files_is_none_of_logs(ciguard: Ciguard, tmp_path: 
     assert "1 test" in done.stdout
 
 
+ALLOCATOR: Final = (
+    "W tensorflow/tsl/framework/bfc_allocator.cc:482] Allocator (GPU_2_bfc) ran out of memory "
+    "trying to allocate 48.16GiB (rounded to 51712165888)requested by op\n"
+)
+USE: Final = "│ bytes_in_use: 100\n"
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown"])
+def test_a_failure_has_all_bytes_beside_the_rounded_amount(
+    ciguard: Ciguard, tmp_path: Path, format_: str
+) -> None:
+    write(tmp_path, USE, USE + ALLOCATOR)
+    done = ciguard("compare", "base.log", "head.txt", "--format", format_, cwd=tmp_path)
+    assert "48.2 GiB (51712165888 B)" in done.stdout
+
+
 SERVER: Final = "{server}/octo-org/shop/actions/runs/7/job/{job}"
 TOKEN: Final = "ghs_a"
 LOG: Final = """\
