@@ -135,8 +135,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "guard": SHARED,
     "compare": SHARED,
     "compare.log_inputs": (
-        *(*SHARED, "compare.log_comparison", "sources.local", "sources.references"),
-        *("sources.job_logs", "sources.record_finder"),
+        *(*SHARED, "compare.log_comparison", "compare.log_progress", "sources.local"),
+        *("sources.job_logs", "sources.record_finder", "sources.references"),
     ),
     "experiment": (*SHARED, "compare.statistics"),
     # Composes: reads a comparison, runs its suspects, and writes what that confirms.

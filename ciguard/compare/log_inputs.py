@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.archive import Limits, member_names, members
 from ciguard.compare.log_comparison import LogInput, compare_logs
+from ciguard.compare.log_progress import LoggedJob
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, with_steps
 from ciguard.logs.pattern_table import directions, endings
@@ -119,15 +120,27 @@ def _read(
             reading = reader.read(stream)
             stream.seek(0)
             placed = with_steps(reading, find_steps(stream, log.steps), named=named)
-            return LogInput(log.title, placed, log.url)
+            steps = tuple(one.name for one in log.steps) if named else ()
+            return LogInput(
+                log.title, placed, log.url, (LoggedJob("", steps, reading.is_whole_job),)
+            )
 
         return finder.job_log(job, f"{side}: {name}", read)
     path = folder / name
     archived = _archived(path)
     if not archived:
         with local.opened(path) as stream:
-            return LogInput(name, reader.read(stream))
-    return LogInput(name, combine(list(_readings(path, archived, reader))))
+            reading = reader.read(stream)
+        return LogInput(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
+    by_job: dict[str, list[tuple[str, LogReading]]] = {}
+    for one, reading in zip(archived, _readings(path, archived, reader), strict=True):
+        by_job.setdefault(one.job, []).append((one.step, reading))
+    jobs = {job: combine([reading for _, reading in parts]) for job, parts in by_job.items()}
+    logged = tuple(
+        LoggedJob(job, tuple(step for step, _ in by_job[job] if step), reading.is_whole_job)
+        for job, reading in jobs.items()
+    )
+    return LogInput(name, combine([*jobs.values()]), jobs=logged)
 
 
 def _readings(

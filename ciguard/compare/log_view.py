@@ -22,7 +22,7 @@ from ciguard.logs.artifact_names import valid_artifact_name
 from ciguard.text import change_text, count_of, duration, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.compare.log_comparison import (
         ComparedPair,
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
         LogState,
         Verdict,
     )
-    from ciguard.compare.log_pairing import CountChange, KeyDifference, ValuePair
+    from ciguard.compare.log_pairing import KeyDifference, ValuePair
     from ciguard.document import Block, Row
-    from ciguard.logs.values import LogValue
+    from ciguard.logs.values import LogValue, Place
 
 _STATES: Final[dict[LogState, doc.State]] = {
     "worse": "failed",
     "mixed": "failed",
     "better": "passed",
     "same": "passed",
+    "inconclusive": "neutral",
     "unknown": "incomplete",
 }
 _DOUBTS: Final[dict[Doubt, str]] = {
@@ -51,10 +52,13 @@ _DOUBTS: Final[dict[Doubt, str]] = {
     "candidate cut": "the candidate log is cut",
     "base missing": "GitHub has no log of the base's job",
     "candidate missing": "GitHub has no log of the candidate's job",
+    "jobs missing": "the candidate has no log of",
+    "not reached": "nothing shows that the candidate came so far",
     "nothing in common": "the logs have no value in common",
     "values missing": "exact values of the base have no equal in the candidate",
     "nothing judged": "no value could be judged",
 }
+MAX_MISSING: Final = 3  # more make no sentence
 ARTIFACT_NAME: Final = "actions.artifact_name"
 _ORDER: Final[tuple[Verdict, ...]] = ("worse", "better", "changed", "not judged")
 ONE_RUN_EACH: Final = (
@@ -72,17 +76,49 @@ def logs_headline(comparison: LogComparison) -> str:
         )
         if (number := sum(one.verdict == verdict for one in comparison.pairs))
     ]
-    more = sum(one.after > one.before for one in comparison.failures)
-    fewer = sum(one.after < one.before for one in comparison.failures)
-    failures = [
-        f"{count_of(number, 'failure')} {words}"
-        for number, words in ((more, "more often"), (fewer, "less often"))
+    others = [
+        f"{count_of(number, noun)} {words}"
+        for number, noun, words in (*_changes(comparison), *_no_pairs(comparison))
         if number
     ]
     values = f"values: {', '.join(counts)}" if counts else "no values compared"
     reasons = [_DOUBTS[doubt] for doubt in comparison.doubts]
+    if "jobs missing" in comparison.doubts:
+        place = comparison.doubts.index("jobs missing")
+        reasons[place] += f" {_missing(comparison.missing)}"
     state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
-    return f"{state}: {'; '.join([*reasons, *failures, values])}"
+    return f"{state}: {'; '.join([*reasons, *others, values])}"
+
+
+def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
+    failures, warnings = comparison.failures, comparison.warnings
+    yield sum(one.after > one.before for one in failures), "failure", "more often"
+    yield sum(one.after < one.before for one in failures), "failure", "less often"
+    yield sum(one.earlier is not None for one in failures), "failure", "of another amount"
+    yield sum(one.change.before == 0 for one in warnings), "warning", "appeared"
+    yield sum(one.change.after == 0 for one in warnings), "warning", "disappeared"
+
+
+def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
+    """Why nothing follows though no value may differ."""
+    if comparison.state == "inconclusive":
+        pairing = comparison.pairing
+        yield len(pairing.counts), "value", "more or less often"
+        yield len(pairing.nearest), "value", "with another key"
+        sides = (comparison.base, comparison.candidate)
+        yield sum(len(side.unreadable) for side in sides), "text", "in the place of a number"
+
+
+def _missing(places: Sequence[Place]) -> str:
+    """ "job a, step Run tests of job b": MAX_MISSING of them."""
+    names = [
+        " of ".join(
+            f"{kind} {name}" for kind, name in (("step", one.step), ("job", one.job)) if name
+        )
+        for one in places
+    ]
+    rest = len(names) - MAX_MISSING
+    return ", ".join([*names[:MAX_MISSING], *([f"and {rest:,} more"] if rest > 0 else [])])
 
 
 def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
@@ -99,7 +135,7 @@ def logs_document(comparison: LogComparison) -> tuple[Block, ...]:
         _failures(comparison),
         _pairs(comparison),
         Section("beside", (Bullets(beside, "pair"),), "No verdict: the keys differ"),
-        _counts(pairing.counts),
+        _counts(comparison),
         _warnings(comparison),
         Paragraph(ONE_RUN_EACH if comparison.count("not judged") else ""),
     )
@@ -203,12 +239,16 @@ def _differing(fields: Sequence[KeyDifference]) -> tuple[doc.Span, ...]:
     return tuple(found)
 
 
-def _counts(counts: Sequence[CountChange]) -> Section:
-    columns = (Column("value"), Column("before", "right"), Column("after", "right"))
+def _counts(comparison: LogComparison) -> Section:
+    verdicts = {one.change: one.verdict for one in comparison.warnings}
+    columns = (
+        *(Column("value"), Column("before", "right"), Column("after", "right")),
+        Column("verdict"),
+    )
     rows: tuple[Row, ...] = tuple(
         (Code(_name(one.example)), Cell(f"{one.before:,}", one.before),
-         Cell(f"{one.after:,}", one.after))
-        for one in counts
+         Cell(f"{one.after:,}", one.after), verdicts.get(one, "not judged"))
+        for one in comparison.pairing.counts
     )  # fmt: skip
     title = "Number of values, where it differs"
     return Section("counts", (Table(columns, rows, "value"),), title, (len(rows), "value"))
@@ -236,7 +276,7 @@ def _failure(one: FailureCount, comparison: LogComparison) -> Row:
         name,
         Cell(f"{one.before:,}", one.before),
         Cell(f"{one.after:,}", one.after),
-        _exact_amount(value),
+        " -> ".join(_exact_amount(each) for each in (one.earlier, value) if each is not None),
         f"{one.ending or '-'}{weak}",
         _line(value, side),
     )

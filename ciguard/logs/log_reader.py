@@ -51,29 +51,43 @@ class LogReading:
         end: `cut` if the last line is not ended, a job's log has no end, or there are too many
             values: then nothing after the block of the last one is read.
         lines: number of lines that were read.
+        job_begins, job_ends: as GitHub's runner begins and ends the log of a job.
     """
 
     values: tuple[LogValue, ...]
     unreadable: tuple[NotANumber, ...]
     end: End
     lines: int
+    job_begins: bool = False
+    job_ends: bool = False
+
+    @property
+    def is_whole_job(self) -> bool:
+        """It has all of a job."""
+        return self.end == "whole" and self.job_begins and self.job_ends
 
 
 MISSING: Final = LogReading((), (), "missing", 0)
 
 
 def combine(readings: Sequence[LogReading]) -> LogReading:
-    """The logs of several steps as one, in their order; a step may well print nothing.
+    """The logs of several steps, or of several jobs, as one; a step may well print nothing.
 
     Args:
-        readings: at least one.
+        readings: at least one, in their order.
     """
     ends = {reading.end for reading in readings}
+    begins, is_ended = (
+        any(getattr(one, name) for one in readings) for name in ("job_begins", "job_ends")
+    )
+    is_cut = "cut" in ends or (begins and not is_ended)
     return LogReading(
         tuple(one for reading in readings for one in reading.values),
         tuple(one for reading in readings for one in reading.unreadable),
-        "cut" if "cut" in ends else "whole" if "whole" in ends else "empty",
+        "cut" if is_cut else "whole" if "whole" in ends else "empty",
         sum(reading.lines for reading in readings),
+        begins,
+        is_ended,
     )
 
 
@@ -105,7 +119,8 @@ class LogReader:
         """Read a whole log.
 
         Args:
-            job, step, step_number: where the log is from, for the places of its values.
+            job, step, step_number: where the log is from, for the places of its values. The log
+                of a step does not end as that of its job.
         """
         values: list[LogValue] = []
         unreadable: list[NotANumber] = []
@@ -118,7 +133,11 @@ class LogReader:
             if len(values) + len(unreadable) == MAX_VALUES:
                 log.skip()
         values.extend(transient_memory(values))
-        return LogReading(tuple(values), tuple(unreadable), log.end, log.lines)
+        end = log.end
+        if end == "whole" and log.job_begins and not log.job_ends and not step:
+            end = "cut"
+        found = (tuple(values), tuple(unreadable), end, log.lines)
+        return LogReading(*found, log.job_begins, log.job_ends)
 
     def _values(self, log: _Blocks, here: Place) -> Iterator[LogValue | NotANumber]:
         context = _Context()
@@ -188,7 +207,7 @@ class _Blocks:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._is_job = False
+        self.job_begins = False
         self._tail = b""
         self._has_text = self._is_skipped = False
         self.lines = 0
@@ -214,7 +233,7 @@ class _Blocks:
         if b"\x1b" in block:
             block = _ESCAPES.sub(b"", block)
         if not self.lines:
-            self._is_job = _JOB_START in block
+            self.job_begins = _JOB_START in block
         first = self.lines + 1
         self._tail = self._tail[-BLOCK_BYTES // 4 :] + block[-BLOCK_BYTES:]
         self._has_text = self._has_text or bool(block.strip())
@@ -232,8 +251,12 @@ class _Blocks:
             return "empty"
         if self._is_skipped:
             return "cut"
-        whole = self._tail.endswith(b"\n") and (not self._is_job or _JOB_END in self._tail)
-        return "whole" if whole else "cut"
+        return "whole" if self._tail.endswith(b"\n") else "cut"
+
+    @property
+    def job_ends(self) -> bool:
+        """It ends as GitHub's runner ends the log of a job."""
+        return _JOB_END in self._tail
 
 
 def _lines_with(block: bytes, trigger: bytes) -> Iterator[int]:

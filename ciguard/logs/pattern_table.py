@@ -29,16 +29,21 @@ PATTERNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """How a difference of a value is judged; see `LogPattern`."""
+    """How a difference of a value is judged; see `LogPattern`.
+
+    Attributes:
+        is_occurrence: the value is a text that is there, such as a warning, and no number.
+    """
 
     better: Better = ""
     exact: bool = False
+    is_occurrence: bool = False
 
 
 def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:
     """By name of the value, what follows from others included."""
     found = {
-        name: Direction(row.better, row.exact)
+        name: Direction(row.better, row.exact, not row.fields)
         for row in patterns
         for name in ({*row.value_names().values(), row.name})
     }

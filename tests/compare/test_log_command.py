@@ -250,6 +250,44 @@ def test_a_failure_has_all_bytes_beside_the_rounded_amount(
     assert "48.2 GiB (51712165888 B)" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        ("1_a.txt", "job a"),
+        ("a/7_Run make test.txt", "step Run make test of job a"),
+        ("a/8_Post Run actions_checkout.txt", ""),
+    ],
+)
+def test_what_has_no_log_is_not_better(
+    ciguard: Ciguard, tmp_path: Path, lost: str, words: str
+) -> None:
+    runner = "Current runner version: '2.330.0'\n"
+    end = "Cleaning up orphan processes\n"
+    job = {
+        "1_a.txt": runner + ALLOCATOR + end,
+        "a/1_Set up job.txt": runner,
+        "a/7_Run make test.txt": ALLOCATOR,
+        "a/8_Post Run actions_checkout.txt": "no number\n",
+        "a/9_Complete job.txt": end,
+    }
+    other = {"2_b.txt": USE}
+    archive(tmp_path / "base", {**job, **other})
+    head = {name: text.replace(ALLOCATOR, "ok\n") for name, text in job.items() if name != lost}
+    archive(tmp_path / "head", {**head, **other})
+    done = ciguard("compare", "base", "head", cwd=tmp_path)
+    sentence = " ".join(done.stdout.split())
+    rest = "1 failure less often; values: 1 equal"
+    reason = f"UNKNOWN: the candidate has no log of {words}; {rest}"
+    assert sentence.startswith(reason if words else f"BETTER: {rest}")
+
+
+def test_a_failure_that_moved_to_another_job_is_new(ciguard: Ciguard, tmp_path: Path) -> None:
+    archive(tmp_path / "base", {"1_a.txt": ALLOCATOR + USE, "2_b.txt": USE})
+    archive(tmp_path / "head", {"1_a.txt": USE, "2_b.txt": ALLOCATOR + USE})
+    done = ciguard("compare", "base", "head", cwd=tmp_path)
+    assert done.stdout.startswith("MIXED: 1 failure more often; 1 failure less often; values: 2")
+
+
 SERVER: Final = "{server}/octo-org/shop/actions/runs/7/job/{job}"
 TOKEN: Final = "ghs_a"
 LOG: Final = """\
@@ -287,6 +325,24 @@ def test_logs_of_two_jobs_are_compared_and_lines_linked(ciguard: Ciguard, tmp_pa
     assert "BETTER" in done.stdout
     for page in pages:
         assert f"[2:2]({page}#step:2:2)" in done.stdout
+
+
+def test_a_step_that_was_skipped_is_not_better(ciguard: Ciguard, tmp_path: Path) -> None:
+    lines = LOG.splitlines(keepends=True)
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        urls = []
+        for conclusion, log in (("failure", LOG), ("skipped", lines[0] + lines[-1])):
+            steps = (("Set up job", "success"), ("Run make test", conclusion))
+            job = add_job(server, "tests (1)", steps=steps, log=log.replace("{value}", "5"))
+            (known,) = [one for one in server.jobs if one["id"] == job]
+            for step, second in zip(known["steps"], (50, 52), strict=True):
+                step["started_at"] = f"2026-06-08T13:58:{second}Z"
+            urls.append(SERVER.format(server=server.address.removesuffix("/api/v3"), job=job))
+        done = ciguard("compare", *urls, cwd=tmp_path, expect=0, **environ_of(server))
+    sentence = " ".join(done.stdout.split())
+    reason = "UNKNOWN: the candidate has no log of step Run make test; "
+    assert sentence.startswith(reason)
 
 
 def test_a_job_that_runs_has_no_whole_log(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from logs.recorded_logs import recorded
 
 from ciguard.compare.log_comparison import LogInput, compare_logs, log_exit_code
 from ciguard.compare.log_pairing import KeyDifference, ValuePair, pair_values
+from ciguard.compare.log_progress import LoggedJob
 from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
 from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern import LogPattern
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ciguard.compare.log_comparison import LogComparison
+    from ciguard.logs.pattern import Better
 
 AFTER = "xla.rematerialization.after_bytes"
 
@@ -114,9 +116,10 @@ def compared(base: str, head: str, *rows: LogPattern) -> LogComparison:
     """The comparison of two logs, with rows of the user."""
     table = (*PATTERNS, *rows)
     reader = LogReader(table) if rows else READER
+    readings = (reader.read(io.BytesIO(text.encode())) for text in (base, head))
     before, after = (
-        LogInput(name, reader.read(io.BytesIO(text.encode())))
-        for name, text in (("base.log", base), ("head.log", head))
+        LogInput(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
+        for name, reading in zip(("base.log", "head.log"), readings, strict=True)
     )
     return compare_logs((before, after), directions(table), endings(table))
 
@@ -133,6 +136,13 @@ PEAK = "peak_bytes_in_use: {}\n"
 OOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes.\n"
 SLOW = "[Compiling module m] Very slow compile? If you want to file a bug\n"
 GC = "VmHWM:   {} kB\n"
+LIMIT = "bytes_limit: {}\n"
+MODULE = "[Compiling module {}] Very slow compile? If you want to file a bug\n"
+
+
+def job(text: str) -> str:
+    """The whole log of a job."""
+    return f"Current runner version: '2.330.0'\n{text}Cleaning up orphan processes\n"
 
 
 @pytest.mark.parametrize(
@@ -152,11 +162,29 @@ GC = "VmHWM:   {} kB\n"
                                              "nothing judged")),
         ("hello\n", "hello\n", "unknown", ("nothing in common", "nothing judged")),
         (GC.format(5), GC.format(4), "unknown", ("nothing judged",)),
-        (remat(1, 5) + GC.format(5), remat(1, 5) + GC.format(4), "same", ()),
+        (remat(1, 5) + GC.format(5), remat(1, 5) + GC.format(4), "inconclusive", ()),
+        (remat(1, 5) + GC.format(5), remat(1, 5), "inconclusive", ()),
+        (remat(1, 5), remat(1, 5) + GC.format(5), "inconclusive", ()),
+        (remat(1, 5) + GC.format(5) * 3, remat(1, 5) + GC.format(5) * 2, "inconclusive", ()),
+        (remat(1, 5) + LIMIT.format(5), remat(1, 5) + LIMIT.format(10), "inconclusive", ()),
+        (remat(1, 5) + MODULE.format("a"), remat(1, 5) + MODULE.format("b"), "inconclusive", ()),
         (remat(1, 5), remat(1, 5) + OOM.format(7), "worse", ()),
-        (remat(1, 5) + OOM.format(7), remat(1, 5), "better", ()),
-        (remat(1, 5) + OOM.format(7), remat(1, 5) + OOM.format(9), "same", ()),
-        (remat(1, 5) + SLOW, remat(1, 5), "same", ()),
+        (OOM.format(7) + remat(1, 5), remat(1, 5), "better", ()),
+        (OOM.format(7) * 3 + remat(1, 5), OOM.format(7) * 2 + remat(1, 5), "better", ()),
+        (remat(1, 5) + OOM.format(7), remat(1, 5), "unknown", ("not reached",)),
+        (remat(1, 5) + OOM.format(7) * 2, remat(1, 5) + OOM.format(7), "unknown",
+         ("not reached",)),
+        (remat(1, 5) + OOM.format(7) + remat(1, 5), remat(1, 5), "unknown",
+         ("not reached", "values missing")),
+        (job(remat(1, 5) + OOM.format(7)), job(remat(1, 5)), "better", ()),
+        (job(remat(1, 5) + OOM.format(7)), remat(1, 5), "unknown", ("not reached",)),
+        (remat(1, 5) + OOM.format(7), remat(1, 5) + OOM.format(7), "same", ()),
+        (remat(1, 5) + OOM.format(7), remat(1, 5) + OOM.format(9), "inconclusive", ()),
+        (SLOW + remat(1, 5), remat(1, 5), "better", ()),
+        (remat(1, 5) + SLOW, remat(1, 5), "unknown", ("not reached",)),
+        (remat(1, 5), remat(1, 5) + SLOW, "worse", ()),
+        (SLOW * 2 + remat(1, 5), SLOW + remat(1, 5), "inconclusive", ()),
+        (GC.format(5), GC.format(5) + SLOW, "worse", ()),
     ],
 )  # fmt: skip
 def test_nothing_is_better_than_it_is_known_to_be(
@@ -171,6 +199,22 @@ def test_a_warning_that_disappeared_is_counted() -> None:
     assert [(one.example.name, one.before, one.after) for one in found.pairing.counts] == [
         ("xla.slow_compile", 1, 0)
     ]
+
+
+def test_a_text_in_the_place_of_a_number_is_not_the_same() -> None:
+    row = LogPattern("rate", r"hit rate (?P<value>\S+) %", ("hit rate",), fields={"value": "%"})
+    log = remat(1, 5) + "pool foo: hit rate NaN %\n"
+    assert compared(log, log, row).state == "inconclusive"
+
+
+@pytest.mark.parametrize(("better", "state"), [("higher", "worse"), ("lower", "better")])
+def test_the_direction_of_a_row_says_what_a_line_that_is_gone_means(
+    better: Better, state: str
+) -> None:
+    row = LogPattern("cache", "cache hit", ("cache hit",), better=better, exact=True)
+    log = "cache hit\n" + remat(1, 5)
+    assert compared(log, remat(1, 5), row).state == state
+    assert compared(log, "cache hut\n" * 3, row).state == "unknown"
 
 
 def test_both_spellings_of_an_allocator_are_one_value() -> None:
@@ -195,6 +239,10 @@ def test_a_limit_that_differs_is_a_change_without_a_direction() -> None:
         (remat(1, 5), remat(1, 4)[:-1], "", True, 12),
         (GC.format(5) + remat(1, 5), GC.format(4) + remat(1, 5), "", True, 12),
         (remat(1, 5), remat(1, 6), "", True, 0),
+        (remat(1, 5) + LIMIT.format(5), remat(1, 5) + LIMIT.format(10), "", True, 12),
+        (remat(1, 5) + LIMIT.format(5), remat(1, 5) + LIMIT.format(10), "metric", False, 0),
+        (remat(1, 5), remat(1, 5) + SLOW, "metric", False, 11),
+        (SLOW + remat(1, 5), remat(1, 5), "metric", False, 0),
     ],
 )
 def test_exit_codes(base: str, head: str, fail_on: str, strict: bool, code: int) -> None:
