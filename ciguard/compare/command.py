@@ -309,7 +309,7 @@ def _compare(
         raise UsageError("no run's artifacts are read", where=f"--results {results[0]}", fix=fix)
     for side, argument in zip((base, head), arguments, strict=True):
         for problem in (*side.recorded.problems, *side.recorded.damages()):
-            place = "" if problem.startswith(argument) else f"{argument}: "
+            place = "" if argument in problem else f"{argument}: "
             console.err(f"warning: {place}{problem}")
     if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
         return _compare_jobs(base.recorded, head.recorded, arguments)
