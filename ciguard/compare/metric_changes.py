@@ -227,10 +227,10 @@ class _Pair:
         return "better" if (difference < 0) == (self.direction.better == "lower") else "worse"
 
     def _exact_verdict(self) -> MetricVerdict:
-        before = self.before or (self.median_before,) * self.n_before
-        if not self.before and self.n_before > 1 and self.median_before == median(self.values):
-            return "not judged"  # equal medians of several values may be of others
-        pairs = zip(sorted(before), sorted(self.values), strict=True)
+        if not self.before:  # the history has the median alone: equal ones may be of other values
+            verdict = self._verdict(self._distinct(median(self.values) - self.median_before))
+            return "not judged" if verdict == "same" and self.n_before > 1 else verdict
+        pairs = zip(sorted(self.before), sorted(self.values), strict=True)
         verdicts = {self._verdict(self._distinct(new - old)) for old, new in pairs} - {"same"}
         if not verdicts:
             return "same"

@@ -272,6 +272,10 @@ def test_exact_metric_is_held_against_the_newest_run_of_the_history() -> None:
     verdicts = [only(judge(history, *line, **EXACT)).verdict for line in lines]
     # Equal medians of two values each: the values may be others.
     assert verdicts == ["better", "not judged"]
+    # Of which the history has no values, none is said to be better and another worse.
+    assert (
+        only(judge(history, MetricLine("m", 1.0), MetricLine("m", 5.0), **EXACT)).verdict == "worse"
+    )
 
 
 def test_every_format_shows_judged_metrics() -> None:
