@@ -133,7 +133,7 @@ def metric_directions(config: Config) -> dict[str, Direction]:
     return {**directions(log_patterns(config)), **own}
 
 
-def kept_logs(config: Config) -> ProcessLogs | None:
+def process_log_reader(config: Config) -> ProcessLogs | None:
     """What reads the logs of processes for metrics that the history keeps; None if it keeps none.
 
     A run with 128 shards prints gigabytes: they are read where somebody wants numbers of them.

@@ -180,7 +180,7 @@ class _Pair:
     resolution: float = 0.0
 
     @property
-    def is_judged_by_past(self) -> bool:
+    def uses_history(self) -> bool:
         return not self.direction.exact and len(self.past) >= MIN_RUNS
 
     @property
@@ -237,7 +237,7 @@ class _Pair:
         return verdicts.pop() if len(verdicts) == 1 else "mixed"
 
     @property
-    def lacks_exact(self) -> bool:
+    def has_fewer_exact_values(self) -> bool:
         """Say that an exact metric has fewer values than before."""
         return self.direction.exact and len(self.values) < self.n_before
 
@@ -272,7 +272,7 @@ def compare_metrics(
     ]
     if not pairs and not known:
         return NO_METRICS
-    changes = (*_judged_by_past(pairs), *_others(pairs))
+    changes = (*_compare_with_history(pairs), *_compare_with_base(pairs))
     return Metrics(
         changes=tuple(
             sorted(changes, key=lambda one: (_ORDER.index(one.verdict), -one.relative_change))
@@ -282,7 +282,7 @@ def compare_metrics(
         # Medians of a different number of values can move by any amount without one that moved.
         counts=tuple(one.count() for one in pairs if one.differs_in_number),
         missing_exact=sum(direction_of(key, directions).exact for key in gone)
-        + sum(one.lacks_exact for one in pairs),
+        + sum(one.has_fewer_exact_values for one in pairs),
         other_conditions=other_conditions,
     )
 
@@ -322,15 +322,15 @@ def _pair(
     return _Pair(key, values, before, middle, number, alike, direction)
 
 
-def _judged_by_past(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
-    judged = [one for one in pairs if one.is_judged_by_past]
+def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
+    judged = [one for one in pairs if one.uses_history]
     effects = [metric_effect(one.past, median(one.values)) for one in judged]
     real = discoveries([effect.p for effect in effects]).tolist()
     for one, effect, is_real in zip(judged, effects, real, strict=True):
         yield one.change(effect, is_real=is_real)
 
 
-def _others(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
+def _compare_with_base(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
     for one in pairs:
-        if not one.is_judged_by_past and not one.differs_in_number:
+        if not one.uses_history and not one.differs_in_number:
             yield one.change(None)

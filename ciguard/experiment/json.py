@@ -48,7 +48,7 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
             {
                 "condition": one.cpu.condition,
                 "arm": one.cpu.arm,
-                "others_ratio": one.others_ratio,
+                "external_cpu_ratio": one.external_cpu_ratio,
                 **{name: getattr(one.cpu, name) for name in ("n", "ratio", "low", "high", "p")},
                 "verdict": row_verdict(one.cpu),
             }

@@ -35,7 +35,7 @@ class LoadMeter:
         self._path = path
         self._began = self._read()
 
-    def others_ratio(self) -> float | None:
+    def external_cpu_ratio(self) -> float | None:
         """Share of the machine's CPU time that others used; None where that is not known.
 
         Of children only those count as ours that were waited for.

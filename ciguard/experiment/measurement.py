@@ -50,13 +50,13 @@ class MachineUse:
         least_available_bytes: memory that programs could still have had, at its least.
         swap_growth_bytes: swap in use at its most, minus that at the beginning.
         stalled_s: for how long any program waited for memory.
-        others_ratio: share of the machine's CPU time that other programs used.
+        external_cpu_ratio: share of the machine's CPU time that other programs used.
     """
 
     least_available_bytes: int | None = None
     swap_growth_bytes: int | None = None
     stalled_s: float | None = None
-    others_ratio: float | None = None
+    external_cpu_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,13 +156,13 @@ class LegRunner:
         found = Measurement(step, duration_s=now_s() - began_s, hit_budget=code is None)
         if found.hit_budget:
             return found
-        others_ratio = load.others_ratio()
+        external_cpu_ratio = load.external_cpu_ratio()
         reading = read(record_dir, output_text)
         return replace(
             found,
             values={} if reading.failure else reading.values,
             failure=reading.failure,
-            machine=replace(reading.machine, others_ratio=others_ratio),
+            machine=replace(reading.machine, external_cpu_ratio=external_cpu_ratio),
             invalid_metrics=reading.invalid_metrics,
         )
 

@@ -56,12 +56,12 @@ class CpuAnswer:
     """What CPU time says where other programs make wall time too noisy to say anything.
 
     Attributes:
-        others_ratio: share of the machine's CPU time that those used meanwhile.
+        external_cpu_ratio: share of the machine's CPU time that those used meanwhile.
     """
 
     wall: Row
     cpu: Row
-    others_ratio: float
+    external_cpu_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,19 +292,19 @@ def _cpu_answers(
         if not (cpu.differs or (cpu.is_equivalent and wall.is_noisy)):
             continue
         pair = (design.arms[0], wall.arm)
-        load = others_ratio(one for one in done if one.step.condition == wall.condition
+        load = external_cpu_ratio(one for one in done if one.step.condition == wall.condition
                             and one.step.arm in pair)  # fmt: skip
         is_narrow = cpu.interval_width <= NARROW_RATIO * wall.interval_width
         if is_narrow and load is not None and load >= LOADED_RATIO:
             yield CpuAnswer(wall, cpu, load)
 
 
-def others_ratio(runs: Iterable[Measurement]) -> float | None:
+def external_cpu_ratio(runs: Iterable[Measurement]) -> float | None:
     """Share of the machine's CPU time that others used during these runs, warm ones aside."""
     known = [
-        (one.machine.others_ratio, one.duration_s)
+        (one.machine.external_cpu_ratio, one.duration_s)
         for one in runs
-        if one.machine.others_ratio is not None and not one.step.is_warm
+        if one.machine.external_cpu_ratio is not None and not one.step.is_warm
     ]
     total_s = sum(duration_s for _, duration_s in known)
     return sum(ratio * duration_s for ratio, duration_s in known) / total_s if total_s else None

@@ -21,7 +21,7 @@ from ciguard.document import (
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
 from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL
-from ciguard.experiment.result import others_ratio
+from ciguard.experiment.result import external_cpu_ratio
 from ciguard.experiment.schedule import ALPHA
 from ciguard.model.machine_use import SWAPPED_BYTES
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
@@ -181,7 +181,7 @@ def cpu_answer_text(one: CpuAnswer, design: Design) -> str:
     where = f"{one.wall.arm}{_condition_suffix(design, one.wall.condition)}"
     return (
         f"{where}: wall time is not decided under load by other programs "
-        f"({100 * one.others_ratio:.0f} % of the machine's CPU time): {_change(one.wall)}. "
+        f"({100 * one.external_cpu_ratio:.0f} % of the machine's CPU time): {_change(one.wall)}. "
         f"CPU time says {_change(one.cpu)}; it does not contain waiting."
     )
 
@@ -208,7 +208,7 @@ def _machine(experiment: Experiment) -> tuple[Block, ...]:
         available = _known(use.least_available_bytes for use in uses)
         swap = _known(use.swap_growth_bytes for use in uses)
         stalled = _known(use.stalled_s for use in uses)
-        others = others_ratio(runs)
+        others = external_cpu_ratio(runs)
         if available or swap or stalled or others is not None:
             rows.append((
                 arm,

@@ -19,7 +19,7 @@ from ciguard.codec.results.base import UnpackBudget, gunzip, peek
 from ciguard.codec.results.formats import FORMATS, format_of, result_members
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import newest_attempts
-from ciguard.config import kept_logs
+from ciguard.config import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, export
@@ -137,7 +137,9 @@ def add(
     # Together: the median of a run's metrics is that of all its legs.
     if folders := [path for path in places if _is_record(path)]:
         config = invocation.config()
-        records = [one for path in folders for one in _read_records(path, kept_logs(config))]
+        records = [
+            one for path in folders for one in _read_records(path, process_log_reader(config))
+        ]
         found.append(_of_records(records, facts, plan, config.metrics.keep))
     if run is not None and not results:
         fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"

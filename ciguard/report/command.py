@@ -16,7 +16,7 @@ from ciguard.compare.comparison import Note, exit_code
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
 from ciguard.compare.json import json_text
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.config import kept_logs, metric_directions
+from ciguard.config import metric_directions, process_log_reader
 from ciguard.document import Headline
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
@@ -160,7 +160,7 @@ def _build_report(
         content = local.read(invocation.folder / confirmation)
         confirmed = read_confirmation(content, confirmation)
     jobs = options.needed_jobs(invocation)
-    with open_inputs(invocation, options, kept_logs(invocation.config())) as inputs:
+    with open_inputs(invocation, options, process_log_reader(invocation.config())) as inputs:
         if isinstance(inputs.plan, InputError) and (jobs is not None or options.run is not None):
             # The job that plans failed: the run is not judged, and its comment must not stay green.
             console.err(f"ciguard report: {inputs.plan}")

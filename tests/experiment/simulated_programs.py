@@ -68,7 +68,7 @@ class Program:
             step,
             {WALL: wall_s, CPU: cpu_s, PEAK: float(round(peak))},
             duration_s=wall_s,
-            machine=MachineUse(others_ratio=self.load),
+            machine=MachineUse(external_cpu_ratio=self.load),
         )
 
     def _noise(self, share: float) -> float:

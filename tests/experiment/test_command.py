@@ -141,7 +141,7 @@ def test_each_run_says_what_the_machine_was_like(tmp_path: Path, ciguard: Ciguar
     for run in found["runs"]:
         assert run["machine"]["least_available_bytes"] > 10 * MIB
         assert run["machine"]["swap_growth_bytes"] >= 0
-        assert 0 <= run["machine"]["others_ratio"] <= 1
+        assert 0 <= run["machine"]["external_cpu_ratio"] <= 1
 
 
 METRIC_SCRIPT = """

@@ -34,11 +34,11 @@ def test_load_of_others_is_what_neither_we_nor_our_children_had(tmp_path: Path) 
     path.write_bytes(stat(0, 0, 0, 0, 0, 0, 0, 0))
     meter = LoadMeter(str(path))
     path.write_bytes(stat(NEVER, 0, 0, NEVER, 0, 0, 0, 0))
-    assert meter.others_ratio() == pytest.approx(0.5, abs=0.001)
+    assert meter.external_cpu_ratio() == pytest.approx(0.5, abs=0.001)
     path.write_bytes(stat(0, 0, 0, NEVER, 0, 0, 0, 0))
-    assert meter.others_ratio() == 0.0
-    assert LoadMeter(str(path)).others_ratio() is None, "no time has passed"
-    assert LoadMeter(str(tmp_path / "none")).others_ratio() is None
+    assert meter.external_cpu_ratio() == 0.0
+    assert LoadMeter(str(path)).external_cpu_ratio() is None, "no time has passed"
+    assert LoadMeter(str(tmp_path / "none")).external_cpu_ratio() is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -49,6 +49,6 @@ def test_our_own_work_is_no_load_of_others() -> None:
     while os.times().user - began.user < 0.3:
         sum(range(100_000))
     took_s = os.times().elapsed - began.elapsed
-    found = meter.others_ratio()
+    found = meter.external_cpu_ratio()
     assert found is not None
     assert found <= 1 - 0.3 / (took_s * (os.cpu_count() or 1)) + 0.1

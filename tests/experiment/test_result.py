@@ -228,7 +228,7 @@ def test_cpu_time_is_offered_where_load_hides_wall_time() -> None:
     loaded = Program(4, time=1.05, noise=0.15, load=0.6)
     found = loaded.experiment()
     (one,) = found.cpu_answers
-    assert (one.wall.metric, one.cpu.metric, round(one.others_ratio, 9)) == (WALL, CPU, 0.6)
+    assert (one.wall.metric, one.cpu.metric, round(one.external_cpu_ratio, 9)) == (WALL, CPU, 0.6)
     assert not one.wall.differs
     assert found.verdict == "too noisy"
     assert found.row_verdict(one.wall) == "too noisy"
