@@ -22,17 +22,18 @@ from ciguard.compare.metric_significance import (
     discoveries,
     metric_effect,
 )
-from ciguard.history.metric_series import RunValue
+from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ciguard.compare.condition_changes import Conditions
     from ciguard.compare.run_columns import Run
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
+    from ciguard.model import LogMetric
 
     Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
 
@@ -262,10 +263,11 @@ def compare_metrics(
     if base is None:
         return NO_METRICS
     known = _values_of_base(base, past)
+    resolutions = _resolutions((*base.printed, *candidate.printed))
     pairs = [
         replace(
             _pair(key, values, known.get(key), past.get(key, ()), direction_of(key, directions)),
-            resolution=max(one.resolutions.get(key, 0.0) for one in (base, candidate)),
+            resolution=resolutions.get(key, 0.0),
         )
         for key, values in sorted(candidate.metrics.items())
         if key in known or key in past
@@ -285,6 +287,15 @@ def compare_metrics(
         + sum(one.has_fewer_exact_values for one in pairs),
         other_conditions=other_conditions,
     )
+
+
+def _resolutions(printed: Iterable[LogMetric]) -> dict[MetricKey, float]:
+    """The last digit that logs printed of each metric, in its unit."""
+    found: dict[MetricKey, float] = {}
+    for one in printed:
+        key = metric_key(one)
+        found[key] = max(found.get(key, 0.0), one.resolution)
+    return found
 
 
 def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Direction:

@@ -79,7 +79,6 @@ class Run:
         sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
-        resolutions: of metrics that a log printed, in their unit: less is no difference.
         printed: metrics that a log printed.
         series: how they, and resident memory, went within each process.
         metrics: numbers that programs gave; of a run of the history, past metrics have them.
@@ -110,7 +109,6 @@ class Run:
     flaky: tuple[CaseKey, ...] = ()
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
     metrics: Mapping[MetricKey, tuple[float, ...]] = field(default_factory=dict)
-    resolutions: Mapping[MetricKey, float] = field(default_factory=dict)
     printed: tuple[LogMetric, ...] = ()
     series: tuple[SeriesSummary, ...] = ()
     conditions: Conditions = field(default_factory=dict)
@@ -335,7 +333,6 @@ def _run(records: list[Record], name: str) -> Run:
             if result.message and result.outcome in BAD_OUTCOMES
         },
         metrics=metrics_of(records),
-        resolutions=resolutions_of(records),
         printed=tuple(
             one for record in records for one in record.metrics if isinstance(one, LogMetric)
         ),
@@ -402,14 +399,3 @@ def metrics_of(records: Iterable[Record]) -> Mapping[MetricKey, tuple[float, ...
         for one in record.metrics:
             found[metric_key(one)].append(one.value)
     return {key: tuple(values) for key, values in found.items()}
-
-
-def resolutions_of(records: Iterable[Record]) -> Mapping[MetricKey, float]:
-    """The last digit that was printed of each metric, where a log printed it."""
-    found: dict[MetricKey, float] = {}
-    for record in records:
-        for one in record.metrics:
-            if isinstance(one, LogMetric):
-                key = metric_key(one)
-                found[key] = max(found.get(key, 0.0), one.resolution)
-    return found
