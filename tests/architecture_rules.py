@@ -179,6 +179,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
     ),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
+    # Composes all, for an organisation.
+    "serve": (
+        *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
+        *("console", "invocation", "sources", "template_loader"),
+    ),
+    "serve.state": ("errors", "serve.state"),
 }
 VERBS = (
     "plan",
@@ -313,7 +319,12 @@ def calls(source: Source) -> Iterator[str]:
 def imports_only_what_its_place_allows(source: Source) -> Iterator[str]:
     if source.is_inside():
         return
-    allowed = ALLOWED.get(source.name) or (source.place, *ALLOWED.get(source.place, ()))
+    folder = source.name.rpartition(".")[0]
+    allowed = (
+        ALLOWED.get(source.name)
+        or ALLOWED.get(folder if "." in folder else "")
+        or (source.place, *ALLOWED.get(source.place, ()))
+    )
     if source.is_command():
         allowed += ADAPTED
     if source.place not in ALLOWED:

@@ -1,0 +1,1 @@
+"""`ciguard serve`: an organisation's runs, judged as they finish, kept and shown."""

@@ -1,0 +1,166 @@
+"""Opens the database that a URL names, brings its tables up to date, and gives transactions.
+
+SQLite is one file for one machine; PostgreSQL is shared by several. All SQL is SQLAlchemy Core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import FunctionElement
+
+from ciguard.errors import InputError, RemoteError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.engine import Connection, Engine
+
+DEFAULT_URL: Final = "sqlite:///ciguard.db"
+BUSY_S: Final = 30.0  # how long a writer of SQLite waits for another
+MIGRATION_LOCK: Final = 0x63696775  # of pg_advisory_lock: one process migrates at a time
+_DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+_MIGRATIONS: Final = Path(__file__).with_name("migrations")
+_URL_FIX: Final = "pass --database sqlite:///FILE or postgresql://USER@HOST/NAME"
+
+
+class now_ms(FunctionElement[int]):
+    """SQL: the database's clock at this statement, milliseconds since 1970."""
+
+    type = sa.BigInteger()
+    inherit_cache = True
+
+
+@compiles(now_ms, "sqlite")
+def _sqlite_now(*_: Any, **__: Any) -> str:
+    # unixepoch('subsec') needs SQLite 3.42; a double of days is exact to 0.1 ms.
+    return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+
+@compiles(now_ms, "postgresql")
+def _postgresql_now(*_: Any, **__: Any) -> str:
+    # Not now(): that is when the transaction began.
+    return "CAST(extract(epoch from clock_timestamp()) * 1000 AS BIGINT)"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database; threads may share it, and each transaction is one connection."""
+
+    engine: Engine
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that may write; committed where the block ends without an exception.
+
+        SQLite has one writer at a time: it is locked from the start, so that no transaction fails
+        half-way because another one wrote meanwhile.
+        """
+        with (
+            _explain(self.engine),
+            self.engine.connect().execution_options(is_writing=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that reads one state of the database."""
+        with _explain(self.engine), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @property
+    def is_shared(self) -> bool:
+        """Say whether processes of several machines can use it."""
+        return self.engine.dialect.name == "postgresql"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.dispose()
+
+
+def open_database(url: str) -> Database:
+    """Open it and bring its tables up to date, one process at a time.
+
+    Raises:
+        UsageError: no such URL, or of another kind of database.
+        RemoteError: it cannot be reached, or refuses.
+        InputError: it was written by a newer ciguard.
+    """
+    database = Database(_engine(url))
+    try:
+        with database.write() as connection:
+            if database.is_shared:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+            _migrate(connection)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = sa.make_url(url)
+        drivername = _DRIVERS[parsed.drivername]
+    except (ArgumentError, KeyError) as error:
+        # Not the URL itself: it may hold a password.
+        what = f"expected {' or '.join(f'{name}://...' for name in _DRIVERS)}"
+        raise UsageError(what, where="--database", fix=_URL_FIX) from error
+    parsed = parsed.set(drivername=drivername)
+    if parsed.get_backend_name() == "sqlite":
+        engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_S})
+        sa.event.listen(engine, "connect", _on_sqlite_connect)
+        sa.event.listen(engine, "begin", _on_sqlite_begin)
+        return engine
+    try:
+        return sa.create_engine(parsed, pool_pre_ping=True, pool_size=10, pool_timeout=BUSY_S)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise UsageError(str(error), where="--database", fix=_URL_FIX) from error
+
+
+def _on_sqlite_connect(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say, below
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _on_sqlite_begin(connection: Connection) -> None:
+    is_writing = connection.get_execution_options().get("is_writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
+
+
+def _migrate(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current is not None and current not in known:
+        what = f"its tables have the version {current}, which this ciguard does not know"
+        fix = "run the ciguard that wrote it, or a newer one"
+        raise InputError(what, where="--database", fix=fix)
+    command.upgrade(config, "head")
+
+
+@contextlib.contextmanager
+def _explain(engine: Engine) -> Iterator[None]:
+    """Turn what the driver raises about the connection into an error that can be acted on."""
+    try:
+        yield
+    except DBAPIError as error:
+        if not (error.connection_invalidated or isinstance(error, sa.exc.OperationalError)):
+            raise
+        where = engine.url.render_as_string(hide_password=True)
+        first = str(error.orig).strip().partition("\n")[0]
+        raise RemoteError(first, where=where, fix="see that it runs and may be written") from error

@@ -1,0 +1,225 @@
+"""The tables of the service. Results of tests are in none of them: they are in immutable files.
+
+Times are integers, milliseconds since 1970 by the database's own clock (`database.now_ms`): both
+engines compare and add them alike, and several machines share one clock. A repository is GitHub's
+number of it, because its name can change hands; a run is (repository, run, attempt).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+)
+
+# Names of constraints are the same in both engines, so that a migration can name them.
+METADATA: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_N_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _run_key() -> tuple[Column[int], Column[int], Column[int]]:
+    return (
+        Column("repository_id", BigInteger, nullable=False),
+        Column("run_id", BigInteger, nullable=False),
+        Column("run_attempt", Integer, nullable=False),
+    )
+
+
+_RUN_KEY: Final = ("repository_id", "run_id", "run_attempt")
+
+# `state`: active, or removed (deleted, uninstalled, transferred out of reach): then nothing of it
+# is shown and its files go with the next `prune`.
+repository: Final = Table(
+    "repository",
+    METADATA,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("full_name", String(256), nullable=False),
+    Column("is_private", Boolean, nullable=False),
+    Column("default_branch", String(256), nullable=False),
+    Column("installation_id", BigInteger),
+    Column("state", String(16), nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Column("reconciled_at_ms", BigInteger),
+    Index("ix_repository_full_name", "full_name"),
+)
+
+delivery: Final = Table(
+    "delivery",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("event", String(64), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("repository_id", BigInteger),
+    Column("received_at_ms", BigInteger, nullable=False),
+    Index("ix_delivery_received_at_ms", "received_at_ms"),
+)
+
+# The work list: completed run attempts without a verdict. `state`: waiting, running, done, dead.
+# `lane` is what is judged one at a time: a pull request, or a branch, of a workflow.
+work: Final = Table(
+    "work",
+    METADATA,
+    *_run_key(),
+    Column("lane", String(512), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("source", String(16), nullable=False),  # webhook, reconcile, backfill, repair
+    Column("tries", Integer, nullable=False),
+    Column("due_at_ms", BigInteger, nullable=False),
+    Column("added_at_ms", BigInteger, nullable=False),
+    Column("finished_at_ms", BigInteger),
+    Column("problem", Text, nullable=False),  # of the last try; "" for none
+    PrimaryKeyConstraint(*_RUN_KEY),
+    Index("ix_work_state_due_at_ms", "state", "due_at_ms"),
+    Index("ix_work_lane_state", "lane", "state"),
+)
+
+# A lease is a row of its own: a condition over rows of `work` lets two workers in at once.
+lane: Final = Table(
+    "lane",
+    METADATA,
+    Column("key", String(512), primary_key=True),
+    Column("worker", String(128), nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+)
+
+# One row an attempt that was judged. `verdict`: passed, failed, incomplete, not_evaluated, foreign
+# (it has no plan of ours). Its document, comment and comparison are objects named by `answer`.
+run: Final = Table(
+    "run",
+    METADATA,
+    *_run_key(),
+    Column("workflow", String(256), nullable=False),
+    Column("event", String(64), nullable=False),
+    Column("branch", String(256), nullable=False),
+    Column("head_sha", String(64), nullable=False),
+    Column("pull_request", Integer),
+    Column("is_base_branch", Boolean, nullable=False),
+    Column("started_at_ms", BigInteger, nullable=False),
+    Column("completed_at_ms", BigInteger, nullable=False),
+    Column("judged_at_ms", BigInteger, nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("comparison", String(32), nullable=False),  # worse, better, ...; "" for none
+    Column("headline", Text, nullable=False),
+    Column("exit_code", Integer, nullable=False),
+    Column("planned", Integer, nullable=False),
+    Column("missing", Integer, nullable=False),
+    Column("makespan_s", Float),
+    Column("bound_s", Float),
+    Column("price_usd", Float),
+    Column("answer", String(256), nullable=False),  # name of the object; "" for none
+    PrimaryKeyConstraint(*_RUN_KEY),
+    Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
+    Index("ix_run_repository_id_head_sha", "repository_id", "head_sha"),
+)
+
+# What a run was for each suite and variant: the cells of a repository's grid.
+run_suite: Final = Table(
+    "run_suite",
+    METADATA,
+    *_run_key(),
+    Column("suite", String(256), nullable=False),
+    Column("variant", String(256), nullable=False),
+    Column("planned", Integer, nullable=False),
+    Column("missing", Integer, nullable=False),
+    Column("counts", JSON, nullable=False),  # outcome -> cases
+    Column("wall_s", Float),
+    Column("peak_bytes", BigInteger),
+    Column("budget_bytes", BigInteger),
+    PrimaryKeyConstraint(*_RUN_KEY, "suite", "variant"),
+    ForeignKeyConstraint(_RUN_KEY, [f"run.{name}" for name in _RUN_KEY], ondelete="CASCADE"),
+)
+
+# The manifest: which files are the results. `kind`: arrival, by_run, by_test, messages; the two of
+# a pair hold the same rows. A file that is not listed here is no result and is deleted.
+file: Final = Table(
+    "file",
+    METADATA,
+    Column("name", String(256), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("pair", String(64), nullable=False),  # of a pair; "" of another
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("added_at_ms", BigInteger, nullable=False),
+    Index("ix_file_kind_added_at_ms", "kind", "added_at_ms"),
+)
+
+# Whose rows a file holds: what is missing from the pages when it is damaged.
+file_run: Final = Table(
+    "file_run",
+    METADATA,
+    Column("file", String(256), nullable=False),
+    *_run_key(),
+    Column("rows", BigInteger, nullable=False),
+    PrimaryKeyConstraint("file", *_RUN_KEY),
+    ForeignKeyConstraint(["file"], ["file.name"], ondelete="CASCADE"),
+    Index("ix_file_run_repository_id_run_id", "repository_id", "run_id"),
+)
+
+# Raw artifacts as GitHub gave them, for a while: what a damaged result file is made of again.
+artifact: Final = Table(
+    "artifact",
+    METADATA,
+    *_run_key(),
+    Column("name", String(256), nullable=False),
+    Column("object", String(256), nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("stored_at_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*_RUN_KEY, "name"),
+    Index("ix_artifact_stored_at_ms", "stored_at_ms"),
+)
+
+# One history file a repository: an object of its own for each version; the row says which one
+# holds. It changes only where `version` is still the one that was read.
+history: Final = Table(
+    "history",
+    METADATA,
+    Column("repository_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("object", String(256), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+)
+
+token: Final = Table(
+    "token",
+    METADATA,
+    Column("id", String(16), primary_key=True),
+    Column("repository_id", BigInteger, nullable=False),
+    Column("sha256", String(64), nullable=False, unique=True),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("revoked_at_ms", BigInteger),
+)
+
+# Secret values are stored as digests only.
+session: Final = Table(
+    "session",
+    METADATA,
+    Column("sha256", String(64), primary_key=True),
+    Column("login", String(64), nullable=False),
+    Column("visible", JSON, nullable=False),  # ids of private repositories
+    Column("visible_at_ms", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    Index("ix_session_until_ms", "until_ms"),
+)

@@ -1,0 +1,117 @@
+"""The tables of the service, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from ciguard.errors import InputError, RemoteError, UsageError
+from ciguard.serve.state.database import now_ms, open_database
+from ciguard.serve.state.schema import METADATA, lane
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.serve.state.database import Database
+
+
+def test_migrations_make_the_tables_that_the_program_uses(database: Database) -> None:
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_a_second_start_changes_nothing(database_url: str, database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(lane.insert().values(key="a", worker="w", until_ms=1))
+    again = open_database(database_url)
+    with again.read() as connection:
+        assert connection.execute(sa.select(lane.c.key)).scalars().all() == ["a"]
+    again.close()
+
+
+def test_processes_that_start_together_migrate_once(database_url: str) -> None:
+    opened: list[Database] = []
+    threads = [
+        threading.Thread(target=lambda: opened.append(open_database(database_url)))
+        for _ in range(4)
+    ]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(opened) == 4
+    for database in opened:
+        database.close()
+
+
+def test_tables_of_a_newer_program_are_refused(database_url: str, database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(InputError, match="version 9999") as caught:
+        open_database(database_url)
+    assert "newer" in caught.value.fix
+
+
+def test_the_clock_is_the_databases(database: Database) -> None:
+    with database.read() as connection:
+        before = connection.execute(sa.select(now_ms())).scalar_one()
+        after = connection.execute(sa.select(now_ms())).scalar_one()
+    assert abs(before / 1000 - time.time()) < 60
+    assert after >= before
+
+
+def test_a_failed_block_leaves_nothing(database: Database) -> None:
+    def fail() -> None:
+        with database.write() as connection:
+            connection.execute(lane.insert().values(key="a", worker="w", until_ms=1))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with database.read() as connection:
+        assert connection.execute(sa.select(lane)).all() == []
+
+
+def test_writers_wait_for_one_another(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(lane.insert().values(key="a", worker="", until_ms=0))
+
+    def add() -> None:
+        for _ in range(25):
+            with database.write() as connection:
+                # Locked for update: without, PostgreSQL's default isolation would lose some.
+                query = sa.select(lane.c.until_ms).where(lane.c.key == "a").with_for_update()
+                seen = connection.execute(query).scalar_one()
+                connection.execute(lane.update().values(until_ms=seen + 1))
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    with database.read() as connection:
+        assert connection.execute(sa.select(lane.c.until_ms)).scalar_one() == 100
+
+
+@pytest.mark.parametrize("url", ["mysql://root:secret@localhost/x", "ciguard.db", "", "sqlite"])
+def test_another_kind_of_database_is_refused(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_database(url)
+    assert "secret" not in str(caught.value)
+    assert "postgresql://" in str(caught.value)
+
+
+def test_a_database_out_of_reach_is_named_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(RemoteError) as caught:
+        open_database("postgresql://me:secret@127.0.0.1:1/none")
+    assert "127.0.0.1" in caught.value.where
+    assert "secret" not in str(caught.value)
+    with pytest.raises(RemoteError, match="unable to open"):
+        open_database(f"sqlite:///{tmp_path}/none/ciguard.db")
