@@ -243,6 +243,13 @@ class HistoryConfig(Section):
 class ReportConfig(Section):
     """[report]: what `ciguard report` shows."""
 
+    by: Literal["workflow", "service"] = Field(
+        "workflow",
+        description=(
+            "who comments on pull requests: the workflow's job, or `ciguard serve`; the job judges "
+            "in both cases"
+        ),
+    )
     footer: str = Field(
         "",
         max_length=1000,

@@ -51,7 +51,7 @@ ADAPTED = (
         "sources",
     ),
     *("init.generated_files", "init.repository", "render", "template_loader", "git"),
-    *("compare.ancestry", "guard.policy", "guard.log_patterns"),
+    *("compare.ancestry", "guard.policy", "guard.log_patterns", "guard.run_context"),
     "workflow",
 )
 
@@ -114,13 +114,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
-    "compare.ancestry": ("compare.baseline_selection", "errors", "git.checkout"),
+    "compare.ancestry": ("compare.baseline_selection", "errors"),
     "guard.policy": (
         *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
         "config_sections",
-        *("sources.base_files", "git.checkout", "history.file", "history.query"),
-        "guard.verdict",
+        *("history.file", "history.query", "guard.verdict", "guard.run_context"),
     ),
+    "guard.run_context": ("config", "console", "github.events", "invocation", "sources"),
     "guard.evaluation": (
         *("codec", "console", "errors", "github", "invocation", "model", "guard", "sources"),
         *("history.stores", "history.file", "suites_and_pools", "text"),
@@ -179,6 +179,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
     ),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
+    "report.judging": (*(*SHARED, "compare", "config", "github", "guard", "report", "sources"),),
+    "report.publish": (*SHARED, "github", "guard", "render", "report", "sources.inputs"),
     # Composes all, for an organisation.
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),

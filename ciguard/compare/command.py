@@ -47,6 +47,7 @@ from ciguard.sources.references import (
     RunId,
     parse,
 )
+from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -457,10 +458,10 @@ def _context(
     history: History | None,
     jobs: tuple[tuple[Job, ...], tuple[Job, ...]],
 ) -> Context:
-    folder, environ = invocation.folder, invocation.environ
     commits = [run.sha for run in history.runs if run.sha] if history is not None else []
+    by_git = CheckoutFiles(invocation.folder, invocation.environ).ancestors_among
     return Context(
-        lineage=ancestry_of(folder, environ, base_commit(head), commits, lookup.ancestor_query()),
+        lineage=ancestry_of(base_commit(head), commits, by_git, lookup.ancestor_query()),
         prices=_prices(invocation),
         jobs_before=jobs[0],
         jobs_after=jobs[1],
@@ -475,8 +476,9 @@ def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
         return {}
     # Imported here: it reads the configuration of the base, with pydantic.
     from ciguard.guard.policy import quarantine_of  # noqa: PLC0415
+    from ciguard.guard.run_context import context_of  # noqa: PLC0415
 
-    return quarantined(head, quarantine_of(invocation).entries)
+    return quarantined(head, quarantine_of(context_of(invocation)).entries)
 
 
 def _prices(invocation: Invocation) -> Mapping[str, float]:

@@ -13,10 +13,11 @@ from ciguard.errors import ExitCode
 from ciguard.export.cases import combinations
 from ciguard.export.ctrf_writer import to_ctrf
 from ciguard.export.junit_writer import to_junit
-from ciguard.guard.evaluation import PastRuns, RunOptions, evaluate
+from ciguard.guard.evaluation import EvaluationOptions, evaluate, past_runs_of
+from ciguard.guard.run_context import context_of
 from ciguard.guard.verdict_headline import headline
 from ciguard.sources import local
-from ciguard.sources.inputs import RUN_HELP, open_inputs
+from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -61,18 +62,10 @@ def command(
     A test without a result is an error in the file. The command ends with 0 whatever the results
     are: the verdict is that of `ciguard guard`.
     """
-    options = RunOptions(
-        plan=plan,
-        records=records,
-        run=run,
-        repo=repo,
-        needs=None,
-        ignore_base_failures=False,
-        history=None,
-    )
-    with open_inputs(invocation, options) as inputs:
-        past = PastRuns(invocation, None)
-        found = evaluate(invocation, options, inputs, None, past, count=False)
+    with open_inputs(invocation, Sources(plan, records, run=run, repo=repo)) as inputs:
+        how = EvaluationOptions(plan_path=local.path_below(invocation.folder, plan), count=False)
+        past = past_runs_of(invocation, None)
+        found = evaluate(context_of(invocation), inputs, None, past, how)
     made = combinations(found.plan, found.records, found.platform, found.verdict)
     for name, combination in zip(_file_names(made), made, strict=True):
         for format_ in dict.fromkeys(formats):

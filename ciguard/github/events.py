@@ -89,7 +89,8 @@ class ActionsRun:
     @property
     def is_unmerged(self) -> bool:
         """Say whether this run tests what is to be merged, so that its own tree writes no law."""
-        return self.pull_request is not None or self.event == "merge_group"
+        # Without its number where GitHub knows no pull request of the commit any more.
+        return self.event in {"pull_request", "merge_group"} or self.pull_request is not None
 
     @property
     def is_subject_unmerged(self) -> bool:

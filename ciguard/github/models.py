@@ -61,10 +61,13 @@ class PullRequestRef(GitHubJson):
 
 
 class PullRequest(GitHubJson):
+    """`merge_commit_sha` is the merge that is tested, of an open one; later the merge itself."""
+
     number: PositiveInt
     state: str = "open"
     head: PullRequestRef
     base: PullRequestRef
+    merge_commit_sha: str | None = None
 
 
 class MergeGroup(GitHubJson):

@@ -54,6 +54,7 @@ def upsert_comment(
     key: str,
     body: str,
     run: tuple[int, int] | None = None,
+    author: Account | None = None,
 ) -> StickyText:
     """Make `body` the one comment for `key`: update it, or create it where there is none.
 
@@ -62,15 +63,16 @@ def upsert_comment(
 
     Args:
         run: run and attempt that say so. What a newer one says is not overwritten.
+        author: who we are, where the caller knows (a GitHub App); None to find out.
 
     Raises:
         Forbidden: the token may not write here.
         GitHubError: otherwise not done; also where text and marker are longer than MAX_CHARS.
     """
     path = f"/repos/{repository}/issues"
-    comments = _Comments(
-        github, f"{path}/{pull_request}/comments", f"{path}/comments", own_account(github), key
-    )
+    author = author or own_account(github)
+    list_path = f"{path}/{pull_request}/comments"
+    comments = _Comments(github, list_path, f"{path}/comments", author, key)
     return comments.upsert(comments.ours(), {"body": with_marker(key, body, run)})
 
 
@@ -83,6 +85,7 @@ def upsert_issue(
     body: str,
     is_red: bool,
     run: tuple[int, int] | None = None,
+    author: Account | None = None,
 ) -> StickyText:
     """Make the one issue for `key` say what the branch is: open while it is red, else closed.
 
@@ -91,13 +94,14 @@ def upsert_issue(
 
     Args:
         run: run and attempt that say so. What a newer one says is not overwritten.
+        author: who we are, where the caller knows (a GitHub App); None to find out.
 
     Raises:
         Forbidden: the token may not write issues.
         GitHubError: otherwise not done; also where the repository has no issues (410).
     """
     path = f"/repos/{repository}/issues"
-    issues = _Issues(github, path, path, own_account(github), key)
+    issues = _Issues(github, path, path, author or own_account(github), key)
     ours = issues.ours()
     if not is_red and not any(one.state == "open" for one in ours):
         return StickyText("not_needed", ours[0].html_url if ours else "")

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from ciguard import console
-from ciguard.guard.evaluation import PastRuns, evaluate, run_options, write_annotations
+from ciguard.guard.evaluation import (
+    evaluate,
+    evaluation_options,
+    past_runs_of,
+    run_options,
+    write_annotations,
+)
 from ciguard.guard.json import as_json
+from ciguard.guard.run_context import context_of
 from ciguard.guard.view import document
 from ciguard.render.plaintext import as_text
 from ciguard.sources.inputs import open_inputs
@@ -39,8 +46,9 @@ def command(invocation: Invocation, options: RunOptions, /, *, format_: str, git
     """
     jobs = options.needed_jobs(invocation)
     with open_inputs(invocation, options) as inputs:
-        past = PastRuns(invocation, options.history)
-        found = evaluate(invocation, options, inputs, jobs, past, count=options.history is not None)
+        past = past_runs_of(invocation, options.history)
+        how = evaluation_options(invocation, options, count=options.history is not None)
+        found = evaluate(context_of(invocation), inputs, jobs, past, how)
     if format_ == "json":
         console.out(json.dumps(as_json(found.verdict), indent=2))
     else:

@@ -13,7 +13,6 @@ from ciguard import console
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
-from ciguard.github.events import current_run
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_without_closing
 from ciguard.guard.github_facts import decode_needs, query_jobs, select_of_run
 from ciguard.guard.json import annotations_of, outputs_of
@@ -21,8 +20,8 @@ from ciguard.guard.policy import Questions, effective_policy
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import WITHOUT_HISTORY
 from ciguard.sources import local
-from ciguard.sources.base_files import changed_files
 from ciguard.sources.inputs import RUN_HELP, Sources
+from ciguard.sources.repository_files import changed_files
 from ciguard.suites_and_pools import configured_suites
 from ciguard.text import annotation, step_outputs
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob, RunFacts
     from ciguard.guard.record_selection import Selection
+    from ciguard.guard.run_context import RunContext
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import Attempt
@@ -98,35 +98,44 @@ class PastRuns:
     """The history, read once, when somebody asks. One out of reach does not hide the verdict.
 
     Args:
-        location: as the command line says; None leaves it to the configuration.
-        github: show a problem as an annotation of the run.
+        load: reads the history at a location.
+        location: of the history that the judged tree names.
     """
 
-    def __init__(
-        self, invocation: Invocation, location: str | None, *, github: bool = False
-    ) -> None:
-        self._invocation, self._github = invocation, github
-        self._where = location if location is not None else invocation.config().history.store
+    def __init__(self, load: Callable[[str], Attempt], location: str) -> None:
+        self._load, self.location = load, location
 
     @cached_property
     def loaded(self) -> Attempt:
         """The history; else why not, which is shown at once."""
+        return self._load(self.location)
+
+    def at(self, location: str) -> History | None:
+        """The history of that place, which is another one where a proposal changes it."""
+        found = self.loaded if location == self.location else self._load(location)
+        return found.history
+
+
+def past_runs_of(invocation: Invocation, location: str | None, *, github: bool = False) -> PastRuns:
+    """The history that a command reads.
+
+    Args:
+        location: as the command line says; None leaves it to the configuration.
+        github: show a problem as an annotation of the run.
+    """
+
+    def load(location: str) -> Attempt:
         # Imported here: it needs numpy, and most runs are guarded without past ones.
         from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 
-        invocation = self._invocation
-        found = load_or_explain(self._where, invocation.folder, invocation.environ, WITHOUT_HISTORY)
-        if found.problem and self._github and not found.is_new:
-            spelled = annotation("warning", found.problem, title="ciguard report")
-            console.workflow_command(spelled)
+        found = load_or_explain(location, invocation.folder, invocation.environ, WITHOUT_HISTORY)
+        if found.problem and github and not found.is_new:
+            console.workflow_command(annotation("warning", found.problem, title="ciguard report"))
         elif found.problem:
             console.err(f"warning: {found.problem}")
         return found
 
-    def at(self, where: str) -> History | None:
-        """The history of that place, which is another one where a proposal changes it."""
-        other = PastRuns(self._invocation, where, github=self._github)
-        return (self if where == self._where else other).loaded.history
+    return PastRuns(load, location if location is not None else invocation.config().history.store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +152,46 @@ class Evaluation:
     verdict: Verdict
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationOptions:
+    """How a run is evaluated.
+
+    Attributes:
+        ignore_base_failures: ignore tests that also fail on the base.
+        history: where past runs are, by order of whoever calls; None leaves it to the policy.
+        from_results: the results are files of the user's own jobs.
+        plan_path: of the plan in the repository; "" where it is none of its files.
+        count: ask the past runs for the number of tests of the base, where the plan has none.
+    """
+
+    ignore_base_failures: bool = False
+    history: str | None = None
+    from_results: bool = False
+    plan_path: str = ""
+    count: bool = True
+
+
+def evaluation_options(
+    invocation: Invocation, options: RunOptions, *, count: bool
+) -> EvaluationOptions:
+    """What the command line says of it."""
+    return EvaluationOptions(
+        ignore_base_failures=options.ignore_base_failures,
+        history=options.history,
+        from_results=bool(options.results),
+        plan_path=local.path_below(invocation.folder, options.plan),
+        count=count,
+    )
+
+
 def evaluate(
-    invocation: Invocation,
-    options: RunOptions,
+    context: RunContext,
     inputs: RunInputs,
     jobs: tuple[NeededJob, ...] | None,
     past: PastRuns,
-    *,
-    count: bool,
+    options: EvaluationOptions,
 ) -> Evaluation:
     """Judge a run by the policy that holds for it.
-
-    Args:
-        count: ask the past runs for the number of tests of the base, where the plan has none.
 
     Raises:
         InputError: there is no plan.
@@ -164,41 +200,43 @@ def evaluate(
     if isinstance(plan, InputError):
         raise plan
     if arrived.missing:
-        console.err(f"warning: {arrived.missing}")
+        context.warn(arrived.missing)
     imported = records_from_files(plan, arrived.results)
     records = (*arrived.records, *imported.records)
-    platform = query_jobs(plan, records, inputs.subject_run, foreign=bool(options.results))
+    platform = query_jobs(plan, records, inputs.subject_run, foreign=options.from_results)
     policy = effective_policy(
-        invocation,
+        context,
         options.ignore_base_failures,
         past.at,
         location=options.history,
         questions=Questions(
-            suites=plan.suites if count else None,
+            suites=plan.suites if options.count else None,
             orphans=[one.key for one in plan.inventory.orphans],
-            with_cases=units_without_closing(plan, foreign=bool(options.results)) if count else (),
+            with_cases=units_without_closing(plan, foreign=options.from_results)
+            if options.count
+            else (),
         ),
         # A static one may be old: what exists is listed by its jobs.
-        plan_path="" if plan.is_static else local.path_below(invocation.folder, options.plan),
+        plan_path="" if plan.is_static else options.plan_path,
     )
     verdict = prove(
         plan,
         records,
         jobs,
-        configured=configured_suites(invocation.config()) if plan.is_static else None,
+        configured=configured_suites(context.config) if plan.is_static else None,
         platform=platform,
         policy=policy,
         extra_findings=(
             *check_unread_files(arrived.problems),
             *check_unknown_shards(plan, imported.unknown_shards),
-            *_check_cases(invocation, plan, policy, lambda: select_of_run(plan, records, platform)),
+            *_check_cases(context, plan, policy, lambda: select_of_run(plan, records, platform)),
         ),
     )
     return Evaluation(verdict.plan, records, platform, policy, verdict)
 
 
 def _check_cases(
-    invocation: Invocation, plan: Plan, policy: Policy, selected: Callable[[], Selection]
+    context: RunContext, plan: Plan, policy: Policy, selected: Callable[[], Selection]
 ) -> Iterator[Finding]:
     """What the base's runs had of the units of which only result files tell.
 
@@ -208,8 +246,7 @@ def _check_cases(
         return
     records = tuple(selected().newest.values())
     losses = find_case_losses(plan, records, policy.base_cases)
-    run = current_run(invocation.environ)
-    tested = _tested_commit(records, run)
+    tested = _tested_commit(records, context.run)
     by_commit: dict[str, list[str]] = defaultdict(list)
     for loss in losses[:MAX_COMPARED]:
         if loss.file and loss.base.run.sha and tested:
@@ -217,7 +254,7 @@ def _check_cases(
     changed: dict[str, bool] = {}
     for commit, names in by_commit.items():
         commits = (commit, tested)
-        changed |= changed_files(invocation.folder, invocation.environ, run, commits, names)
+        changed |= changed_files(context.files, commits, names)
     yield from case_loss_findings(losses, changed, policy.base_cases, policy.max_drop)
 
 

@@ -7,7 +7,6 @@ than; what passes under it would have passed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
@@ -16,21 +15,18 @@ from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.quarantine import Quarantine
 from ciguard.config_sections import SuiteConfig
 from ciguard.errors import CiguardError, InputError
-from ciguard.git.checkout import Checkout
-from ciguard.github.events import current_run
 from ciguard.guard.verdict import Finding, Policy
 from ciguard.model import FAIL_CONDITIONS
-from ciguard.sources import local
-from ciguard.sources.base_files import files_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from datetime import date
 
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
+    from ciguard.guard.run_context import RunContext
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery, KnownFailure, LastShard, StableCases
-    from ciguard.invocation import Invocation
     from ciguard.model import CaseKey, Plan, Suite, UnitCount, UnitKey
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
@@ -65,7 +61,7 @@ class Questions:
 
 
 def effective_policy(
-    invocation: Invocation,
+    context: RunContext,
     ignore_base_failures: bool,
     history: Callable[[str], History | None],
     *,
@@ -73,7 +69,7 @@ def effective_policy(
     questions: Questions | None = None,
     plan_path: str = "",
 ) -> Policy:
-    """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
+    """Read what holds for a run; outside of GitHub Actions, the folder's own.
 
     Args:
         ignore_base_failures: the command line asks for it; the configuration may as well.
@@ -83,13 +79,9 @@ def effective_policy(
         questions: what else the past runs are asked.
         plan_path: of the plan below the folder, where it may be a file of the repository: that of
             the base says which tests a proposal may not lose.
-
-    Raises:
-        UsageError: the folder's own configuration has mistakes.
     """
-    today = datetime.now(UTC).date()
-    run = current_run(invocation.environ)
-    own = _PolicyFiles(invocation.config(), _own_quarantine(invocation, today))
+    run = context.run
+    own = _PolicyFiles(context.config, _own_quarantine(context))
     found = [
         Finding("failed", "quarantine", facts={"problem": one}) for one in own.quarantine.problems
     ]
@@ -97,13 +89,11 @@ def effective_policy(
     strict: Policy | None = None
     if run is not None and run.is_unmerged:
         try:
-            law = _base(invocation, run, today)
+            law = _base(context, run)
         except CiguardError as error:
             strict = _strictest(error, found)
     where = location if location is not None else law.config.history.store
-    edited = (
-        law is not own and run is not None and _changes_history_file(invocation, run, law, where)
-    )
+    edited = law is not own and run is not None and _changes_history_file(context, run, law, where)
     past = (lambda _: None) if edited else history
     asked = questions if questions is not None else Questions()
     if strict is not None:
@@ -115,7 +105,7 @@ def effective_policy(
             event = "merge_group" if run.pull_request is None else "pull_request"
             facts = {"event": event, "keys": changes}
             found.append(Finding("warning", "policy_changed", facts=facts))
-    base_plan, problems = _base_plan(invocation, law.commit, plan_path)
+    base_plan, problems = _base_plan(context, law.commit, plan_path)
     found += problems
     known: Mapping[CaseKey, KnownFailure] = {}
     if ignore_base_failures or law.config.guard.ignore_base_failures:
@@ -134,6 +124,7 @@ def effective_policy(
         source="base" if law.commit else "checkout",
         commit=law.commit,
         footer=config.report.footer,
+        comment_by=config.report.by,
     )
     return _with_answers(policy, asked, run, lambda: past(where))
 
@@ -154,14 +145,12 @@ def _with_answers(
     )
 
 
-def quarantine_of(invocation: Invocation) -> Quarantine:
-    """The quarantine that holds for the run around us; nothing where the base's cannot be read."""
-    today = datetime.now(UTC).date()
-    run = current_run(invocation.environ)
-    if run is None or not run.is_unmerged:
-        return _own_quarantine(invocation, today)
+def quarantine_of(context: RunContext) -> Quarantine:
+    """The quarantine that holds for a run; nothing where the base's cannot be read."""
+    if context.run is None or not context.run.is_unmerged:
+        return _own_quarantine(context)
     try:
-        return _base(invocation, run, today).quarantine
+        return _base(context, context.run).quarantine
     except CiguardError:
         return Quarantine()
 
@@ -175,38 +164,32 @@ def _strictest(error: CiguardError, findings: list[Finding]) -> Policy:
     )
 
 
-def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:
-    path = invocation.folder / quarantine_codec.FILE
-    return _quarantine({path.name: local.read(path)} if path.is_file() else {}, today)
+def _own_quarantine(context: RunContext) -> Quarantine:
+    return _quarantine(context.files.own((quarantine_codec.FILE,)), context.today)
 
 
-def _base(invocation: Invocation, run: ActionsRun, today: date) -> _PolicyFiles:
+def _base(context: RunContext, run: ActionsRun) -> _PolicyFiles:
     """As the base commit has it.
 
     Raises:
         CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
     """
-    repository = Checkout(invocation.folder, invocation.environ)
-    merged = repository.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
+    merged = context.files.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
     commit = merged or run.base_sha
     if commit is None:
         fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
-    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
-    config = configuration.parse(texts, invocation.environ)
-    return _PolicyFiles(config, _quarantine(texts, today), commit)
+    texts = context.files.at(commit, NAMES)
+    config = configuration.parse(texts, context.environ)
+    return _PolicyFiles(config, _quarantine(texts, context.today), commit)
 
 
-def _base_plan(invocation: Invocation, commit: str, path: str) -> tuple[Plan | None, list[Finding]]:
-    """The plan as the base commit has it, and why it could not be read.
-
-    By git alone: who has the proposal's plan in a folder has checked it out.
-    """
+def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None, list[Finding]]:
+    """The plan as the base commit has it, and why it could not be read."""
     if not commit or not path:
         return None, []
-    repository = Checkout(invocation.folder, invocation.environ)
     try:
-        content = repository.files_at(commit, (path,), MAX_PLAN_BYTES).get(path)
+        content = context.files.by_git(commit, path, MAX_PLAN_BYTES)
         where = f"{commit[:10]}:{path}"
         return (plan_file.decode(content, where) if content is not None else None), []
     except CiguardError as error:
@@ -214,17 +197,12 @@ def _base_plan(invocation: Invocation, commit: str, path: str) -> tuple[Plan | N
 
 
 def _changes_history_file(
-    invocation: Invocation, run: ActionsRun, law: _PolicyFiles, where: str
+    context: RunContext, run: ActionsRun, law: _PolicyFiles, where: str
 ) -> bool:
-    """Say that a proposal changes the file of past runs itself: it would judge itself by it.
-
-    What is in no commit was brought by the workflow.
-    """
-    if where.startswith("branch:") or run.tested_sha is None:
+    """Say that a proposal changes the file of past runs itself: it would judge itself by it."""
+    if where.startswith("branch:") or "://" in where or run.tested_sha is None:
         return False
-    repository = Checkout(invocation.folder, invocation.environ)
-    now = repository.tracked(run.tested_sha, where)
-    return bool(now) and now != repository.tracked(law.commit, where)
+    return context.files.is_edited(where, law.commit, run.tested_sha)
 
 
 def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:

@@ -298,6 +298,7 @@ class Policy:
         fail_on: findings of the comparison that fail the run.
         source, commit: where it is from; the commit is the base's.
         footer: Markdown at the end of a report.
+        comment_by: who comments: the workflow's job, or the service.
     """
 
     max_drop: float = 0.01
@@ -314,3 +315,4 @@ class Policy:
     source: PolicySource = "checkout"
     commit: str = ""
     footer: str = ""
+    comment_by: Literal["workflow", "service"] = "workflow"

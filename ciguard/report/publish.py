@@ -6,7 +6,7 @@ for the job's summary, and hides nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
@@ -17,23 +17,26 @@ from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.check_runs import CheckAnnotation
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
+from ciguard.github.finished_run import open_pulls
 from ciguard.github.run_client import pulls_of
 from ciguard.github.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.view import links_of_run
+from ciguard.sources.inputs import token_of
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ciguard.github.events import ActionsRun
-    from ciguard.github.models import PullRequest
+    from ciguard.github.models import Account
     from ciguard.github.sticky_texts import StickyText
     from ciguard.report.view import Report, ReportData
 
 _ACTION_WORDS: Final = {"not_needed": "not needed", "superseded": "left to a newer run"}
 MAX_ANNOTATIONS: Final = 50  # errors, and as many warnings: GitHub takes 50 in a call
+LEFT_TO_SERVICE: Final = 'comment left to the service ([report] by = "service")'
 FORK: Final = (
     "A fork's pull request has a read-only token: `ciguard init --forks` writes a workflow that "
     "comments in its place."
@@ -49,43 +52,85 @@ class Published:
     exit_code: int = ExitCode.OK
 
 
-def publish(
-    environ: Mapping[str, str], answer: Report, *, comment: bool, check: bool, issue: bool
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Where a report is published."""
+
+    comment: bool = False
+    check: bool = False
+    issue: bool = False
+
+    def __bool__(self) -> bool:
+        return self.comment or self.check or self.issue
+
+
+def publish_in_job(
+    environ: Mapping[str, str], answer: Report, wanted: Channels, *, comment_by: str = "workflow"
 ) -> Published:
-    """Tell it where it was asked for and belongs.
+    """Publish as the job around us, where that was asked for and belongs.
+
+    Args:
+        comment_by: `service` where the job does not comment.
 
     Raises:
         InputError: variables or payload are malformed.
         UsageError: there is no token, or none that can be meant.
     """
-    run = current_run(environ) if comment or check or issue else None
+    run = current_run(environ) if wanted else None
     if run is None:
-        is_requested = comment or check or issue
         return Published(
-            ("nothing is published: this is not a run of GitHub Actions",) if is_requested else ()
+            ("nothing is published: this is not a run of GitHub Actions",) if wanted else ()
         )
-    wanted: list[tuple[str, Callable[[_Publisher], str]]] = []
-    if comment:
-        wanted.append(("comment", _Publisher.comment))
-    if check:
-        wanted.append(("check", _Publisher.check))
-    if issue and run.is_base_branch:
-        wanted.append(("issue", _Publisher.issue))
-    if not wanted or (comment and len(wanted) == 1 and not _has_pull_request(run)):
-        return Published(("no comment: this run belongs to no pull request",) if comment else ())
-    token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+    done: tuple[str, ...] = ()
+    if wanted.comment and comment_by == "service":
+        done, wanted = (LEFT_TO_SERVICE,), replace(wanted, comment=False)
+    elif wanted.comment and not _actions(run, wanted):
+        done = ("no comment: this run belongs to no pull request",)
+    if not _actions(run, wanted):
+        return Published(done)
+    with GitHub(run.api_url, SecretStr(token_of(environ))) as github:
+        published = publish(github, run, answer, wanted)
+    return replace(published, done=(*done, *published.done))
+
+
+def publish(
+    github: GitHub,
+    run: ActionsRun,
+    answer: Report,
+    wanted: Channels,
+    *,
+    author: Account | None = None,
+) -> Published:
+    """Tell it where it belongs.
+
+    Args:
+        run: the run that is judged, or that judges it.
+        author: who the client writes as; None where the token itself says.
+    """
     done, notes, code = [], [], ExitCode.OK
-    with GitHub(run.api_url, SecretStr(token)) as github:
-        publisher = _Publisher(github, run, answer)
-        for thing, act in wanted:
-            try:
-                done.append(act(publisher))
-            except Forbidden as error:
-                notes.append(_refusal_note(thing, error, run))
-            except GitHubError as error:
-                notes.append(f"The {thing} could not be written: {one_line(str(error), 400)}")
-                code = ExitCode.REMOTE
+    publisher = _Publisher(github, run, answer, author)
+    for thing, act in _actions(run, wanted):
+        try:
+            done.append(act(publisher))
+        except Forbidden as error:
+            notes.append(_refusal_note(thing, error, run))
+        except GitHubError as error:
+            notes.append(f"The {thing} could not be written: {one_line(str(error), 400)}")
+            code = ExitCode.REMOTE
     return Published(tuple(done), tuple(notes), code)
+
+
+def _actions(run: ActionsRun, wanted: Channels) -> list[tuple[str, Callable[[_Publisher], str]]]:
+    """What is written where; nothing for a comment alone that has no pull request."""
+    found: list[tuple[str, Callable[[_Publisher], str]]] = []
+    if wanted.comment:
+        found.append(("comment", _Publisher.comment))
+    if wanted.check:
+        found.append(("check", _Publisher.check))
+    if wanted.issue and run.is_base_branch:
+        found.append(("issue", _Publisher.issue))
+    is_comment_alone = wanted.comment and len(found) == 1
+    return [] if is_comment_alone and not _has_pull_request(run) else found
 
 
 def _has_pull_request(run: ActionsRun) -> bool:
@@ -107,6 +152,7 @@ class _Publisher:
     github: GitHub
     run: ActionsRun
     answer: Report
+    author: Account | None = None
 
     @property
     def key(self) -> str:
@@ -119,7 +165,13 @@ class _Publisher:
         run, text = self.run, self.sticky_text()
         comments = [
             upsert_comment(
-                self.github, run.repository, number, key=self.key, body=text, run=run.subject_run
+                self.github,
+                run.repository,
+                number,
+                key=self.key,
+                body=text,
+                run=run.subject_run,
+                author=self.author,
             )
             for number in numbers
         ]
@@ -138,23 +190,7 @@ class _Publisher:
         if run.triggering.event != "pull_request" or run.triggering.head_sha is None:
             return ()
         found = pulls_of(self.github, run.repository, run.triggering.head_sha)
-        return tuple(one.number for one in found if self.is_subject(one))
-
-    def is_subject(self, pull: PullRequest) -> bool:
-        """Two may have the same commit: then its branch and repository say which it is."""
-        run, head = self.run, pull.head
-        here = pull.base.repo
-        if (
-            head.sha != run.triggering.head_sha
-            or head.ref != run.triggering.head_branch
-            or pull.state != "open"
-        ):
-            return False
-        if here is None or here.full_name.lower() != run.repository.lower():
-            return False
-        return head.repo is not None and (
-            head.repo.full_name.lower() == run.triggering.repository.lower()
-        )
+        return tuple(one.number for one in open_pulls(run.triggering, found, run.repository))
 
     def check(self) -> str:
         run, answer = self.run, self.answer
@@ -187,6 +223,7 @@ class _Publisher:
             body=self.sticky_text(),
             is_red=answer.needs_attention,
             run=run.subject_run,
+            author=self.author,
         )
         return _done("issue", issue)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span
     from ciguard.github.events import ActionsRun
+    from ciguard.guard.github_facts import RunFacts
     from ciguard.guard.verdict import PolicySource, Verdict
     from ciguard.model import CaseKey, Plan, Record, Suite
     from ciguard.render.markdown import SizeLimit
@@ -60,6 +61,7 @@ class ReportData:
         why: there is no comparison, and why.
         from_fork: plan and records are what a fork's own run says of itself.
         records: of this run; a page draws the memory of its shards over time from them.
+        platform: what GitHub says of its jobs; None where it was not asked.
     """
 
     plan: Plan
@@ -70,6 +72,7 @@ class ReportData:
     policy: Policy = field(default_factory=Policy)
     from_fork: bool = False
     records: tuple[Record, ...] = ()
+    platform: RunFacts | None = None
 
 
 def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:

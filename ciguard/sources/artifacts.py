@@ -74,12 +74,14 @@ class RunArtifacts:
         repository: `owner/name`.
         attempt: what was uploaded in later ones is left out; None for all. Of an earlier one all
             records come along, for legs that were not run again have no other.
+        keep: is handed each archive that came, before it is read; None for nobody.
     """
 
     github: GitHub
     repository: str
     run_id: int
     attempt: int | None = None
+    keep: Callable[[Artifact, IO[bytes]], None] | None = None
 
     @cached_property
     def _listed(self) -> tuple[Artifact, ...]:
@@ -94,6 +96,14 @@ class RunArtifacts:
 
     def _includes(self, attempt: int | None) -> bool:
         return self.attempt is None or attempt is None or attempt <= self.attempt
+
+    def has_any(self, prefixes: tuple[str, ...]) -> bool:
+        """Say whether one of them has such a name.
+
+        Raises:
+            GitHubError: GitHub did not say which artifacts there are.
+        """
+        return any(one.name.startswith(prefixes) for one in self._all)
 
     def sizes(self, jobs: Sequence[Job]) -> tuple[RunArtifact, ...]:
         """Those that are not ours, of each name the newest, by name.
@@ -248,7 +258,12 @@ class RunArtifacts:
         where = f"run {self.run_id}"
         try:
             found = download(
-                self.github, self.repository, artifact, limits, lambda one: one == file
+                self.github,
+                self.repository,
+                artifact,
+                limits,
+                lambda one: one == file,
+                keep=self.keep,
             )
         except GitHubError as error:
             raise GitHubError(f"{artifact.name}: {_why(error)}", where=where, fix=fix) from error
@@ -269,9 +284,16 @@ class RunArtifacts:
         there = [position for position, one in enumerate(artifacts) if not one.expired]
         base = f"/repos/{self.repository}/actions/artifacts"
         paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in there]
+        def arrive(position: int, stream: IO[bytes]) -> None:
+            at = there[position]
+            if self.keep is not None:
+                self.keep(artifacts[at], stream)
+                stream.seek(0)
+            on_archive(at, stream)
+
         lost = self.github.download_all(
             paths,
-            lambda position, stream: on_archive(there[position], stream),
+            arrive,
             max_bytes=MAX_ARCHIVE_BYTES,
             budget=Budget(MAX_BYTES),
         )
@@ -290,8 +312,12 @@ def download(
     artifact: Artifact,
     limits: Limits,
     is_wanted: Callable[[str], bool],
+    keep: Callable[[Artifact, IO[bytes]], None] | None = None,
 ) -> list[tuple[str, bytes]]:
     """The wanted files of one artifact, by their name in it.
+
+    Args:
+        keep: is handed the archive before it is read.
 
     Raises:
         GitHubError: it cannot be had.
@@ -300,6 +326,9 @@ def download(
     found: list[tuple[str, bytes]] = []
 
     def on_archive(_: int, stream: IO[bytes]) -> None:
+        if keep is not None:
+            keep(artifact, stream)
+            stream.seek(0)
         found.extend(members(stream, artifact.name, limits, is_wanted=is_wanted))
 
     if artifact.expired:

@@ -16,6 +16,7 @@ from history.git_servers import environment, git
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.guard.policy import effective_policy
+from ciguard.guard.run_context import context_of
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import empty
 from ciguard.invocation import Invocation
@@ -103,7 +104,9 @@ class PolicyCheckout:
 
     def applied(self, ignore_base_failures: bool = False, **more: str) -> Policy:
         return effective_policy(
-            Invocation(self.environ(**more), self.folder), ignore_base_failures, nothing
+            context_of(Invocation(self.environ(**more), self.folder)),
+            ignore_base_failures,
+            nothing,
         )
 
 
@@ -147,7 +150,9 @@ def test_pull_request_cannot_change_the_base_failure_history(
         calls.append(where)
         return empty()
 
-    found = effective_policy(Invocation(job.environ(), job.folder), False, history, location=place)
+    found = effective_policy(
+        context_of(Invocation(job.environ(), job.folder)), False, history, location=place
+    )
     assert calls == requested
     notes = policy_notes(found)
     assert noted in "".join(notes)
@@ -280,7 +285,9 @@ def test_base_branch_and_local_run_use_the_checked_out_policy(
     job = policy_checkout.propose({}, {"quarantine.toml": quarantine("b.t::*")})
     job.event = {"repository": {"full_name": "octo-org/shop", "default_branch": "main"}}
     push = job.applied(GITHUB_EVENT_NAME="push", GITHUB_REF_NAME="main")
-    by_hand = effective_policy(Invocation(clean_environment(), job.folder), False, nothing)
+    by_hand = effective_policy(
+        context_of(Invocation(clean_environment(), job.folder)), False, nothing
+    )
     assert units(push) == units(by_hand) == ["b.t::*"]
     assert policy_notes(push) == policy_notes(by_hand) == ()
 
@@ -400,7 +407,7 @@ def test_base_policy_is_read_by_api_without_a_checkout(tmp_path: Path, known: bo
             "GITHUB_TOKEN": "token",
             "NO_PROXY": "*",
         }
-        found = effective_policy(Invocation(environ, tmp_path / "here"), False, nothing)
+        found = effective_policy(context_of(Invocation(environ, tmp_path / "here")), False, nothing)
     assert found.max_drop == (0.02 if known else 0.0)
     assert units(found) == (["a.t::one"] if known else [])
     assert ("policy_unread" in {one.kind for one in found.findings}) is not known

@@ -11,6 +11,7 @@ from guard.test_effective_policy import PolicyCheckout
 from ciguard.codec import plan_file
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.policy import Questions, effective_policy
+from ciguard.guard.run_context import context_of
 from ciguard.guard.verdict import Policy
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import document
@@ -132,10 +133,10 @@ def test_number_is_that_of_the_base(tmp_path: Path) -> None:
         "this pull request changes guard.orphans"
     ]
     orphans = [UnitKey("", "", LOST), *(UnitKey("", "", f"x{at}") for at in range(2))]
-    invocation = Invocation(checkout.environ(), checkout.folder)
-    assert effective_policy(invocation, False, lambda _: history()).last_shards == {}
+    context = context_of(Invocation(checkout.environ(), checkout.folder))
+    assert effective_policy(context, False, lambda _: history()).last_shards == {}
     asked = effective_policy(
-        invocation, False, lambda _: history(), questions=Questions(orphans=orphans)
+        context, False, lambda _: history(), questions=Questions(orphans=orphans)
     )
     assert [one.shard for one in asked.last_shards.values()] == ["03"]
 
@@ -143,10 +144,10 @@ def test_number_is_that_of_the_base(tmp_path: Path) -> None:
 def test_base_that_cannot_be_read_acknowledges_none(tmp_path: Path) -> None:
     checkout = PolicyCheckout(tmp_path).propose({"ciguard.toml": "[guard"}, {})
     orphans = [UnitKey("", "", LOST)]
-    invocation = Invocation(checkout.environ(), checkout.folder)
     (checkout.folder / "ciguard.toml").write_text("[guard]\norphans = 1\n")
+    context = context_of(Invocation(checkout.environ(), checkout.folder))
     found = effective_policy(
-        invocation, False, lambda _: history(), questions=Questions(orphans=orphans)
+        context, False, lambda _: history(), questions=Questions(orphans=orphans)
     )
     assert (found.source, found.orphans) == ("strictest", 0)
     assert found.last_shards.keys() == {*orphans}

@@ -21,6 +21,7 @@ from ciguard.github.client import GitHub
 from ciguard.github.run_client import finished_runs, known_ancestors
 from ciguard.sources.record_finder import RecordFinder
 from ciguard.sources.references import PathReference, RunId
+from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -246,13 +247,15 @@ def test_ancestors_from_git(tmp_path: Path) -> None:
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "aside")
     aside = git(tmp_path, "rev-parse", "HEAD")
     removed = "f" * 40
-    found = ancestry_of(tmp_path, {}, shas[1], [*shas, aside, removed])
+    by_git = CheckoutFiles(tmp_path, {}).ancestors_among
+    found = ancestry_of(shas[1], [*shas, aside, removed], by_git)
     assert found.source == "git"
     assert found.ancestors == {shas[0], shas[1]}
     assert found.non_ancestors == {shas[2], aside}
     assert found.is_ancestor(removed) is None
     git(tmp_path, "clone", "-q", "--depth", "1", "--no-local", ".", "shallow")
-    shallow = ancestry_of(tmp_path / "shallow", {}, aside, [*shas, aside])
+    by_git = CheckoutFiles(tmp_path / "shallow", {}).ancestors_among
+    shallow = ancestry_of(aside, [*shas, aside], by_git)
     assert shallow.ancestors == {aside}
     assert not shallow.non_ancestors
 
@@ -265,9 +268,10 @@ def test_github_is_queried_if_git_has_no_ancestry(tmp_path: Path) -> None:
         requested.append((old, new))
         return frozenset(shas[:2])
 
-    found = ancestry_of(tmp_path, {}, shas[2], shas[:2], query)
+    by_git = CheckoutFiles(tmp_path, {}).ancestors_among
+    found = ancestry_of(shas[2], shas[:2], by_git, query)
     assert found.source == "github"
     assert found.ancestors == {shas[0], shas[1]}
     assert requested == [(shas[0], shas[2])]
-    assert ancestry_of(tmp_path, {}, None, shas, query).source is None
-    assert ancestry_of(tmp_path, {}, shas[2], [], query).source is None
+    assert ancestry_of(None, shas, by_git, query).source is None
+    assert ancestry_of(shas[2], [], by_git, query).source is None
