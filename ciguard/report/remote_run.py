@@ -1,0 +1,131 @@
+"""Judges a run from outside of its repository's jobs: by a client for GitHub, and nothing else.
+
+Configuration, policy and quarantine come by the contents API, of a pull request from its base;
+plan and records are the artifacts of the run. What `ciguard report` says of the run is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard import config as configuration
+from ciguard.errors import CiguardError, InputError
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.contents import file_at
+from ciguard.github.run_client import RunClient
+from ciguard.guard.evaluation import EvaluationOptions
+from ciguard.guard.run_context import RunContext
+from ciguard.report.judging import Judging, describe_error, judge, report_without_plan
+from ciguard.report.view import NOT_EVALUATED, Report
+from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
+from ciguard.sources.inputs import RunInputs, SubjectRun
+from ciguard.sources.local import ReadInputs
+from ciguard.sources.repository_files import ContentsFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import date
+
+    from ciguard.config import Config
+    from ciguard.github.client import GitHub
+    from ciguard.github.events import ActionsRun
+    from ciguard.guard.evaluation import PastRuns
+    from ciguard.model import Plan
+
+OWN_WORD: Final = b"ciguard"  # in a workflow's file: it is one of those that we judge
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRun:
+    """A run that has ended, with a client that may read its repository.
+
+    Attributes:
+        run: as `finished_run.actions_run` gives it.
+        workflow_path: of its workflow's file.
+        today: on which quarantines end.
+        warn: is handed what keeps no verdict away.
+    """
+
+    github: GitHub
+    run: ActionsRun
+    workflow_path: str
+    today: date
+    warn: Callable[[str], None]
+
+    @property
+    def artifacts(self) -> RunArtifacts:
+        """Of this attempt and those before it."""
+        run = self.run
+        assert run.run_id is not None
+        return RunArtifacts(self.github, run.repository, run.run_id, run.run_attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """The report of a run, and the configuration of its tree; None where that could not be read."""
+
+    report: Report
+    config: Config | None = None
+
+
+def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> JudgedRun | None:
+    """Judge the run; None for one that is not ours: of a workflow that does not call ciguard.
+
+    Args:
+        past: the history, by which it is judged whatever the configuration names.
+        artifacts: of the run, listed once.
+
+    Raises:
+        GitHubError: GitHub did not say what there is to judge.
+    """
+    if not artifacts.has_any((PLAN, RECORD)) and not _calls_ciguard(remote):
+        return None
+    run, github = remote.run, remote.github
+    assert run.run_id is not None
+    files = ContentsFiles(github, run.repository, run.tested_sha or run.head_sha or "")
+    try:
+        config = configuration.parse(files.own(configuration.FILES), {})
+        context = RunContext(run, config, files, {}, remote.today, remote.warn, is_remote=True)
+        plan = _plan(artifacts)
+        if isinstance(plan, InputError):
+            return JudgedRun(report_without_plan(plan), config)
+        found = artifacts.records(configuration.process_log_reader(config))
+        source = RunClient(github, run.repository, run.run_id, run.run_attempt)
+        subject = SubjectRun(run.run_id, run.run_attempt, source, artifacts=artifacts)
+        read = ReadInputs(found.records, problems=found.problems)
+        judging = Judging(
+            inputs=RunInputs(plan, read, subject),
+            jobs=None,
+            past=past,
+            options=EvaluationOptions(history=past.location),
+            open_github=lambda: contextlib.nullcontext(github),
+        )
+        return JudgedRun(judge(context, judging), config)
+    except GitHubError:
+        raise
+    except CiguardError as error:
+        why = describe_error(error)
+        return JudgedRun(Report(None, int(error.exit_code), why, problem=NOT_EVALUATED))
+
+
+def _plan(artifacts: RunArtifacts) -> Plan | InputError:
+    try:
+        return artifacts.plan()
+    except InputError as error:
+        return error
+
+
+def _calls_ciguard(remote: RemoteRun) -> bool:
+    """Say whether its workflow's file has our name: then a run without artifacts lost its plan."""
+    run = remote.run
+    if not remote.workflow_path or not run.head_sha:
+        return False
+    try:
+        content = file_at(remote.github, run.repository, run.head_sha, remote.workflow_path)
+    except GitHubError as error:
+        if error.status == 404:  # noqa: PLR2004 - removed, or of a required workflow elsewhere
+            return False
+        raise
+    return OWN_WORD in content
