@@ -1,0 +1,67 @@
+"""Which of GitHub's deliveries were received: each counts once, however often it is sent.
+
+Source: docs.github.com, "Best practices for using webhooks", `X-GitHub-Delivery`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from ciguard.serve.state import schema, statements
+from ciguard.serve.state.database import now_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.engine import Connection
+
+DAY_S: Final = 24 * 60 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery, by its headers and payload; `action` is "" for an event that has none."""
+
+    id: str
+    event: str
+    action: str
+    repository_id: int | None
+
+
+def record(connection: Connection, deliveries: Sequence[Delivery]) -> frozenset[str]:
+    """Add those that are not there yet, and give their ids.
+
+    An id that stands twice in `deliveries` is added, and given, once.
+    """
+    rows = {one.id: one for one in deliveries}
+    if not rows:
+        return frozenset()
+    statement = (
+        statements.insert(connection, schema.delivery)
+        .values(received_at_ms=now_ms())
+        .on_conflict_do_nothing()
+        .returning(schema.delivery.c.id)
+    )
+    values = [
+        {
+            "id": one.id,
+            "event": one.event,
+            "action": one.action,
+            "repository_id": one.repository_id,
+        }
+        for _, one in sorted(rows.items())
+    ]
+    return frozenset(connection.execute(statement, values).scalars())
+
+
+def prune(connection: Connection, days: float) -> int:
+    """Forget those received longer ago, and say how many.
+
+    GitHub sends a delivery again for three days at most, and only where somebody asks for it.
+    """
+    limit = statements.after_ms(-days * DAY_S)
+    old = sa.delete(schema.delivery).where(schema.delivery.c.received_at_ms < limit)
+    return connection.execute(old).rowcount

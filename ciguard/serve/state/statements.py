@@ -1,0 +1,40 @@
+"""SQL that several tables need, or that the two engines write differently.
+
+Locks of PostgreSQL: whoever needs a row of `work` and its lane locks the row of `work` first, so
+that two transactions never wait for each other; many rows are inserted in the order of their keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ciguard.serve.state.database import now_ms
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.run_key import RunKey
+
+
+def insert(connection: Connection, table: sa.Table) -> Any:
+    """Give an INSERT of this engine, which has `on_conflict_do_nothing` and `_do_update`."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)
+
+
+def is_run(table: sa.Table, key: RunKey) -> sa.ColumnElement[bool]:
+    """Say whether a row is of this run attempt."""
+    return sa.and_(
+        table.c.repository_id == key.repository_id,
+        table.c.run_id == key.run_id,
+        table.c.run_attempt == key.run_attempt,
+    )
+
+
+def after_ms(wait_s: float) -> sa.ColumnElement[int]:
+    """So many seconds from now, by the database's clock."""
+    return now_ms() + round(wait_s * 1000)
