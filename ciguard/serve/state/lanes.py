@@ -1,0 +1,81 @@
+"""Leases of lanes: who judges the runs of one pull request or branch, one run at a time.
+
+A lease is a row of its own. Its primary key lets one worker in; a condition over rows of `work`
+does not: PostgreSQL evaluates it over the rows as they were before the transaction it waited for.
+All times are the database's, so a worker's clock does not matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from ciguard.serve.state import schema, statements
+from ciguard.serve.state.database import now_ms
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+LEASE_S: Final = 60.0  # how long the runs of a killed worker wait for another
+_KEY_LENGTH: Final = 512  # of the column
+_LANE: Final = schema.lane.c
+
+
+def lane_key(
+    repository_id: int, workflow: str, *, pull_request: int | None, branch: str = ""
+) -> str:
+    """Name the lane of a run: its pull request, else its branch, of one workflow."""
+    subject = f"branch/{branch}" if pull_request is None else f"pull/{pull_request}"
+    key = f"{repository_id}/{subject}/{workflow}"
+    if len(key) <= _KEY_LENGTH:
+        return key
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return f"{key[: _KEY_LENGTH - len(digest) - 1]}#{digest}"
+
+
+def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:
+    """Lease a lane that is free or whose lease has expired; False where another has it.
+
+    Args:
+        worker: no other worker has this name, and it leases one lane at a time.
+    """
+    statement = statements.insert(connection, schema.lane).values(
+        key=key, worker=worker, until_ms=statements.after_ms(lease_s)
+    )
+    statement = statement.on_conflict_do_update(
+        index_elements=[_LANE.key],
+        set_={"worker": statement.excluded.worker, "until_ms": statement.excluded.until_ms},
+        where=_LANE.until_ms <= now_ms(),
+    )
+    return connection.execute(statement.returning(_LANE.key)).first() is not None
+
+
+def renew(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:
+    """Prolong the lease; False where it is this worker's no more.
+
+    A lease that expired, and that nobody else has taken, is prolonged too.
+    """
+    statement = (
+        sa.update(schema.lane)
+        .where(_LANE.key == key, _LANE.worker == worker)
+        .values(until_ms=statements.after_ms(lease_s))
+    )
+    return connection.execute(statement).rowcount == 1
+
+
+def release(connection: Connection, key: str, worker: str) -> bool:
+    """End the lease; False where it is this worker's no more."""
+    statement = sa.delete(schema.lane).where(_LANE.key == key, _LANE.worker == worker)
+    return connection.execute(statement).rowcount == 1
+
+
+def is_held(connection: Connection, key: str, worker: str) -> bool:
+    """Say whether the lease is this worker's; nobody can take it before the transaction ends."""
+    query = (
+        sa.select(_LANE.key)
+        .where(_LANE.key == key, _LANE.worker == worker, _LANE.until_ms > now_ms())
+        .with_for_update()
+    )
+    return connection.execute(query).first() is not None

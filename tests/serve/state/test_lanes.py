@@ -1,0 +1,87 @@
+"""Leases, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from ciguard.serve.state import lanes, schema
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.database import Database
+
+
+def expire(connection: Connection, key: str) -> None:
+    connection.execute(sa.update(schema.lane).where(schema.lane.c.key == key).values(until_ms=1))
+
+
+def test_a_lease_is_one_workers_until_it_is_released(database: Database) -> None:
+    with database.write() as connection:
+        assert lanes.acquire(connection, "a", "first")
+        assert not lanes.acquire(connection, "a", "second")
+        assert lanes.acquire(connection, "b", "second")
+        assert not lanes.release(connection, "a", "second")
+        assert lanes.is_held(connection, "a", "first")
+        assert not lanes.is_held(connection, "a", "second")
+        assert lanes.release(connection, "a", "first")
+        assert not lanes.is_held(connection, "a", "first")
+        assert lanes.acquire(connection, "a", "second")
+
+
+def test_an_expired_lease_is_anothers_for_the_taking(database: Database) -> None:
+    with database.write() as connection:
+        lanes.acquire(connection, "a", "first")
+        expire(connection, "a")
+        assert not lanes.is_held(connection, "a", "first")
+        assert lanes.acquire(connection, "a", "second")
+        assert not lanes.renew(connection, "a", "first")
+        assert not lanes.release(connection, "a", "first")
+        assert lanes.is_held(connection, "a", "second")
+
+
+def test_a_lease_is_renewed_even_late_where_nobody_took_it(database: Database) -> None:
+    with database.write() as connection:
+        lanes.acquire(connection, "a", "first")
+        expire(connection, "a")
+        assert lanes.renew(connection, "a", "first")
+        assert lanes.is_held(connection, "a", "first")
+        assert not lanes.acquire(connection, "a", "second")
+
+
+def test_of_threads_that_want_one_lane_one_gets_it(database: Database) -> None:
+    winners: list[str] = []
+    start = threading.Barrier(6)
+
+    def acquire(worker: str) -> None:
+        start.wait(timeout=30)
+        for lane in ("a", "b", "c"):
+            with database.write() as connection:
+                if lanes.acquire(connection, lane, worker):
+                    winners.append(lane)
+
+    threads = [threading.Thread(target=acquire, args=[f"w{number}"]) for number in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(winners) == ["a", "b", "c"]
+
+
+def test_a_lane_is_a_pull_request_or_a_branch_of_a_workflow() -> None:
+    path = ".github/workflows/tests.yml"
+    keys = {
+        lanes.lane_key(1, path, pull_request=7),
+        lanes.lane_key(2, path, pull_request=7),
+        lanes.lane_key(1, path, pull_request=None, branch="7"),
+        lanes.lane_key(1, "other.yml", pull_request=7),
+        lanes.lane_key(1, "w" * 256, pull_request=None, branch="b" * 256),
+        lanes.lane_key(1, "w" * 255, pull_request=None, branch="b" * 256),
+    }
+    assert len(keys) == 6
+    assert max(map(len, keys)) == 512
+    # The branch of a fork's pull request says nothing about the lane.
+    assert lanes.lane_key(1, path, pull_request=7, branch="x") in keys
