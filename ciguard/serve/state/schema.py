@@ -89,7 +89,7 @@ work: Final = Table(
     Column("problem", Text, nullable=False),  # of the last try; "" for none
     PrimaryKeyConstraint(*_RUN_KEY),
     Index("ix_work_state_due_at_ms", "state", "due_at_ms"),
-    Index("ix_work_lane_state", "lane", "state"),
+    Index("ix_work_lane_state_run_id", "lane", "state", "run_id"),
 )
 
 # A lease is a row of its own: a condition over rows of `work` lets two workers in at once.

@@ -1,0 +1,215 @@
+"""The work list: run attempts that GitHub has completed and that have no verdict yet.
+
+A row is waiting, running, done or dead. It is taken together with the lease of its lane, and what
+becomes of it is written only while that lease is the worker's. A row whose worker died is still
+`running` when the lease ends, and is then taken before the waiting ones.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import sqlalchemy as sa
+
+from ciguard.serve.state import lanes, schema, statements
+from ciguard.serve.state.backoff import MAX_TRIES, retry_delay_s
+from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.engine import Connection, Row
+
+Source = Literal["webhook", "reconcile", "backfill", "repair"]
+PROBLEM_LENGTH: Final = 4_000
+_WORK: Final = schema.work.c
+_RUN: Final = schema.run.c
+
+
+class WorkState(StrEnum):
+    """What has become of a row."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class NewWork:
+    """A completed run attempt; `lane` by `lanes.lane_key`."""
+
+    key: RunKey
+    lane: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A row that a worker has taken, with its lane; `tries` counts this one."""
+
+    key: RunKey
+    lane: str
+    source: str
+    tries: int
+    worker: str
+
+
+def add(connection: Connection, entries: Sequence[NewWork]) -> int:
+    """Add what is neither there, in whatever state, nor has a verdict; say how many were added."""
+    if not entries:
+        return 0
+    has_verdict = sa.exists().where(
+        *(_RUN[name] == sa.bindparam(name) for name in ("repository_id", "run_id", "run_attempt"))
+    )
+    parameters = ("repository_id", "run_id", "run_attempt", "lane", "source")
+    values: dict[str, sa.ColumnElement[Any]] = {
+        **{name: sa.bindparam(name, type_=_WORK[name].type) for name in parameters},
+        "state": sa.literal(WorkState.WAITING.value),
+        "tries": sa.literal(0),
+        "due_at_ms": now_ms(),
+        "added_at_ms": now_ms(),
+        "problem": sa.literal(""),
+    }
+    statement = (
+        statements.insert(connection, schema.work)
+        .from_select(list(values), sa.select(*values.values()).where(~has_verdict))
+        .on_conflict_do_nothing()
+    )
+    rows = [
+        {
+            "repository_id": one.key.repository_id,
+            "run_id": one.key.run_id,
+            "run_attempt": one.key.run_attempt,
+            "lane": one.lane,
+            "source": one.source,
+        }
+        for one in sorted(entries, key=lambda one: one.key)
+    ]
+    counted = statement.execution_options(preserve_rowcount=True)
+    return connection.execute(counted, rows).rowcount
+
+
+def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) -> Work | None:
+    """Take the row that is due longest and whose lane is free; the oldest run of its lane.
+
+    Args:
+        worker: no other worker has this name, and it has one row at a time.
+        lease_s: the row is another's after this time, unless the lease is renewed.
+    """
+    for state in (WorkState.RUNNING, WorkState.WAITING):
+        while (row := _next(connection, state)) is not None:
+            # The lease decides. Where it is refused, another transaction was faster and has ended:
+            # the next query sees it, and passes over the lane.
+            if not lanes.acquire(connection, row.lane, worker, lease_s):
+                continue
+            work = _work(row, worker)
+            if work.tries <= MAX_TRIES:
+                values = {"state": WorkState.RUNNING, "tries": work.tries}
+                connection.execute(_update(work.key).values(values))
+                return work
+            # It ended its worker each time, so that no `fail` ever counted.
+            _settle(connection, work, **_death("the worker ended without an answer"))
+    return None
+
+
+def _next(connection: Connection, state: WorkState) -> Row[Any] | None:
+    """The first row of this state that may be taken, locked where the engine locks rows."""
+    leased = sa.exists().where(schema.lane.c.key == _WORK.lane, schema.lane.c.until_ms > now_ms())
+    older = schema.work.alias("older")
+    # Without this, a worker that skips the locked row of another would take the lane's second.
+    is_second = sa.exists().where(
+        older.c.lane == _WORK.lane,
+        older.c.state == state,
+        older.c.due_at_ms <= now_ms(),
+        sa.tuple_(older.c.run_id, older.c.run_attempt) < sa.tuple_(_WORK.run_id, _WORK.run_attempt),
+    )
+    query = (
+        sa.select(schema.work)
+        .where(_WORK.state == state, _WORK.due_at_ms <= now_ms(), ~leased, ~is_second)
+        .order_by(_WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt)
+        .limit(1)
+        .with_for_update(of=schema.work, skip_locked=True)
+    )
+    return connection.execute(query).first()
+
+
+def renew(connection: Connection, work: Work, lease_s: float = lanes.LEASE_S) -> bool:
+    """Prolong the lease; False where the row is another worker's, or nobody's."""
+    return lanes.renew(connection, work.lane, work.worker, lease_s)
+
+
+def still_holds(connection: Connection, work: Work) -> bool:
+    """Say whether the row is the worker's, and no other can take it before the transaction ends."""
+    _lock(connection, work)
+    return lanes.is_held(connection, work.lane, work.worker)
+
+
+def finish(connection: Connection, work: Work) -> bool:
+    """Say that it has its verdict; False, and nothing is changed, where it is another worker's."""
+    values = {"state": WorkState.DONE, "finished_at_ms": now_ms(), "problem": ""}
+    return _settle(connection, work, **values)
+
+
+def fail(connection: Connection, work: Work, problem: str) -> bool:
+    """Try it again later, or after MAX_TRIES tries never; False as `finish`."""
+    delay_s = retry_delay_s(work.tries, random.random())
+    if delay_s is None:
+        return _settle(connection, work, **_death(problem))
+    return _settle(connection, work, **_waiting(delay_s, problem))
+
+
+def postpone(connection: Connection, work: Work, wait_s: float, problem: str = "") -> bool:
+    """Put it back for so long without counting the try: a rate limit, or a worker that stops."""
+    return _settle(connection, work, tries=work.tries - 1, **_waiting(wait_s, problem))
+
+
+def retry(connection: Connection, key: RunKey) -> bool:
+    """Do a dead row again, or one that is done; False where it is neither."""
+    is_over = _WORK.state.in_([WorkState.DEAD, WorkState.DONE])
+    values = {"tries": 0, "finished_at_ms": None, **_waiting(0, "")}
+    return connection.execute(_update(key).where(is_over).values(values)).rowcount == 1
+
+
+def _work(row: Row[Any], worker: str) -> Work:
+    key = RunKey(row.repository_id, row.run_id, row.run_attempt)
+    return Work(key, row.lane, row.source, row.tries + 1, worker)
+
+
+def _update(key: RunKey) -> sa.Update:
+    return sa.update(schema.work).where(statements.is_run(schema.work, key))
+
+
+def _lock(connection: Connection, work: Work) -> None:
+    query = sa.select(_WORK.run_id).where(statements.is_run(schema.work, work.key))
+    connection.execute(query.with_for_update())
+
+
+def _settle(connection: Connection, work: Work, **values: Any) -> bool:
+    _lock(connection, work)
+    if not lanes.release(connection, work.lane, work.worker):
+        return False
+    connection.execute(_update(work.key).values(values))
+    return True
+
+
+def _waiting(wait_s: float, problem: str) -> dict[str, Any]:
+    due_at_ms = statements.after_ms(wait_s)
+    return {"state": WorkState.WAITING, "due_at_ms": due_at_ms, "problem": _storable(problem)}
+
+
+def _death(problem: str) -> dict[str, Any]:
+    return {
+        "state": WorkState.DEAD,
+        "finished_at_ms": now_ms(),
+        "problem": _storable(problem),
+    }
+
+
+def _storable(problem: str) -> str:
+    """What both engines take: PostgreSQL has no NUL, and neither has a lone surrogate."""
+    return problem.encode("utf-8", "replace").decode().replace("\0", "?")[:PROBLEM_LENGTH]
