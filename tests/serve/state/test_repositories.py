@@ -1,0 +1,92 @@
+"""Repositories by GitHub's number, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from ciguard.serve.state import repositories, schema
+from ciguard.serve.state.repositories import Repository, RepositoryState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.database import Database
+
+ONE = Repository(1, "Octo/One", is_private=False, default_branch="main", installation_id=9)
+TWO = Repository(2, "octo/two", is_private=True, default_branch="trunk", installation_id=9)
+
+
+@pytest.fixture
+def connection(database: Database) -> Iterator[Connection]:
+    """One transaction with two repositories."""
+    with database.write() as opened:
+        repositories.upsert(opened, [TWO, ONE])
+        yield opened
+
+
+def test_a_repository_is_found_by_its_name_in_any_case(connection: Connection) -> None:
+    assert repositories.find(connection, "octo/ONE") == ONE
+    assert repositories.find(connection, "octo/three") is None
+    assert repositories.get(connection, 2) == TWO
+    assert repositories.active(connection) == (ONE, TWO)
+
+
+def test_a_new_name_takes_effect_and_the_old_one_ends(connection: Connection) -> None:
+    repositories.rename(connection, 1, "octo/Uno")
+    assert repositories.find(connection, "octo/one") is None
+    assert repositories.find(connection, "octo/uno") == replace(ONE, full_name="octo/Uno")
+
+
+def test_a_name_that_changed_hands_is_the_last_one_named_so(connection: Connection) -> None:
+    connection.execute(sa.update(schema.repository).values(updated_at_ms=1))
+    repositories.rename(connection, 1, "octo/two")
+    found = repositories.find(connection, "octo/two")
+    assert found is not None
+    assert found.id == 1
+
+
+def test_a_late_webhook_reveals_and_revives_nothing(connection: Connection) -> None:
+    repositories.set_private(connection, 1, is_private=True)
+    repositories.remove(connection, [2])
+    repositories.add_unknown(connection, [ONE, TWO, replace(ONE, id=3, full_name="octo/three")])
+    found = repositories.get(connection, 1)
+    assert found is not None
+    assert found.is_private
+    assert repositories.get(connection, 2) is None
+    assert repositories.get(connection, 3) is not None
+
+
+def test_what_github_answers_now_is_written_whole(connection: Connection) -> None:
+    repositories.remove(connection, [1])
+    repositories.set_reconciled(connection, 1)
+    now = Repository(1, "other/one", is_private=True, installation_id=10)
+    repositories.upsert(connection, [now])
+    found = repositories.get(connection, 1)
+    assert found is not None
+    assert found.reconciled_at_ms is not None
+    # An installation's list of repositories has no default branch.
+    assert replace(found, reconciled_at_ms=None) == replace(now, default_branch="main")
+
+
+def test_removed_repositories_are_found_by_nobody_but_prune(connection: Connection) -> None:
+    repositories.remove_installation(connection, 8)
+    assert repositories.removed(connection) == ()
+    repositories.remove_installation(connection, 9)
+    assert repositories.active(connection) == ()
+    assert repositories.find(connection, "octo/one") is None
+    assert repositories.get(connection, 1) is None
+    gone = replace(ONE, state=RepositoryState.REMOVED)
+    assert repositories.removed(connection) == (gone, replace(TWO, state=RepositoryState.REMOVED))
+    repositories.delete(connection, 1)
+    assert [one.id for one in repositories.removed(connection)] == [2]
+
+
+def test_an_active_repository_is_not_deleted(connection: Connection) -> None:
+    repositories.delete(connection, 1)
+    assert repositories.get(connection, 1) == ONE
