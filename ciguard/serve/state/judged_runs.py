@@ -1,0 +1,187 @@
+"""Run attempts that were judged, and what each was for every suite and variant.
+
+Newer means a higher run id, then a higher attempt: GitHub counts both upwards, and two runs of one
+commit can start and end in either order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import sqlalchemy as sa
+
+from ciguard.serve.state import schema, statements
+from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from sqlalchemy.engine import Connection, Row
+
+RunVerdict = Literal["passed", "failed", "incomplete", "not_evaluated", "foreign"]
+VERDICTS: Final[tuple[RunVerdict, ...]] = get_args(RunVerdict)
+PAGE: Final = 50
+_RUN: Final = schema.run.c
+_SUITE: Final = schema.run_suite.c
+_KEY: Final = ("repository_id", "run_id", "run_attempt")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A judged run attempt; `judged_at_ms` is set by the database when it is recorded.
+
+    `comparison`, `headline`, `answer` are "" where there is none; numbers are None where they were
+    not measured. `answer` names the object with the document, the comment and the comparison.
+    """
+
+    key: RunKey
+    workflow: str
+    event: str
+    branch: str
+    head_sha: str
+    pull_request: int | None
+    is_base_branch: bool
+    started_at_ms: int
+    completed_at_ms: int
+    verdict: RunVerdict
+    comparison: str
+    headline: str
+    exit_code: int
+    planned: int
+    missing: int
+    makespan_s: float | None
+    bound_s: float | None
+    price_usd: float | None
+    answer: str
+    judged_at_ms: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSuiteRow:
+    """What a run was for one suite and variant; `counts` maps an outcome to cases."""
+
+    suite: str
+    variant: str
+    planned: int
+    missing: int
+    counts: Mapping[str, int]
+    wall_s: float | None
+    peak_bytes: int | None
+    budget_bytes: int | None
+
+
+def record_run(connection: Connection, run: RunRow, suites: Sequence[RunSuiteRow]) -> None:
+    """Write a run with its suites; what was recorded of this attempt before is replaced."""
+    values = {**_key_values(run.key), **asdict(run), "judged_at_ms": now_ms()}
+    del values["key"]
+    statement = statements.insert(connection, schema.run).values(values)
+    changed = {name: statement.excluded[name] for name in values if name not in _KEY}
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=[_RUN[name] for name in _KEY], set_=changed)
+    )
+    connection.execute(
+        sa.delete(schema.run_suite).where(statements.is_run(schema.run_suite, run.key))
+    )
+    if suites:
+        rows = [{**_key_values(run.key), **asdict(one)} for one in suites]
+        connection.execute(sa.insert(schema.run_suite), rows)
+
+
+def newer_run_exists(connection: Connection, run: RunRow) -> bool:
+    """Say whether a newer run of its pull request, else branch, and workflow was judged.
+
+    Then `run` changes nothing that people see as the present: comment, check, history's head. Runs
+    without a plan of ours do not count, because they publish nothing.
+    """
+    if run.pull_request is not None:
+        is_same = _RUN.pull_request == run.pull_request
+    else:
+        is_same = sa.and_(_RUN.pull_request.is_(None), _RUN.branch == run.branch)
+    query = sa.select(_RUN.run_id).where(
+        _RUN.repository_id == run.key.repository_id,
+        _RUN.workflow == run.workflow,
+        is_same,
+        _RUN.verdict != "foreign",
+        sa.tuple_(_RUN.run_id, _RUN.run_attempt) > (run.key.run_id, run.key.run_attempt),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def get(connection: Connection, key: RunKey) -> RunRow | None:
+    """One run attempt."""
+    row = connection.execute(sa.select(schema.run).where(statements.is_run(schema.run, key)))
+    return next(map(_run_row, row), None)
+
+
+def newest(
+    connection: Connection,
+    repository_id: int,
+    *,
+    before: RunRow | None = None,
+    branch: str | None = None,
+    pull_request: int | None = None,
+    has_plan: bool = True,
+    limit: int = PAGE,
+) -> tuple[RunRow, ...]:
+    """A page of a repository's runs, those completed last first.
+
+    Args:
+        before: the last run of the page before; None for the first page.
+        branch: of this branch only.
+        pull_request: of this pull request only.
+        has_plan: leave out runs of workflows that are not planned by ciguard.
+    """
+    place = (_RUN.completed_at_ms, _RUN.run_id, _RUN.run_attempt)
+    query = sa.select(schema.run).where(_RUN.repository_id == repository_id)
+    if before is not None:
+        key = before.key
+        query = query.where(
+            sa.tuple_(*place) < (before.completed_at_ms, key.run_id, key.run_attempt)
+        )
+    if branch is not None:
+        query = query.where(_RUN.branch == branch)
+    if pull_request is not None:
+        query = query.where(_RUN.pull_request == pull_request)
+    if has_plan:
+        query = query.where(_RUN.verdict != "foreign")
+    rows = connection.execute(query.order_by(*(one.desc() for one in place)).limit(limit))
+    return tuple(map(_run_row, rows))
+
+
+def by_head_sha(connection: Connection, repository_id: int, head_sha: str) -> tuple[RunRow, ...]:
+    """The runs of a commit, newest first."""
+    query = (
+        sa.select(schema.run)
+        .where(_RUN.repository_id == repository_id, _RUN.head_sha == head_sha)
+        .order_by(_RUN.run_id.desc(), _RUN.run_attempt.desc())
+    )
+    return tuple(map(_run_row, connection.execute(query)))
+
+
+def suites_of(
+    connection: Connection, keys: Collection[RunKey]
+) -> dict[RunKey, tuple[RunSuiteRow, ...]]:
+    """The suites of each of these runs, by suite and variant; () for a run that has none."""
+    places = [(key.repository_id, key.run_id, key.run_attempt) for key in keys]
+    query = (
+        sa.select(schema.run_suite)
+        .where(sa.tuple_(_SUITE.repository_id, _SUITE.run_id, _SUITE.run_attempt).in_(places))
+        .order_by(_SUITE.suite, _SUITE.variant)
+    )
+    found: dict[RunKey, list[RunSuiteRow]] = {key: [] for key in keys}
+    for row in connection.execute(query):
+        values = row._asdict()
+        key = RunKey(*(values.pop(name) for name in _KEY))
+        found[key].append(RunSuiteRow(**values))
+    return {key: tuple(rows) for key, rows in found.items()}
+
+
+def _key_values(key: RunKey) -> dict[str, int]:
+    return asdict(key)
+
+
+def _run_row(row: Row[Any]) -> RunRow:
+    values = row._asdict()
+    return RunRow(RunKey(*(values.pop(name) for name in _KEY)), **values)
