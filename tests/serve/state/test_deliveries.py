@@ -27,7 +27,7 @@ def test_a_delivery_is_new_once(database: Database) -> None:
 
 
 def test_threads_that_get_the_same_deliveries_agree_on_one(database: Database) -> None:
-    ids = [f"{number:02}" for number in range(40)]
+    ids = [f"{number:03}" for number in range(400)]
     new: list[str] = []
 
     def record(order: list[str]) -> None:
