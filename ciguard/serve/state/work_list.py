@@ -168,6 +168,29 @@ def postpone(connection: Connection, work: Work, wait_s: float, problem: str = "
     return _settle(connection, work, tries=work.tries - 1, **_waiting(wait_s, problem))
 
 
+def postpone_installation(connection: Connection, repository_id: int, wait_s: float) -> None:
+    """Let all waiting rows wait so long that share this repository's rate limit.
+
+    GitHub counts by installation of the App; without an App all repositories share one token.
+    """
+    repository = schema.repository.c
+    installation = sa.select(repository.installation_id).where(repository.id == repository_id)
+    same = repository.installation_id.is_not_distinct_from(installation.scalar_subquery())
+    key = sa.tuple_(_WORK.repository_id, _WORK.run_id, _WORK.run_attempt)
+    # A row that is locked is being taken, and meets the limit by itself.
+    rows = (
+        sa.select(_WORK.repository_id, _WORK.run_id, _WORK.run_attempt)
+        .where(
+            _WORK.state == WorkState.WAITING,
+            _WORK.due_at_ms < statements.after_ms(wait_s),
+            _WORK.repository_id.in_(sa.select(repository.id).where(same)),
+        )
+        .with_for_update(skip_locked=True)
+    )
+    values = {"due_at_ms": statements.after_ms(wait_s)}
+    connection.execute(sa.update(schema.work).where(key.in_(rows)).values(values))
+
+
 def retry(connection: Connection, key: RunKey) -> bool:
     """Do a dead row again, or one that is done; False where it is neither."""
     is_over = _WORK.state.in_([WorkState.DEAD, WorkState.DONE])
