@@ -1,0 +1,70 @@
+"""Keeps the lease of a row that a worker has taken, while its job runs in another thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final, Self
+
+from ciguard.serve.state import work_list
+
+if TYPE_CHECKING:
+    from ciguard.serve.state.database import Database
+    from ciguard.serve.state.work_list import Work
+
+_LOG: Final = logging.getLogger(__name__)
+RENEWALS: Final = 4  # in the time of a lease: three may fail
+
+
+class Lease:
+    """The lease of one row, renewed from a thread until the block ends.
+
+    The waits are of the monotonic clock, and the lease is of the database's: nobody sets either.
+    """
+
+    def __init__(self, database: Database, work: Work, lease_s: float) -> None:
+        self.work = work
+        self.is_lost = False  # for good: the job may have ended because of it
+        self._database = database
+        self._lease_s = lease_s
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="ciguard-lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._has_ended.set()
+        self._thread.join()
+
+    def still_holds(self) -> bool:
+        """Ask the database; a job calls it before each step that others see.
+
+        Raises:
+            RemoteError: the database cannot be reached.
+        """
+        if not self.is_lost:
+            with self._database.read() as connection:
+                self.is_lost = not work_list.still_holds(connection, self.work)
+        return not self.is_lost
+
+    def give_back(self) -> bool:
+        """Let another worker take the row at once; False where it is another's already.
+
+        The job may still run: `still_holds` tells it that the row is not its own.
+        """
+        self.is_lost = True
+        self._has_ended.set()
+        with self._database.write() as connection:
+            return work_list.postpone(connection, self.work, 0)
+
+    def _renew(self) -> None:
+        while not self._has_ended.wait(self._lease_s / RENEWALS):
+            try:
+                with self._database.write() as connection:
+                    if not work_list.renew(connection, self.work, self._lease_s):
+                        self.is_lost = True
+                        return
+            except Exception:  # noqa: BLE001 - a job of an hour is not lost for one bad renewal
+                _LOG.exception("lease of %s not renewed; trying again", self.work.key)

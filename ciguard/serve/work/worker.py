@@ -1,0 +1,156 @@
+"""The loop of a worker: take a row, run its job under a lease, write what became of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import secrets
+import socket
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import CiguardError, RemoteError
+from ciguard.serve.state import lanes, work_list
+from ciguard.serve.work.lease import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.database import Database
+    from ciguard.serve.state.work_list import Work
+
+    Job = Callable[[Work, Callable[[], bool]], None]
+    Outcome = Callable[[Connection, Work], bool]
+
+_LOG: Final = logging.getLogger(__name__)
+POLL_S: Final = 5.0  # where nobody wakes it: the web process is another, or a row waited to be due
+
+
+class RateLimited(RemoteError):
+    """GitHub, or another service, asks to wait; `wait_s` seconds, >= 0. No try is counted."""
+
+    def __init__(self, what: str, *, wait_s: float, where: str = "", fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.wait_s = wait_s
+
+
+class Worker:
+    """Takes one row at a time; `run` it in a thread of its own, and call the rest from others.
+
+    Args:
+        job: does the work of a row, which may have been done before, in whole or in part. It calls
+            its second argument before each step that others see, and returns where that is False.
+            An exception is a failed try; RateLimited is none.
+        poll_s: how often it looks for rows where nobody wakes it, seconds.
+        lease_s: how long a row stays this worker's after the process was killed, seconds.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        job: Job,
+        *,
+        poll_s: float = POLL_S,
+        lease_s: float = lanes.LEASE_S,
+    ) -> None:
+        # Process ids repeat: in a container, each worker has number 1.
+        self.name = f"{socket.gethostname()[:64]}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._database = database
+        self._job = job
+        self._poll_s = poll_s
+        self._lease_s = lease_s
+        self._lease: Lease | None = None
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+
+    def wake(self) -> None:
+        """Say that there may be a row to take."""
+        self._wake.set()
+
+    def stop(self, wait_s: float = 0.0) -> bool:
+        """Take no more rows, and wait so long for the job that runs.
+
+        Returns:
+            True where `run` has ended or is about to. False where the job still runs: its row was
+            given back, another worker may have it already, and the process can be ended.
+
+        Raises:
+            RemoteError: the row could not be given back; it is free when its lease ends.
+        """
+        self._stop.set()
+        self._wake.set()
+        if self._is_idle.wait(wait_s):
+            return True
+        lease = self._lease
+        if lease is not None:
+            lease.give_back()
+        return False
+
+    def run(self) -> None:
+        """Work until `stop`; no job and no outage of the database ends it."""
+        while not self._stop.is_set():
+            # First busy, then the look at `stop`, which looks at them the other way round.
+            self._is_idle.clear()
+            has_worked = not self._stop.is_set() and self._try_to_work()
+            self._is_idle.set()
+            if not has_worked:
+                self._wake.wait(self._poll_s * random.uniform(0.5, 1.5))
+                self._wake.clear()
+
+    def _try_to_work(self) -> bool:
+        try:
+            return self._work_once()
+        except RemoteError as error:
+            _LOG.warning("worker %s: %s", self.name, error)
+        except Exception:  # noqa: BLE001 - the next row may be a good one
+            _LOG.exception("worker %s goes on", self.name)
+        return False
+
+    def _work_once(self) -> bool:
+        with self._database.write() as connection:
+            work = work_list.take(connection, self.name, self._lease_s)
+        if work is None:
+            return False
+        with Lease(self._database, work, self._lease_s) as lease:
+            self._lease = lease
+            # Read after the lease was published: `stop` gives back what it sees, and else we do.
+            outcome = _give_back if self._stop.is_set() else self._run_job(work, lease)
+            with self._database.write() as connection:
+                is_ours = outcome(connection, work)
+            self._lease = None
+        if not is_ours:
+            _LOG.warning("%s: another worker has it", work.key)
+        return True
+
+    def _run_job(self, work: Work, lease: Lease) -> Outcome:
+        try:
+            self._job(work, lease.still_holds)
+        except RateLimited as error:
+            _LOG.warning("%s: waits %.0f s: %s", work.key, error.wait_s, error)
+            return partial(_postpone, error=error)
+        except CiguardError as error:
+            _LOG.warning("%s: try %d failed: %s", work.key, work.tries, error)
+            return partial(work_list.fail, problem=str(error))
+        except Exception as error:  # noqa: BLE001 - a bug that one run meets stops no other
+            _LOG.exception("%s: try %d failed", work.key, work.tries)
+            # Not its text: pages show the problem, and nobody chose these words for them.
+            problem = f"{type(error).__name__}: see the log of worker {self.name}"
+            return partial(work_list.fail, problem=problem)
+        # A job that was told so may have returned early.
+        return _give_back if lease.is_lost else work_list.finish
+
+
+def _give_back(connection: Connection, work: Work) -> bool:
+    return work_list.postpone(connection, work, 0)
+
+
+def _postpone(connection: Connection, work: Work, error: RateLimited) -> bool:
+    is_ours = work_list.postpone(connection, work, error.wait_s, str(error))
+    work_list.postpone_installation(connection, work.key.repository_id, error.wait_s)
+    return is_ours

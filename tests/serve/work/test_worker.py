@@ -1,0 +1,292 @@
+"""Workers in threads and processes, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+from serve.work.interval_worker import INTERVAL, KILLED, make_job, overlaps
+
+from ciguard.errors import InputError
+from ciguard.serve.state import repositories, schema, work_list
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.work_list import NewWork, Work
+from ciguard.serve.work.worker import RateLimited, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ciguard.serve.state.database import Database
+
+PATIENCE_S = 60.0
+
+
+def wait_until(is_so: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def add(database: Database, *runs: int, lane: str = "") -> None:
+    entries = [NewWork(RunKey(1, run, 1), lane or f"lane {run}", "webhook") for run in runs]
+    with database.write() as connection:
+        work_list.add(connection, entries)
+
+
+def row(database: Database, run: int) -> Any:
+    with database.read() as connection:
+        query = sa.select(schema.work).where(schema.work.c.run_id == run)
+        return connection.execute(query).one()
+
+
+def states(database: Database) -> set[str]:
+    with database.read() as connection:
+        return set(connection.execute(sa.select(schema.work.c.state)).scalars())
+
+
+@contextlib.contextmanager
+def running(*workers: Worker) -> Iterator[None]:
+    threads = [threading.Thread(target=worker.run) for worker in workers]
+    for one in threads:
+        one.start()
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.stop()
+        for one in threads:
+            one.join(PATIENCE_S)
+            assert not one.is_alive()
+
+
+class Blocked:
+    """A job that waits until the test lets it end, and says whether the row was still its own."""
+
+    def __init__(self) -> None:
+        self.has_begun = threading.Event()
+        self.may_end = threading.Event()
+        self.held: list[bool] = []
+
+    def __call__(self, _: Work, still_holds: Callable[[], bool]) -> None:
+        self.has_begun.set()
+        assert self.may_end.wait(PATIENCE_S)
+        self.held.append(still_holds())
+
+
+def test_each_outcome_of_a_job_is_written(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    def job(work: Work, still_holds: Callable[[], bool]) -> None:
+        match work.key.run_id:
+            case 1:
+                raise ZeroDivisionError("token=hunter2")
+            case 2:
+                raise InputError("no plan", where="run 2", fix="look")
+            case 3:
+                raise RateLimited("wait", wait_s=60)
+            case _:
+                assert still_holds()
+
+    with database.write() as connection:
+        repositories.upsert(connection, [Repository(1, "o/r", is_private=False)])
+    add(database, 1, 2, 3, 4)
+    with running(Worker(database, job, poll_s=0.05)):
+        wait_until(lambda: row(database, 3).problem, "not run")
+        assert states(database) == {"waiting"}  # the fourth shares the rate limit of the third
+        with database.write() as connection:
+            soon = sa.update(schema.work).where(schema.work.c.run_id == 4)
+            connection.execute(soon.values(due_at_ms=0))
+        wait_until(lambda: row(database, 4).state == "done", "ended by a bad job")
+    assert [row(database, run).tries for run in (1, 2, 3, 4)] == [1, 1, 0, 1]
+    assert row(database, 1).problem.startswith("ZeroDivisionError: see the log of worker ")
+    assert row(database, 2).problem == "run 2: no plan\n  fix: look"
+    assert "Traceback" in caplog.text
+    with database.read() as connection:
+        assert connection.execute(sa.select(schema.lane)).all() == []
+
+
+def test_a_worker_is_woken(database: Database) -> None:
+    worker = Worker(database, lambda *_: None, poll_s=PATIENCE_S * 10)
+    add(database, 1)
+    with running(worker):
+        wait_until(lambda: row(database, 1).state == "done", "not run")
+        add(database, 2)
+        worker.wake()
+        wait_until(lambda: row(database, 2).state == "done", "not woken")
+
+
+def test_a_stopping_worker_finishes_its_job_and_takes_no_other(database: Database) -> None:
+    add(database, 1, 2)
+    job = Blocked()
+    worker = Worker(database, job)
+    with running(worker):
+        assert job.has_begun.wait(PATIENCE_S)
+        stop = threading.Thread(target=worker.stop, args=[PATIENCE_S])
+        stop.start()
+        job.may_end.set()
+        stop.join()
+        assert worker.stop()
+    assert job.held == [True]
+    assert (row(database, 1).state, row(database, 2).state) == ("done", "waiting")
+
+
+def test_a_worker_that_must_stop_gives_its_row_back(database: Database) -> None:
+    add(database, 1)
+    job = Blocked()
+    worker = Worker(database, job)
+    with running(worker):
+        assert job.has_begun.wait(PATIENCE_S)
+        assert not worker.stop()
+        with database.write() as connection:
+            other = work_list.take(connection, "other")
+        assert other is not None
+        assert other.tries == 1
+        job.may_end.set()
+    assert job.held == [False]
+    assert row(database, 1).state == "running"
+    with database.write() as connection:
+        assert work_list.finish(connection, other)
+
+
+def test_a_lease_is_renewed_while_the_job_runs(database: Database) -> None:
+    add(database, 1)
+    job = Blocked()
+
+    def until_ms() -> int:
+        with database.read() as connection:
+            return int(connection.execute(sa.select(schema.lane.c.until_ms)).scalar_one())
+
+    with running(Worker(database, job, lease_s=2)):
+        assert job.has_begun.wait(PATIENCE_S)
+        first = until_ms()
+        wait_until(lambda: until_ms() > first, "not renewed")
+        job.may_end.set()
+        wait_until(lambda: row(database, 1).state == "done", "not finished")
+    assert job.held == [True]
+
+
+def test_a_job_whose_lease_expired_is_not_finished(database: Database) -> None:
+    """As after a jump of the database's clock: the job may have returned early."""
+    add(database, 1)
+    job = Blocked()
+    worker = Worker(database, job, poll_s=0.05)
+    with running(worker):
+        assert job.has_begun.wait(PATIENCE_S)
+        with database.write() as connection:
+            connection.execute(sa.update(schema.lane).values(until_ms=1))
+        job.may_end.set()
+        wait_until(lambda: row(database, 1).state == "done", "not done again")
+    assert job.held == [False, True]
+    assert row(database, 1).tries == 1
+
+
+def test_a_worker_outlives_an_outage_of_the_database(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    add(database, 1)
+    with database.write() as connection:
+        connection.execute(sa.text("ALTER TABLE lane RENAME TO away"))
+    with running(Worker(database, lambda *_: None, poll_s=0.05)):
+        wait_until(lambda: caplog.text.count("worker ") > 1, "no error")
+        with database.write() as connection:
+            connection.execute(sa.text("ALTER TABLE away RENAME TO lane"))
+        wait_until(lambda: row(database, 1).state == "done", "not run")
+
+
+def test_of_many_workers_no_two_are_in_one_lane(database: Database) -> None:
+    """All rows are done, each once, those of a lane in their order."""
+    with database.write() as connection:
+        INTERVAL.create(connection)
+    for lane in range(4):
+        add(database, *range(100 + lane, 160, 4), lane=f"lane {lane}")
+    job = make_job(database, 0.001)
+    with running(*(Worker(database, job, poll_s=0.02) for _ in range(5))):
+        wait_until(lambda: states(database) == {"done"}, "not all done")
+    with database.read() as connection:
+        assert overlaps(connection) == 0
+        runs = connection.execute(sa.select(INTERVAL.c.run_id).order_by(INTERVAL.c.id)).scalars()
+        by_lane: dict[int, list[int]] = {}
+        for run in runs:
+            by_lane.setdefault(run % 4, []).append(run)
+    assert by_lane == {lane: list(range(100 + lane, 160, 4)) for lane in range(4)}
+
+
+def spawn(url: str, lease_s: float, job_s: float) -> subprocess.Popen[bytes]:
+    program = Path(__file__).with_name("interval_worker.py")
+    command = [sys.executable, str(program), url, str(lease_s), str(job_s)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE)
+
+
+def test_the_row_of_a_killed_worker_is_done_by_another(
+    database: Database, database_url: str
+) -> None:
+    with database.write() as connection:
+        INTERVAL.create(connection)
+    add(database, KILLED, KILLED + 1, lane="a")
+    victim = spawn(database_url, 0.5, 0.0)
+    try:
+        wait_until(lambda: row(database, KILLED).state == "running", "not taken")
+    finally:
+        victim.kill()
+        victim.communicate(timeout=PATIENCE_S)
+    with running(Worker(database, make_job(database, 0.0), poll_s=0.05)):
+        wait_until(lambda: states(database) == {"done"}, "not taken over")
+    assert row(database, KILLED).tries == 2
+    with database.read() as connection:
+        query = sa.select(INTERVAL.c.run_id, INTERVAL.c.ended_at_ms.is_not(None))
+        ended = connection.execute(query.order_by(INTERVAL.c.id)).all()
+    # The killed one may have died before it wrote that it began.
+    assert [tuple(one) for one in ended][-2:] == [(KILLED, True), (KILLED + 1, True)]
+
+
+@pytest.mark.soak
+def test_1200_rows_are_done_by_processes_that_are_killed_and_paused(
+    database: Database, database_url: str
+) -> None:
+    """8 processes, 20 lanes; every half second one is killed, or paused for longer than a lease."""
+    with database.write() as connection:
+        INTERVAL.create(connection)
+    for lane in range(20):
+        add(database, *range(1_000 + lane, 2_200, 20), lane=f"lane {lane}")
+    random = Random(19)
+    crew = [spawn(database_url, 1.0, 0.05) for _ in range(8)]
+    deadline = time.monotonic() + 600
+    faults = 0
+    try:
+        while states(database) != {"done"}:
+            assert time.monotonic() < deadline, "stuck"
+            time.sleep(0.5)
+            index = random.randrange(len(crew))
+            faults += 1
+            if random.random() < 0.5:
+                crew[index].kill()
+                crew[index].communicate(timeout=PATIENCE_S)
+                crew[index] = spawn(database_url, 1.0, 0.05)
+            else:
+                crew[index].send_signal(signal.SIGSTOP)
+                time.sleep(1.5)
+                crew[index].send_signal(signal.SIGCONT)
+    finally:
+        for process in crew:
+            process.kill()
+            process.communicate(timeout=PATIENCE_S)
+    with database.read() as connection:
+        assert overlaps(connection) == 0
+        query = sa.select(INTERVAL.c.run_id).where(INTERVAL.c.ended_at_ms.is_not(None))
+        ended = connection.execute(query).scalars().all()
+        repeated = connection.execute(
+            sa.select(sa.func.count()).where(schema.work.c.tries > 1)
+        ).scalar_one()
+    assert set(ended) == set(range(1_000, 2_200))
+    print(f"{faults} faults, {repeated} rows tried again, {len(ended) - 1_200} ended twice")
