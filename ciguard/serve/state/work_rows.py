@@ -1,0 +1,105 @@
+"""What people see of the work list, and what of it is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from ciguard.serve.state import schema, statements
+from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.work_list import WorkState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sqlalchemy.engine import Connection, Row
+
+DAY_S: Final = 24 * 60 * 60
+LIMIT: Final = 200
+_WORK: Final = schema.work.c
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRow:
+    """A row of the work list; `problem` is of its last try, "" for none."""
+
+    key: RunKey
+    lane: str
+    state: WorkState
+    source: str
+    tries: int
+    due_at_ms: int
+    added_at_ms: int
+    finished_at_ms: int | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How many rows are in each state, and for how long the first that is due has waited."""
+
+    rows: dict[WorkState, int]
+    oldest_s: float
+
+
+def dead_letters(
+    connection: Connection, repository_ids: Collection[int] | None = None, limit: int = LIMIT
+) -> tuple[WorkRow, ...]:
+    """Rows that are tried no more, the last to die first; `work_list.retry` revives one.
+
+    Args:
+        repository_ids: of these only; None for all.
+    """
+    query = _rows([WorkState.DEAD], repository_ids).order_by(_WORK.finished_at_ms.desc())
+    return tuple(map(_work_row, connection.execute(query.limit(limit))))
+
+
+def unfinished(
+    connection: Connection, repository_ids: Collection[int] | None = None, limit: int = LIMIT
+) -> tuple[WorkRow, ...]:
+    """Rows that run, then those that wait, by when they are due.
+
+    Args:
+        repository_ids: of these only; None for all.
+    """
+    query = _rows([WorkState.RUNNING, WorkState.WAITING], repository_ids)
+    query = query.order_by(_WORK.state, _WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt)
+    return tuple(map(_work_row, connection.execute(query.limit(limit))))
+
+
+def backlog(connection: Connection) -> Backlog:
+    """Count the rows, for the metrics."""
+    counts = sa.select(_WORK.state, sa.func.count()).group_by(_WORK.state)
+    found = {WorkState(state): count for state, count in connection.execute(counts)}
+    age_ms = now_ms() - sa.func.min(_WORK.due_at_ms)
+    oldest = sa.select(age_ms).where(_WORK.state == WorkState.WAITING)
+    oldest_ms = connection.execute(oldest).scalar_one() or 0
+    return Backlog({state: found.get(state, 0) for state in WorkState}, max(0, oldest_ms) / 1000)
+
+
+def prune(connection: Connection, days: float) -> int:
+    """Forget rows that were done longer ago, and say how many; their verdict says the same."""
+    is_old = _WORK.finished_at_ms < statements.after_ms(-days * DAY_S)
+    old = sa.delete(schema.work).where(_WORK.state == WorkState.DONE, is_old)
+    return connection.execute(old).rowcount
+
+
+def forget(connection: Connection, repository_id: int) -> int:
+    """Forget the rows of a repository that was removed; a job that runs ends by itself."""
+    return connection.execute(
+        sa.delete(schema.work).where(_WORK.repository_id == repository_id)
+    ).rowcount
+
+
+def _rows(states: list[WorkState], repository_ids: Collection[int] | None) -> sa.Select[Any]:
+    query = sa.select(schema.work).where(_WORK.state.in_(states))
+    return query if repository_ids is None else query.where(_WORK.repository_id.in_(repository_ids))
+
+
+def _work_row(row: Row[Any]) -> WorkRow:
+    values = row._asdict()
+    key = RunKey(*(values.pop(name) for name in ("repository_id", "run_id", "run_attempt")))
+    return WorkRow(key, **{**values, "state": WorkState(values["state"])})
