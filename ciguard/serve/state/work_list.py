@@ -119,18 +119,20 @@ def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) ->
 
 def _next(connection: Connection, state: WorkState) -> Row[Any] | None:
     """The first row of this state that may be taken, locked where the engine locks rows."""
-    leased = sa.exists().where(schema.lane.c.key == _WORK.lane, schema.lane.c.until_ms > now_ms())
+    # Once a query: PostgreSQL uses no index for a value that may change from row to row.
+    now = sa.select(now_ms()).scalar_subquery()
+    leased = sa.exists().where(schema.lane.c.key == _WORK.lane, schema.lane.c.until_ms > now)
     older = schema.work.alias("older")
     # Without this, a worker that skips the locked row of another would take the lane's second.
     is_second = sa.exists().where(
         older.c.lane == _WORK.lane,
         older.c.state == state,
-        older.c.due_at_ms <= now_ms(),
+        older.c.due_at_ms <= now,
         sa.tuple_(older.c.run_id, older.c.run_attempt) < sa.tuple_(_WORK.run_id, _WORK.run_attempt),
     )
     query = (
         sa.select(schema.work)
-        .where(_WORK.state == state, _WORK.due_at_ms <= now_ms(), ~leased, ~is_second)
+        .where(_WORK.state == state, _WORK.due_at_ms <= now, ~leased, ~is_second)
         .order_by(_WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt)
         .limit(1)
         .with_for_update(of=schema.work, skip_locked=True)
