@@ -16,13 +16,23 @@ STORAGE: Final = "GitHub's storage"  # its address is a password for a minute
 
 
 class GitHubError(RemoteError):
-    """GitHub said no, something odd, or nothing (`status` None)."""
+    """GitHub said no, something odd, or nothing (`status` None).
+
+    `wait_s`: seconds that GitHub asks to wait; None where the refusal is no rate limit.
+    """
 
     def __init__(
-        self, what: str, *, where: str = "", fix: str = "", status: int | None = None
+        self,
+        what: str,
+        *,
+        where: str = "",
+        fix: str = "",
+        status: int | None = None,
+        wait_s: float | None = None,
     ) -> None:
         super().__init__(what, where=where, fix=fix)
         self.status = status
+        self.wait_s = wait_s
         # Of one thing only: it is not there, not there any more, or of another kind or size.
         of_one_thing = status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR
         self.is_lasting = not of_one_thing or status in _ACCOUNT_WIDE_STATUSES
@@ -88,7 +98,8 @@ def error_of_response(
 def rate_limited(description: str, status: int, message: str, *, wait_s: float) -> GitHubError:
     """Say that GitHub asks for more patience than is left."""
     fix = f"GitHub asks to wait {wait_s:.0f} s, and ciguard waits no longer: run this again then"
-    return GitHubError(f"answered {status}: {message}", where=description, fix=fix, status=status)
+    what = f"answered {status}: {message}"
+    return GitHubError(what, where=description, fix=fix, status=status, wait_s=wait_s)
 
 
 def unreachable(description: str, why: str, *, api_url: str, perhaps_done: bool) -> GitHubError:

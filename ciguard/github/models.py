@@ -47,9 +47,12 @@ class CheckRun(GitHubJson):
 
 
 class Repository(GitHubJson):
+    """`private` where a payload does not say so: what is not known to be public is not shown."""
+
     id: int | None = None
     full_name: str = ""
     default_branch: str | None = None
+    private: bool = True
 
 
 class PullRequestRef(GitHubJson):

@@ -1,7 +1,7 @@
 """A small GitHub for tests: real HTTP on 127.0.0.1, state in memory, faults on demand.
 
 It knows what ciguard asks: who a token is, a pull request's comments, a run's jobs and what is said
-of them, artifacts, commits, issues, checks. As a program it serves
+of them, artifacts, commits, issues, checks, an App. As a program it serves
 one pull request until it is stopped:
 
     python tests/fakegithub/server.py --port-file FILE --state-file FILE
@@ -28,6 +28,7 @@ if __name__ == "__main__":  # as a program it finds its own folder on the path, 
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fakegithub.actions import ACTIONS, add_artifact, add_job
+from fakegithub.apps import APP_ROUTES
 from fakegithub.issues_and_checks import ISSUE_AND_CHECK_ROUTES
 from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 ROUTES.update(ACTIONS)
 ROUTES.update(ISSUE_AND_CHECK_ROUTES)
+ROUTES.update(APP_ROUTES)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,6 +16,8 @@ from urllib.parse import urlencode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fakegithub.apps import FakeApp
+
 DOCS: Final = "https://docs.github.com/rest"
 READ_ONLY: Final = "Resource not accessible by integration"
 SECONDARY_LIMIT: Final = (
@@ -131,6 +133,7 @@ class FakeGitHub:
 
     Attributes:
         tokens: who may come; a request with another token gets 401.
+        app: an App and its installations; their tokens may come, too.
         exchanges: every request, in the order they were answered.
         jobs: as JSON, of all attempts; `annotations` and `logs` by the id of their job.
         runs: of the list of all, the newest first; only the keys that somebody reads.
@@ -147,6 +150,7 @@ class FakeGitHub:
     def __init__(self, address: str, on_change: Callable[[FakeGitHub], None] | None = None) -> None:
         self.address = address
         self.tokens: dict[str, Login] = {}
+        self.app: FakeApp | None = None
         self.pulls: set[tuple[str, int]] = set()
         self.comments: dict[int, dict[str, Json]] = {}
         self.jobs: list[dict[str, Json]] = []
@@ -219,6 +223,10 @@ class FakeGitHub:
         login = self.tokens.get(request.token)
         if request.path.startswith(STORAGE):
             login = Login()  # whoever has the address may read
+        if login is None and self.app is not None:
+            login, refusal = self.app.authenticate(request)
+            if refusal:
+                return refusal
         if login is None:
             return refused(401, "Bad credentials")
         for pattern, action in ROUTES.items():
