@@ -159,6 +159,25 @@ class WorkflowRun(FinishedRun):
     updated_at: AwareDatetime | None = None
 
 
+class InstallationRef(GitHubJson):
+    """The App's installation that a webhook comes from; a repository's own webhook has none."""
+
+    id: PositiveInt
+
+
+class Webhook(GitHubJson):
+    """The payload of a webhook; which keys are there depends on its event.
+
+    Source: docs.github.com, "Webhook events and payloads".
+    """
+
+    action: str = ""
+    repository: Repository | None = None
+    installation: InstallationRef | None = None
+    workflow_run: WorkflowRun | None = None
+    repositories_removed: tuple[Repository, ...] = ()
+
+
 class JobStep(GitHubJson):
     """A step; no enum, for a word that is new must be seen and not refused."""
 

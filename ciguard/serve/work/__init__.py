@@ -1,1 +1,1 @@
-"""Takes runs from the work list and judges them, one at a time per pull request."""
+"""Judging completed runs: the work list, its workers, and what is done for each of its rows."""

@@ -1,0 +1,43 @@
+"""The web application of the service: which path goes where, and what surrounds all."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+
+from ciguard.serve import health
+from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
+from ciguard.serve.webhooks import intake
+from ciguard.serve.webhooks.batch_writer import BatchWriter
+from ciguard.serve.webhooks.effects import apply_deliveries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ciguard.serve.service import Service
+
+
+def build_application(service: Service) -> Starlette:
+    """Routes of all parts; handlers find the service as `request.app.state.service`."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(application: Starlette) -> AsyncIterator[None]:
+        with BatchWriter(service.database, apply_deliveries) as writer:
+            application.state.delivery_writer = writer
+            yield
+
+    application = Starlette(
+        # Each part has its list: here come those of api and pages.
+        routes=[*health.ROUTES, *intake.ROUTES],
+        middleware=[
+            Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
+            Middleware(ErrorResponses),
+            Middleware(BodyLimit, paths={intake.PATH: intake.BODY_BYTES}),
+        ],
+        lifespan=lifespan,
+    )
+    application.state.service = service
+    return application

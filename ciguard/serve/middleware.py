@@ -1,0 +1,141 @@
+"""What surrounds every request: headers of security, answers to errors, a limit of bodies.
+
+Source of the headers: OWASP, "HTTP Security Response Headers Cheat Sheet".
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+
+from ciguard.errors import RemoteError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOG: Final = logging.getLogger(__name__)
+BODY_BYTES: Final = 1 << 20  # of a form or a query
+RETRY_AFTER_S: Final = 30
+POLICY: Final = "; ".join(
+    (
+        *("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'"),
+        *("connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"),
+    )
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+TRANSPORT_SECURITY: Final = "max-age=31536000"
+
+
+class SecurityHeaders:
+    """Adds headers to each answer that has not set them itself.
+
+    Args:
+        is_https: the service is reached by https only, and browsers may remember it.
+    """
+
+    def __init__(self, app: ASGIApp, *, is_https: bool) -> None:
+        self._app = app
+        self._headers = dict(HEADERS)
+        if is_https:
+            self._headers["Strict-Transport-Security"] = TRANSPORT_SECURITY
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class BodyTooLarge(Exception):
+    """A request's body is longer than its path allows."""
+
+
+class ErrorResponses:
+    """Turns exceptions into answers that tell nothing of the inside; their cause is logged.
+
+    A database or a store that cannot be reached is 503, everything unexpected 500.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        has_started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            return await self._app(scope, receive, send_and_note)
+        except ClientDisconnect:
+            return None
+        except BodyTooLarge:
+            response = PlainTextResponse(
+                "the body is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            )
+        except RemoteError as error:
+            # Without the query, which may hold a secret of the sign-in.
+            LOG.warning("%s %s: %s", scope["method"], scope["path"], error)
+            text = "the service cannot do this now; try again later\n"
+            after = {"Retry-After": str(RETRY_AFTER_S)}
+            response = PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE, after)
+        except Exception:
+            LOG.exception("%s %s", scope["method"], scope["path"])
+            text = "an error of the service; its log has the details\n"
+            response = PlainTextResponse(text, HTTPStatus.INTERNAL_SERVER_ERROR)
+        if not has_started:
+            await response(scope, receive, send)
+        return None
+
+
+class BodyLimit:
+    """Refuses a body that is longer than its path allows, before it is read.
+
+    Args:
+        paths: bytes by path; BODY_BYTES for all others.
+    """
+
+    def __init__(self, app: ASGIApp, *, paths: Mapping[str, int]) -> None:
+        self._app = app
+        self._paths = paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        left = self._paths.get(scope["path"], BODY_BYTES)
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdigit() and int(length) > left:
+            raise BodyTooLarge
+
+        async def receive_and_count() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise BodyTooLarge
+            return message
+
+        return await self._app(scope, receive_and_count, send)

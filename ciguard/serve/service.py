@@ -1,0 +1,57 @@
+"""What handlers of requests and workers are given: settings, database, objects, GitHub."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from ciguard.serve.github_clients import GitHubClients
+from ciguard.serve.objects import open_objects
+from ciguard.serve.state.database import open_database
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.settings import Settings
+    from ciguard.serve.state.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One process's; threads share it.
+
+    Attributes:
+        has_work: set when a row was added to the work list here; workers look all the same at
+            intervals, because another process may have added one.
+        must_reconcile: set when GitHub is to be asked at once.
+    """
+
+    settings: Settings
+    database: Database
+    objects: ObjectStore
+    github: GitHubClients
+    has_work: threading.Event = field(default_factory=threading.Event)
+    must_reconcile: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections to the database."""
+        self.database.close()
+
+
+def open_service(settings: Settings, environ: Mapping[str, str]) -> Service:
+    """Open what the settings name; the tables are brought up to date.
+
+    Args:
+        environ: credentials of S3.
+
+    Raises:
+        UsageError, RemoteError, InputError: as `open_objects`, `open_database`.
+    """
+    github = GitHubClients(settings)
+    objects = open_objects(settings.results, environ)
+    return Service(settings, open_database(settings.database), objects, github)

@@ -1,0 +1,1 @@
+"""What GitHub tells the service: deliveries, each checked and stored once."""

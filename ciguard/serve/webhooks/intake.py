@@ -1,0 +1,102 @@
+"""`POST /webhooks/github`: checks a delivery and answers 202 once it is durable.
+
+GitHub sends a delivery once, waits ten seconds for the answer and does not try again. What is lost
+is found by asking (`serve/work/reconcile.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import pydantic
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from ciguard.errors import RemoteError
+from ciguard.github.models import Webhook
+from ciguard.serve.state.deliveries import Delivery
+from ciguard.serve.webhooks.effects import HANDLED, RECONCILED, Received, is_complete
+from ciguard.serve.webhooks.signature import is_signed
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from ciguard.serve.service import Service
+    from ciguard.serve.webhooks.batch_writer import BatchWriter
+
+PATH: Final = "/webhooks/github"
+BODY_BYTES: Final = 25 << 20  # GitHub sends no longer one
+ANSWER_S: Final = 9.0  # GitHub waits for ten
+_ID: Final = re.compile(r"[\x21-\x7e]{1,64}")  # a GUID today; as long as its column
+
+
+async def receive(request: Request) -> PlainTextResponse:
+    """Answer 202 once it is durable, or where it is none that matters here.
+
+    Raises:
+        HTTPException: 400, 401, 415.
+        RemoteError: it could not be written.
+    """
+    service: Service = request.app.state.service
+    event, delivery_id = _header(request, "X-GitHub-Event"), _header(request, "X-GitHub-Delivery")
+    signature, body = _header(request, "X-Hub-Signature-256"), await request.body()
+    secret = service.settings.webhook_secret
+    if secret is None or not is_signed(secret, body, signature):
+        raise HTTPException(HTTPStatus.UNAUTHORIZED, "the signature is not of our secret")
+    if event not in HANDLED:
+        return _accepted(f"ignored: the event {event}")
+    if not _ID.fullmatch(delivery_id):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "X-GitHub-Delivery: expected a GUID")
+    payload = _parse(request, body)
+    if payload.action not in HANDLED[event]:
+        return _accepted(f"ignored: {event} {payload.action}".rstrip())
+    if not is_complete(event, payload):
+        what = f"the payload holds not what {event} {payload.action} is about"
+        raise HTTPException(HTTPStatus.BAD_REQUEST, what)
+    repository_id = payload.repository.id if payload.repository else None
+    await _store(
+        request.app.state.delivery_writer,
+        Received(Delivery(delivery_id, event, payload.action, repository_id), payload),
+    )
+    (service.must_reconcile if event in RECONCILED else service.has_work).set()
+    return _accepted("accepted")
+
+
+async def _store(writer: BatchWriter[Received], received: Received) -> None:
+    future = asyncio.wrap_future(writer.submit(received))
+    try:
+        await asyncio.wait_for(future, ANSWER_S)
+    except TimeoutError as error:
+        raise RemoteError("the delivery was not written in time", where="database") from error
+
+
+def _header(request: Request, name: str) -> str:
+    value = request.headers.get(name, "")
+    if not value:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name}: expected, as GitHub sends it")
+    return value
+
+
+def _parse(request: Request, body: bytes) -> Webhook:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        what = "Content-Type: expected application/json; choose it where the webhook is set up"
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, what)
+    try:
+        return Webhook.model_validate_json(body)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        what = f"the body is not as GitHub's: {place}: {first['msg']}"
+        raise HTTPException(HTTPStatus.BAD_REQUEST, what) from error
+
+
+def _accepted(text: str) -> PlainTextResponse:
+    return PlainTextResponse(f"{text}\n", HTTPStatus.ACCEPTED)
+
+
+ROUTES: Final = (Route(PATH, receive, methods=["POST"]),)

@@ -1,0 +1,39 @@
+"""A run of GitHub as entries of the work list: one an attempt, in the lane of its branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ciguard.serve.state.lanes import lane_key
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.work_list import NewWork
+
+if TYPE_CHECKING:
+    from ciguard.github.models import WorkflowRun
+    from ciguard.serve.state.work_list import Source
+
+
+def lane_of(repository_id: int, run: WorkflowRun) -> str:
+    """The lane of a run: the branch at its head, of its repository, and the workflow.
+
+    Not the number of its pull request: GitHub gives none for a fork, and none any more once the
+    pull request is closed, so that two runs of one would get two lanes. A pull request has one
+    branch at its head.
+    """
+    branch = f"{run.repository_id or 0}:{run.head_branch or ''}"
+    return lane_key(repository_id, run.workflow, pull_request=None, branch=branch)
+
+
+def latest_attempt(repository_id: int, run: WorkflowRun, source: Source) -> NewWork:
+    """The attempt that a webhook or a list tells of."""
+    key = RunKey(repository_id, run.id, run.run_attempt)
+    return NewWork(key, lane_of(repository_id, run), source)
+
+
+def all_attempts(repository_id: int, run: WorkflowRun, source: Source) -> tuple[NewWork, ...]:
+    """Those before it too: they are complete, and the webhook of each may have been lost."""
+    lane = lane_of(repository_id, run)
+    return tuple(
+        NewWork(RunKey(repository_id, run.id, attempt), lane, source)
+        for attempt in range(1, run.run_attempt + 1)
+    )

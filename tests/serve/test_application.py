@@ -1,0 +1,134 @@
+"""What surrounds every request: health, headers of security, and errors that tell nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from fakegithub.apps import FakeRepository
+from fakegithub.deliveries import PATH, workflow_run
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from ciguard.errors import RemoteError
+from ciguard.serve.middleware import BODY_BYTES, BodyLimit, ErrorResponses, SecurityHeaders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from ciguard.serve.service import Service
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """SQLite only: no statement here is of one engine."""
+    return f"sqlite:///{tmp_path / 'ciguard.db'}"
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, trust_env=False, timeout=20.0) as opened:
+        yield opened
+
+
+def test_health(client: httpx.Client) -> None:
+    for path, text in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
+        answer = client.get(path)
+        assert (answer.status_code, answer.text) == (200, text)
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "strict-transport-security" not in answer.headers
+
+
+def test_tables_of_another_version_are_not_ready(service: Service, client: httpx.Client) -> None:
+    with service.database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    assert client.get("/readyz").status_code == 503
+    assert client.get("/healthz").status_code == 200
+
+
+def test_full_disk_is_503_and_nothing_is_half_written(
+    service: Service, client: httpx.Client
+) -> None:
+    engine = service.database.engine
+    limits = iter([1, 1 << 30])
+
+    def limit(connection: sa.engine.interfaces.DBAPIConnection, _: object) -> None:
+        connection.cursor().execute(f"PRAGMA max_page_count={next(limits)}")
+
+    def fill(run: int) -> int:
+        delivery = workflow_run(FakeRepository(12, "octo-org/api", default_branch="x" * 9000), run)
+        return client.post(PATH, content=delivery.body, headers=delivery.headers()).status_code
+
+    engine.dispose()
+    sa.event.listen(engine, "connect", limit)
+    assert fill(1) == 503
+    engine.dispose()
+    with service.database.read() as connection:
+        for table in ("delivery", "repository", "work"):
+            query = sa.select(sa.func.count()).select_from(sa.table(table))
+            assert connection.execute(query).scalar_one() == 0
+    assert fill(2) == 202
+
+
+def answer_of(
+    error: Exception | None, *, is_https: bool = False, content: bytes = b""
+) -> httpx.Response:
+    """What a handler that raises, or answers with what it was sent, comes to."""
+
+    async def handle(request: Request) -> PlainTextResponse:
+        body = await request.body()
+        if error is not None:
+            raise error
+        return PlainTextResponse(body, headers={"Cache-Control": "private"})
+
+    middleware = [
+        Middleware(SecurityHeaders, is_https=is_https),
+        Middleware(ErrorResponses),
+        Middleware(BodyLimit, paths={}),
+    ]
+    application = Starlette(routes=[Route("/", handle, methods=["POST"])], middleware=middleware)
+
+    async def call() -> httpx.Response:
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.post("/", content=content)
+
+    return asyncio.run(call())
+
+
+def test_bug_is_500_without_details_and_its_traceback_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answer = answer_of(ZeroDivisionError("the inside"))
+    assert answer.status_code == 500
+    assert "inside" not in answer.text
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert "ZeroDivisionError: the inside" in caplog.text
+
+
+def test_unreachable_store_is_503_without_details(caplog: pytest.LogCaptureFixture) -> None:
+    answer = answer_of(RemoteError("connection refused", where="db.internal:5432"))
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "30"
+    assert "internal" not in answer.text
+    assert "db.internal:5432: connection refused" in caplog.text
+
+
+def test_body_over_the_limit_is_413() -> None:
+    assert answer_of(None, content=b"x" * BODY_BYTES).status_code == 200
+    assert answer_of(None, content=b"x" * (BODY_BYTES + 1)).status_code == 413
+
+
+def test_headers_that_a_handler_sets_stay() -> None:
+    answer = answer_of(None, is_https=True)
+    assert answer.headers["cache-control"] == "private"
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"

@@ -1,0 +1,101 @@
+"""What deliveries do to repositories and the work list, in whatever order they come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fakegithub import deliveries
+from fakegithub.apps import FakeRepository
+
+from ciguard.serve.state import repositories, schema
+
+if TYPE_CHECKING:
+    from fakegithub.deliveries import FakeDelivery
+    from serve.webhooks.conftest import Send
+
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.repositories import Repository
+
+
+def known(service: Service, number: int) -> Repository | None:
+    with service.database.read() as connection:
+        return repositories.get(connection, number)
+
+
+def lanes(service: Service) -> set[str]:
+    with service.database.read() as connection:
+        return set(connection.execute(schema.work.select()).scalars("lane"))
+
+
+def test_run_makes_its_repository_known(service: Service, send: Send) -> None:
+    api = FakeRepository(id=12, full_name="octo-org/api", default_branch="trunk")
+    send(deliveries.workflow_run(api, 7, installation=102))
+    assert known(service, 12) == repositories.Repository(12, "octo-org/api", True, "trunk", 102)
+    assert len(lanes(service)) == 1
+
+
+def test_run_of_a_repository_that_nobody_named_is_ignored(service: Service, send: Send) -> None:
+    send(deliveries.workflow_run(FakeRepository(id=12, full_name="o/api"), 7, installation=None))
+    assert known(service, 12) is None
+    assert lanes(service) == set()
+
+
+@pytest.mark.parametrize("kind", ["installation", "repositories_removed", "repository"])
+def test_removed_repository_is_not_revived_by_a_late_run(
+    service: Service, shop: FakeRepository, send: Send, kind: str
+) -> None:
+    removal = {
+        "installation": deliveries.installation("deleted"),
+        "repositories_removed": deliveries.repositories_removed(shop),
+        "repository": deliveries.repository("deleted", shop),
+    }[kind]
+    assert send(removal).status_code == 202
+    assert known(service, shop.id) is None
+    assert service.must_reconcile.is_set()
+    assert send(deliveries.workflow_run(shop, 8)).status_code == 202
+    assert known(service, shop.id) is None
+    assert lanes(service) == set()
+
+
+def test_privatized_repository_is_private_at_once(
+    service: Service, shop: FakeRepository, send: Send
+) -> None:
+    send(deliveries.repository("privatized", shop))
+    send(deliveries.workflow_run(shop, 7))  # was sent before, and still says "public"
+    found = known(service, shop.id)
+    assert found is not None
+    assert found.is_private
+
+
+@pytest.mark.parametrize(
+    "delivery",
+    [
+        deliveries.repository("publicized", FakeRepository(11, "octo-org/shop", private=False)),
+        deliveries.repository("renamed", FakeRepository(11, "octo-org/other")),
+        deliveries.repository("transferred", FakeRepository(11, "hexa-org/shop")),
+        deliveries.installation("created"),
+        deliveries.installation("unsuspend"),
+    ],
+    ids=lambda one: str(one.payload["action"]),
+)
+def test_what_is_given_is_asked_of_github(
+    service: Service, shop: FakeRepository, send: Send, delivery: FakeDelivery
+) -> None:
+    before = known(service, shop.id)
+    assert send(delivery).status_code == 202
+    assert known(service, shop.id) == before
+    assert service.must_reconcile.is_set()
+
+
+def test_runs_of_one_branch_share_a_lane(
+    service: Service, shop: FakeRepository, send: Send
+) -> None:
+    fork = FakeRepository(id=99, full_name="somebody/shop").as_json()
+    send(deliveries.workflow_run(shop, 1, head_branch="fix", pull_requests=[{"number": 3}]))
+    send(deliveries.workflow_run(shop, 2, head_branch="fix"))
+    assert len(lanes(service)) == 1
+    send(deliveries.workflow_run(shop, 3, head_branch="fix", head_repository=fork))
+    send(deliveries.workflow_run(shop, 4, head_branch="fix", head_repository=None))
+    send(deliveries.workflow_run(shop, 5, head_branch="fix", path=".github/workflows/lint.yml"))
+    assert len(lanes(service)) == 4

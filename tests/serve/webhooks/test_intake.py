@@ -1,0 +1,165 @@
+"""What the service answers to a delivery, and what it is then sure to know."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from fakegithub.apps import FakeRepository
+from fakegithub.deliveries import PATH, FakeDelivery, workflow_run
+
+from ciguard.serve.state import schema
+from ciguard.serve.webhooks.intake import BODY_BYTES
+
+if TYPE_CHECKING:
+    from httpx import Client
+    from serve.webhooks.conftest import Send
+
+    from ciguard.serve.service import Service
+
+ROOT = Path(__file__).parents[3]
+SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "webhooks"
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """SQLite only: `test_effects.py` has both engines."""
+    return f"sqlite:///{tmp_path / 'ciguard.db'}"
+
+
+def work_keys(service: Service) -> list[tuple[int, int, int]]:
+    with service.database.read() as connection:
+        work = schema.work.c
+        query = sa.select(work.repository_id, work.run_id, work.run_attempt)
+        return sorted(map(tuple, connection.execute(query).all()))
+
+
+def count_deliveries(service: Service) -> int:
+    with service.database.read() as connection:
+        return connection.execute(sa.select(sa.func.count(schema.delivery.c.id))).scalar_one()
+
+
+def test_completed_run_is_work(service: Service, shop: FakeRepository, send: Send) -> None:
+    answer = send(workflow_run(shop, 7, attempt=2))
+    assert (answer.status_code, answer.text) == (202, "accepted\n")
+    assert work_keys(service) == [(11, 7, 2)]
+    assert service.has_work.is_set()
+    assert not service.must_reconcile.is_set()
+
+
+def test_repeated_delivery_counts_once(service: Service, shop: FakeRepository, send: Send) -> None:
+    delivery = workflow_run(shop, 7)
+    assert [send(delivery).status_code for _ in range(3)] == [202] * 3
+    assert send(workflow_run(shop, 7)).status_code == 202  # GitHub's "redeliver" of another hook
+    assert count_deliveries(service) == 2
+    assert work_keys(service) == [(11, 7, 1)]
+
+
+@pytest.mark.parametrize(
+    "delivery",
+    [
+        FakeDelivery("ping", {"zen": "Keep it logically awesome.", "hook_id": 1}),
+        FakeDelivery("marketplace_purchase", {}, content=b"\xff"),
+        workflow_run(FakeRepository(11, "octo-org/shop"), 7, action="requested"),
+        workflow_run(FakeRepository(11, "octo-org/shop"), 7, action="in_progress"),
+        FakeDelivery("repository", {"action": "starred"}),
+    ],
+    ids=["ping", "unknown", "requested", "in_progress", "another action"],
+)
+def test_what_does_not_matter_is_ignored(
+    service: Service, shop: FakeRepository, send: Send, delivery: FakeDelivery
+) -> None:
+    answer = send(delivery)
+    assert answer.status_code == 202
+    assert answer.text.startswith("ignored: ")
+    assert count_deliveries(service) == 0
+    assert work_keys(service) == []
+
+
+DEEP = b'{"action":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"action": "completed", "workfl', "EOF while parsing"),
+        (DEEP, "recursion limit"),
+        (b'{"action": "\xff"}', "invalid unicode"),
+        ('{"action": "completed"}'.encode("utf-16"), "expected value"),
+        (b"[]", "should be an object"),
+        (b"", "EOF while parsing"),
+        (b'{"action": "completed", "workflow_run": {"id": "x"}}', "workflow_run.id"),
+        (b'{"action": "completed"}', "not what workflow_run completed is about"),
+    ],
+    ids=["cut", "deep", "latin-1", "utf-16", "list", "empty", "another type", "no run"],
+)
+def test_malformed_body_is_refused_in_words(
+    service: Service, send: Send, content: bytes, words: str
+) -> None:
+    answer = send(FakeDelivery("workflow_run", {}, content=content))
+    assert answer.status_code == 400
+    assert words in answer.text
+    assert count_deliveries(service) == 0
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["sha256=" + "0" * 64, "sha1=7d38cdd689735b008b3c702edd92eea23791c5f6", "sha256="],
+)
+def test_forged_delivery_is_refused(
+    service: Service, shop: FakeRepository, send: Send, signature: str
+) -> None:
+    assert send(workflow_run(shop, 7), x_hub_signature_256=signature).status_code == 401
+    assert send(FakeDelivery("ping", {}, secret="another")).status_code == 401
+    assert work_keys(service) == []
+
+
+@pytest.mark.parametrize("name", ["x_github_event", "x_github_delivery", "x_hub_signature_256"])
+def test_missing_header_is_named(shop: FakeRepository, send: Send, name: str) -> None:
+    answer = send(workflow_run(shop, 7), **{name: None})
+    assert answer.status_code == 400
+    assert name.replace("_", "-") in answer.text.lower()
+
+
+def test_delivery_id_that_no_column_holds_is_refused(shop: FakeRepository, send: Send) -> None:
+    assert send(workflow_run(shop, 7), x_github_delivery="x" * 65).status_code == 400
+
+
+def test_form_is_refused_with_what_to_change(shop: FakeRepository, send: Send) -> None:
+    answer = send(workflow_run(shop, 7), content_type="application/x-www-form-urlencoded")
+    assert answer.status_code == 415
+    assert "application/json" in answer.text
+
+
+def test_body_over_the_cap_is_refused(client: Client) -> None:
+    delivery = FakeDelivery("ping", {}, content=b"x" * (BODY_BYTES + 1))
+    assert client.post(PATH, content=delivery.body).status_code == 413
+    pieces = iter([delivery.body])  # so that no length is announced
+    assert client.post(PATH, content=pieces, headers=delivery.headers()).status_code == 413
+
+
+def test_other_methods_are_refused(client: Client) -> None:
+    assert client.get(PATH).status_code == 405
+
+
+@pytest.mark.skipif(
+    not SHARED.is_dir(), reason=f"no recorded webhooks at {SHARED}; CIGUARD_SHARED_DATA says where"
+)
+def test_recorded_webhooks_are_accepted(service: Service, send: Send) -> None:
+    paths = sorted(SHARED.glob("*.json"))
+    for path in paths:
+        event = path.name.partition(".")[0]
+        delivery = FakeDelivery(event, {}, content=path.read_bytes())
+        answer = send(delivery)
+        action = json.loads(path.read_bytes()).get("action")
+        is_handled = (event, action) == ("workflow_run", "completed")
+        assert (answer.status_code, answer.text.startswith("ignored")) == (202, not is_handled), (
+            path.name
+        )
+    assert len(paths) > 60
+    # Their repositories are those of no installation, and of no --repo.
+    assert work_keys(service) == []
