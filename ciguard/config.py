@@ -75,6 +75,8 @@ ENVIRONMENT: Final[dict[str, tuple[str, ...]]] = {
     **{f"CIGUARD_POLICY_{key.upper()}": ("policy", key) for key in PolicyConfig.model_fields},
     "CIGUARD_HISTORY_STORE": ("history", "store"),
 }
+# Read where they are needed, and in no file.
+SECRETS: Final = frozenset({"CIGUARD_HISTORY_TOKEN"})
 _SECTIONS: Final = ("CIGUARD_PLAN_", "CIGUARD_POLICY_", "CIGUARD_HISTORY_")
 
 
@@ -94,7 +96,8 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
         UsageError: as `load`.
     """
     source, content = _content(texts)
-    unknown = [name for name in environ if name.startswith(_SECTIONS) and name not in ENVIRONMENT]
+    known = {*ENVIRONMENT, *SECRETS}
+    unknown = [name for name in environ if name.startswith(_SECTIONS) and name not in known]
     if unknown:
         raise combine([_unknown_variable(name) for name in sorted(unknown)])
     origins: dict[tuple[str, ...], str] = {}

@@ -232,12 +232,20 @@ class GuardConfig(Section):
 class HistoryConfig(Section):
     """[history]: where past runs are kept."""
 
-    store: str = Field("branch:ciguard-history", description="`branch:NAME`, or the path of a file")
+    store: str = Field(
+        "branch:ciguard-history",
+        description="`branch:NAME`, the `https:` address of a service, or the path of a file",
+    )
 
     @property
     def in_branch(self) -> bool:
-        """Whether the next machine reads what one writes there: a file is on one disk."""
+        """Whether a job of the workflow writes it, and the next machine reads it there."""
         return self.store.startswith("branch:")
+
+    @property
+    def in_service(self) -> bool:
+        """Whether a service writes it, and a job reads it there."""
+        return self.store.startswith("https:")
 
 
 class ReportConfig(Section):

@@ -207,6 +207,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 # The modules of a verb's folder that read and write: everything else in it is arithmetic.
 ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
+    | {"history.daemon_thread", "history.service_credentials", "history.service_store"}
     | {"plan.history_inputs", "plan.scope"}
     | {
         "experiment.machine_load",

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     help="Tests that exist: what a tool lists, or --inventory of `ciguard plan` takes.",
 )
 @click.option(
-    "--history", metavar="FILE|branch:NAME", help="Past runs: they add times to the counts."
+    "--history", metavar="FILE|branch:NAME|URL", help="Past runs: they add times to the counts."
 )
 @click.option(
     "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."

@@ -110,8 +110,8 @@ FORMATS: Final[Mapping[str, Callable[[Answer], str]]] = {
 @click.option(
     "--history",
     "history_location",
-    metavar="FILE|branch:NAME",
-    help="Past runs: a file or a branch (default: the configured store).",
+    metavar="FILE|branch:NAME|URL",
+    help="Past runs: a file, a branch or a service (default: the configured store).",
 )
 @click.option(
     "--repo",

@@ -60,8 +60,8 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--history",
-        metavar="FILE|branch:NAME",
-        help="Past runs: a file or a branch (default: the configured store).",
+        metavar="FILE|branch:NAME|URL",
+        help="Past runs: a file, a branch or a service (default: the configured store).",
     ),
 )
 

@@ -30,7 +30,7 @@ from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
-from ciguard.history.stores import FileStore, load, open_store, update
+from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model import EndLine, Record
 from ciguard.model.jobs import last_attempt
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.results.result_patterns import ResultFile
     from ciguard.history.file import History
-    from ciguard.history.stores import HistoryStore
+    from ciguard.history.stores import HistoryStore, ReadableStore
     from ciguard.invocation import Invocation
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan
@@ -65,8 +65,8 @@ RESULTS_HELP: Final = (
 _HISTORY: Final = click.option(
     "--history",
     "location",
-    metavar="FILE|branch:NAME",
-    help="A file or a branch (default: the configured store).",
+    metavar="FILE|branch:NAME|URL",
+    help="A file, a branch or a service (default: the configured store).",
 )
 _BRANCH: Final = click.option(
     "--branch",
@@ -160,7 +160,7 @@ def add(
     for added in addition.runs if plan is not None else ():
         if not added.complete:
             console.err(f"warning: {incomplete_run(added)}")
-    store = open_store(
+    store = open_writable_store(
         _configured_location(invocation, location), invocation.folder, invocation.environ
     )
     code = _add(store, addition)
@@ -343,7 +343,7 @@ def _load_known(invocation: Invocation, location: str | None) -> tuple[History, 
     return loaded.history, loaded.size_bytes
 
 
-def _nothing_yet(store: HistoryStore) -> InputError:
+def _nothing_yet(store: ReadableStore) -> InputError:
     fix = "add a run first (ciguard history add RECORDS), or name the history with --history"
     return InputError("there is no history yet", where=store.location, fix=fix)
 

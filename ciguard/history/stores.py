@@ -1,6 +1,7 @@
 """The table of places that can keep a history, and adding to one while others do the same.
 
-To add a store: its module, its line in `STORES`.
+To add a store: its module, its line in `STORES`. A service's history is read only, so it is none
+of those.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from ciguard.errors import CiguardError, InputError, RemoteError
+from ciguard.errors import CiguardError, InputError, RemoteError, UsageError
+from ciguard.git.commands import without_secrets
 from ciguard.history import branch_store
 from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory, NotAHistory, StoredBytes
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import count_without_room
+from ciguard.history.service_store import ServiceStore
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ WAIT_S: Final = 0.2
 LONGEST_WAIT_S: Final = 10.0
 
 
-class HistoryStore(Protocol):
+class ReadableStore(Protocol):
     """A place that keeps one history's bytes."""
 
     @property
@@ -47,6 +50,10 @@ class HistoryStore(Protocol):
         Raises:
             CiguardError: it cannot be read; nothing being there is no error.
         """
+
+
+class HistoryStore(ReadableStore, Protocol):
+    """A place that commands write to as well."""
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
         """Replace `expected`; False, and nothing is done, where something else is there now.
@@ -116,17 +123,35 @@ STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore
     "branch": branch_store.BranchStore,
     "": FileStore,
 }
+SERVICE_SCHEMES: Final = ("https", "http")
 
 
-def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> HistoryStore:
-    """The store of `branch:NAME`, or of a file's path; nothing is read yet.
+def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> ReadableStore:
+    """The store of `branch:NAME`, `https://...`, or of a file's path; nothing is read yet.
 
     Args:
         location: what stands after --history.
         folder: a relative path is below it; the git repository is the one that it lies in.
-        environ: what git is given, and where a token may be found (GITHUB_TOKEN, GH_TOKEN).
+        environ: what git is given, and where a token may be found (GITHUB_TOKEN, GH_TOKEN; those
+            of `service_credentials`).
+    """
+    if location.partition(":")[0] in SERVICE_SCHEMES:
+        return ServiceStore(location, environ)
+    return open_writable_store(location, folder, environ)
+
+
+def open_writable_store(location: str, folder: Path, environ: Mapping[str, str]) -> HistoryStore:
+    """As `open_store`, for a command that adds to the history.
+
+    Raises:
+        UsageError: a service keeps it, which alone writes it.
     """
     word, colon, rest = location.partition(":")
+    if colon and word in SERVICE_SCHEMES:
+        what = "the history of a service is read-only"
+        where = f"--history {without_secrets(location)}"
+        fix = "leave `history add` out: the service adds each run of the base branch as it ends"
+        raise UsageError(what, where=where, fix=fix)
     if colon and word in STORES:
         return STORES[word](rest, folder, environ)
     return STORES[""](location, folder, environ)
@@ -153,18 +178,19 @@ def load_or_explain(
     location: str, folder: Path, environ: Mapping[str, str], consequence: str
 ) -> Attempt:
     """Read a history that a command can do without; `consequence` is how it goes on then."""
+    store = open_store(location, folder, environ)
     try:
-        loaded = load(open_store(location, folder, environ))
+        loaded = load(store)
     except CiguardError as error:
         fix = f". Fix: {error.fix}" if error.fix else ""
-        what = f"the history at {location} cannot be used: {error.what}"
+        what = f"the history at {store.location} cannot be used: {error.what}"
         return Attempt(None, f"{what}; {consequence}{fix}")
     if not loaded.exists:
         return Attempt(None, f"there is no history at {location} yet: {consequence}", is_new=True)
     return Attempt(loaded.history)
 
 
-def load(store: HistoryStore) -> Loaded:
+def load(store: ReadableStore) -> Loaded:
     """Read and decode; where nothing is kept yet, the empty history.
 
     Raises:
@@ -173,7 +199,7 @@ def load(store: HistoryStore) -> Loaded:
     return decode_stored(store.read(), store)
 
 
-def decode_stored(stored: StoredBytes, store: HistoryStore) -> Loaded:
+def decode_stored(stored: StoredBytes, store: ReadableStore) -> Loaded:
     """What was read, understood.
 
     Raises:

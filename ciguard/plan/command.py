@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 @click.option(
     "--history",
     "history_location",
-    metavar="FILE|branch:NAME",
+    metavar="FILE|branch:NAME|URL",
     help="Past runs (default: history.store).",
 )
 @click.option(

@@ -87,11 +87,12 @@ def load_history(source: HistorySource, folder: Path, environ: Mapping[str, str]
     One that is lost, damaged or newer must not keep all runs from being planned until somebody
     repairs it: without one a plan is worse, and still right.
     """
+    store = open_store(source.location, folder, environ)
     try:
-        loaded = load(open_store(source.location, folder, environ))
+        loaded = load(store)
     except CiguardError as error:
         problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
-        facts = {"location": source.location, "problem": problem}
+        facts = {"location": store.location, "problem": problem}
         return LoadedHistory(None, (PlanNote("history_unusable", facts),))
     if not loaded.exists:
         return LoadedHistory(None, (PlanNote("history_missing", {"location": source.location}),))

@@ -13,7 +13,7 @@ from history.git_servers import NAME, PLACE, branch, clone, environment, git, id
 from ciguard.errors import InputError, RemoteError
 from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME, encode
-from ciguard.history.stores import load, open_store, update
+from ciguard.history.stores import load, open_store, open_writable_store, update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,7 +234,7 @@ def test_branch_with_other_files_is_not_overwritten(origin: Path) -> None:
     git(folder, "push", "-q", "origin", "main")
     before = git(origin, "rev-parse", "main")
     with pytest.raises(RemoteError, match="a write would replace what the branch holds") as caught:
-        update(open_store("branch:main", folder, environment(folder)), one(2))
+        update(open_writable_store("branch:main", folder, environment(folder)), one(2))
     assert caught.value.fix == "name another branch: branch:ciguard-history"
     assert git(origin, "rev-parse", "main") == before
 

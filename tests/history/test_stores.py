@@ -7,10 +7,12 @@ import pytest
 from history.git_servers import ids, one
 
 from ciguard.errors import InputError
-from ciguard.history.stores import FileStore, load, open_store, update
+from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conftest import Ciguard
 
 
 def test_file_is_replaced_only_if_unchanged_since_read(tmp_path: Path) -> None:
@@ -26,7 +28,7 @@ def test_file_is_replaced_only_if_unchanged_since_read(tmp_path: Path) -> None:
 
 
 def test_file_name_may_contain_a_colon(tmp_path: Path) -> None:
-    update(open_store("odd:name", tmp_path, {}), one(1))
+    update(open_writable_store("odd:name", tmp_path, {}), one(1))
     assert (tmp_path / "odd:name").is_file()
     with pytest.raises(InputError, match="no place"):
         open_store("", tmp_path, {}).read()
@@ -39,7 +41,18 @@ def test_unreadable_path_is_an_error_not_an_empty_store(tmp_path: Path) -> None:
 
 
 def test_unwritable_store_is_an_input_error(tmp_path: Path) -> None:
-    store = open_store("taken/h.ciguard", tmp_path, {})
+    store = open_writable_store("taken/h.ciguard", tmp_path, {})
     (tmp_path / "taken").write_text("a file where a folder should be")
     with pytest.raises(InputError, match="cannot be written"):
         update(store, one(1))
+
+
+def test_history_of_a_service_is_read_only(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "durations.json").write_text('{"a": 1}')
+    address = "https://user:secret@ciguard.example/api/v1/repos/o/r/history"
+    words = ("history", "add", "durations.json", "--run-id", "1", "--history", address)
+    done = ciguard(*words, cwd=tmp_path, expect=2)
+    assert "https://ciguard.example/api/v1/repos/o/r/history: the history of a service" in (
+        done.stderr
+    )
+    assert "secret" not in done.stderr

@@ -1,0 +1,99 @@
+"""What a job shows a ciguard service: GitHub's OIDC token, a token from the environment, or none.
+
+Source: docs.github.com, "OpenID Connect reference", "Methods for requesting the OIDC token".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from ciguard.errors import RemoteError
+from ciguard.history.daemon_thread import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOKEN_VARIABLE: Final = "CIGUARD_HISTORY_TOKEN"
+REQUEST_URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
+REQUEST_TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+REQUEST_S: Final = 2.0
+_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A bearer token, "" for none; `problem` is why it is not GitHub's although a job has one."""
+
+    token: str = field(default="", repr=False)
+    problem: str = ""
+
+    def headers(self) -> dict[str, str]:
+        """The headers of a request."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def redact(self, text: str) -> str:
+        """The text of somebody else without the token."""
+        return text.replace(self.token, "***") if self.token else text
+
+
+def origin_of(address: str) -> str:
+    """Scheme, host and port of an address: the audience that GitHub signs a token for."""
+    parts = urlsplit(address)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    is_default = parts.port in (None, _DEFAULT_PORTS.get(parts.scheme))
+    return f"{parts.scheme}://{host}" + ("" if is_default else f":{parts.port}")
+
+
+def is_safe(address: str) -> bool:
+    """Say whether a secret may be sent there: by TLS, or to this machine."""
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:  # half of an IPv6 address, or a port that is no number
+        return False
+    return bool(host) and (
+        parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def credentials(environ: Mapping[str, str], audience: str) -> Credentials:
+    """Ask GitHub for a token where the job may, else take the one of the environment."""
+    url, secret = environ.get(REQUEST_URL, ""), environ.get(REQUEST_TOKEN, "")
+    problem = ""
+    if url and secret:
+        try:
+            return Credentials(in_thread(lambda: _request(url, secret, audience)).result(REQUEST_S))
+        except TimeoutError:
+            problem = f"GitHub gave no OIDC token within {REQUEST_S:g} s"
+        except RemoteError as error:
+            problem = error.what
+    return Credentials(environ.get(TOKEN_VARIABLE, "").strip(), problem)
+
+
+def _request(url: str, secret: str, audience: str) -> str:
+    import httpx  # noqa: PLC0415 - takes 0.2 s, which other stores need not pay
+
+    if not is_safe(url):
+        raise RemoteError(f"{REQUEST_URL} is no https address")
+    headers = {"Authorization": f"Bearer {secret}"}
+    try:
+        address = httpx.URL(url).copy_merge_params({"audience": audience})
+        with httpx.Client(timeout=REQUEST_S, headers=headers) as client:
+            answer = client.get(address)
+        token = answer.json()["value"] if answer.is_success else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
+        # Of the error only its kind: its text may hold the address, which is a secret in part.
+        raise RemoteError(f"GitHub gave no OIDC token: {type(error).__name__}") from error
+    if not isinstance(token, str) or not token:
+        raise RemoteError(f"GitHub gave no OIDC token: HTTP {answer.status_code}")
+    return token

@@ -1,0 +1,147 @@
+"""A history that a ciguard service keeps: read by HTTPS, and written by the service alone.
+
+A job goes on without the service after two seconds: nothing that a service does may hold it up.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import InputError, RemoteError
+from ciguard.git.commands import without_secrets
+from ciguard.history.daemon_thread import in_thread
+from ciguard.history.file import NotAHistory, StoredBytes
+from ciguard.history.service_credentials import (
+    TOKEN_VARIABLE,
+    Credentials,
+    credentials,
+    is_safe,
+    origin_of,
+)
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx
+
+    from ciguard.history.file import DamagedHistory
+
+ANSWER_S: Final = 2.0  # until the first byte: connecting, and the service's own work
+DOWNLOAD_S: Final = 20.0  # of the whole file after that
+MAX_BYTES: Final = 1 << 29  # 100 times the history of 41,192 tests
+ADDRESS_FIX: Final = "write https://HOST/api/v1/repos/OWNER/NAME/history"
+_NO_CONTENT: Final = 204  # a repository that no run was added to yet
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStore:
+    """The history at an address of a service."""
+
+    address: str
+    environ: Mapping[str, str] = field(repr=False)
+
+    @property
+    def location(self) -> str:
+        """The address, without a password that somebody wrote into it."""
+        return without_secrets(self.address)
+
+    def recovery_advice(self, error: DamagedHistory) -> str:
+        """The service makes it again; what is no history at all is at another address."""
+        if isinstance(error, NotAHistory):
+            return ADDRESS_FIX
+        return "run `ciguard serve check --repair` where the service runs"
+
+    def read(self) -> StoredBytes:
+        """The file as it is now; none before the first run.
+
+        Raises:
+            InputError: not an address that a token may be sent to.
+            RemoteError: the service is out of reach, refuses, or takes too long.
+        """
+        if not is_safe(self.address) or "@" in self.address:
+            what = "not the https address of a history"
+            fix = f"{ADDRESS_FIX}; a token belongs into {TOKEN_VARIABLE}"
+            raise InputError(what, where=self.location, fix=fix)
+        shown = credentials(self.environ, origin_of(self.address))
+        answered = Event()
+        download = in_thread(lambda: self._download(shown, answered))
+        download.add_done_callback(lambda _: answered.set())
+        if not answered.wait(ANSWER_S):
+            raise self._unreachable(f"no answer within {ANSWER_S:g} s")
+        try:
+            return StoredBytes(download.result(DOWNLOAD_S))
+        except TimeoutError:
+            raise self._unreachable(f"not all of it within {DOWNLOAD_S:g} s") from None
+
+    def _download(self, shown: Credentials, answered: Event) -> bytes | None:
+        import httpx  # noqa: PLC0415 - takes 0.2 s, which other stores need not pay
+
+        headers = {"Accept-Encoding": "identity", **shown.headers()}
+        try:
+            with (
+                httpx.Client(timeout=ANSWER_S) as client,
+                client.stream("GET", self.address, headers=headers) as response,
+            ):
+                answered.set()
+                content = _read_all(response)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            words = one_line(shown.redact(str(error) or type(error).__name__))
+            raise self._unreachable(words) from error
+        if content is None:
+            raise self._unreachable(f"more than {MAX_BYTES >> 20} MiB, or too slow")
+        if response.is_success:
+            return None if response.status_code == _NO_CONTENT else content
+        raise self._refusal(response.status_code, shown, _detail(content))
+
+    def _refusal(self, status: int, shown: Credentials, detail: str) -> RemoteError:
+        """What an answer that is no history means, and what to do."""
+        why = f" ({one_line(shown.redact(detail))})" if detail else ""
+        if status == 401:  # noqa: PLR2004
+            what = f"the service refuses the token{why}"
+            fix = f"give the job `permissions: id-token: write`, or set {TOKEN_VARIABLE}"
+        elif status == 404:  # noqa: PLR2004
+            what = "the service has no such repository, or the job may not read it"
+            fix = "check OWNER/NAME in the address"
+            if not shown.token:
+                fix += (
+                    "; a private repository needs `permissions: id-token: write` or "
+                    f"{TOKEN_VARIABLE}"
+                )
+        elif 300 <= status < 400:  # noqa: PLR2004
+            what = f"another address is named ({status}), which gets no token"
+            fix = "write the address that the service itself has"
+        else:
+            what = f"the service cannot answer: HTTP {status}{why}"
+            fix = "see the log of the service"
+        if shown.problem:
+            what = f"{what}; {shown.problem}"
+        return RemoteError(what, where=self.location, fix=fix)
+
+    def _unreachable(self, words: str) -> RemoteError:
+        fix = "check that the service runs, and that this machine reaches it"
+        return RemoteError(f"the service cannot be read: {words}", where=self.location, fix=fix)
+
+
+def _read_all(response: httpx.Response) -> bytes | None:
+    """The body; None where it is too long, or nobody waits for it any more."""
+    until = time.monotonic() + DOWNLOAD_S
+    content = bytearray()
+    for part in response.iter_raw():
+        content += part
+        if len(content) > MAX_BYTES or time.monotonic() > until:
+            return None
+    return bytes(content)
+
+
+def _detail(content: bytes) -> str:
+    """The sentence of an RFC 9457 answer; "" of any other."""
+    try:
+        found = json.loads(content)["detail"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
