@@ -124,9 +124,9 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         yield from _checked("workflow", lambda: _workflow(invocation, config))
     for path in _workflow_files(invocation.folder):
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
-    is_branch = config.history.store.startswith("branch:")
+    is_remote = config.history.in_branch or config.history.in_service
     yield from _checked(
-        "history", lambda: _history(invocation, config, moved), worst if is_branch else error
+        "history", lambda: _history(invocation, config, moved), worst if is_remote else error
     )
     if not offline:
         yield from _checked("GitHub", lambda: _github(invocation, config, repo))
@@ -268,14 +268,16 @@ def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
 
 def _history(invocation: Invocation, config: Config, moved: Mapping[str, Any]) -> Iterator[Check]:
     place = config.history.store
-    if not config.history.in_branch:
+    if not (config.history.in_branch or config.history.in_service):
         yield warning("history", HISTORY_FILE_WARNING.format(place), LOST_FIX)
     found = load(open_store(place, invocation.folder, invocation.environ))
     if not found.exists:
         fix = "the base branch's first run of the workflow begins it"
         branch = default_branch(invocation.folder)
         is_own = (invocation.folder / WORKFLOW_FILE).exists()
-        if not config.history.in_branch:
+        if config.history.in_service:
+            fix = "the service adds the base branch's next run"
+        elif not config.history.in_branch:
             fix = "ciguard history add begins it"
         elif moved and not is_own and not any(runs_on_push(one, branch) for one in moved.values()):
             fix = f"no push to {branch} starts {', '.join(moved)}: add push to its `on:`"

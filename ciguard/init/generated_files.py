@@ -140,13 +140,14 @@ def generate(
         artifacts=artifacts,
         confirm_suspects=config.workflow.confirm_suspects,
         branch=config.history.in_branch,
+        service=config.history.in_service,
     )
     text = render_workflow(workflow, environment(), static=static)
     if configured_by(folder) and "setup" not in config.workflow.model_fields_set:
         notify(missing_setup(folder, config, tracked))
     if not workflow.install:
         notify(f"set install in {FILE}: where runners get ciguard from; until then they fail")
-    if not workflow.branch:
+    if not (workflow.branch or workflow.service):
         notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")
     changed_files.append(GeneratedFile(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
     if config.workflow.forks:

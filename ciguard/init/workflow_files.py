@@ -52,6 +52,7 @@ class Workflow:
         artifacts: generation of GitHub's artifacts: 3 on an Enterprise Server, else 4.
         confirm_suspects: jobs that run suspects of a pull request again on both commits.
         branch: the history is a branch of the repository, which its job writes.
+        service: a service keeps the history: jobs show it who they are, and none writes it.
     """
 
     default_branch: str
@@ -64,6 +65,7 @@ class Workflow:
     artifacts: int = 4
     confirm_suspects: bool = False
     branch: bool = True
+    service: bool = False
 
 
 @dataclass(frozen=True, slots=True)

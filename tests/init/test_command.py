@@ -241,6 +241,11 @@ def test_history_file_is_a_warning_and_needs_no_write_permission(
     assert "history.store" not in call(repository, "--yes").stderr
     jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
     assert jobs["history"]["permissions"]["contents"] == "write"
+    (repository / "ciguard.toml").write_text('[history]\nstore = "https://h.example/x"\n', "utf-8")
+    assert "history.store" not in call(repository, "--yes").stderr
+    jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
+    assert "history" not in jobs
+    assert jobs["plan"]["permissions"]["id-token"] == "write"
 
 
 def test_default_branch_of_the_remote_overrides_the_current_branch(

@@ -74,6 +74,11 @@ def static(**changes: Any) -> str:
     return fill_matrix(text, FILLED_IN, "ciguard.yml")
 
 
+SERVICE = {
+    "history": "https://ciguard.example/api/v1/repos/o/r/history",
+    "branch": False,
+    "service": True,
+}
 OWN = ("ci", "release")  # workflows of this repository
 CASES = {
     "plain": rendered(),
@@ -86,6 +91,9 @@ CASES = {
     "confirm": rendered(confirm_suspects=True),
     "static with confirm": static(confirm_suspects=True),
     "forks": render_workflow(workflow(), environment(), forks=True),
+    "service": rendered(**SERVICE, confirm_suspects=True),
+    "static service": static(**SERVICE),
+    "forks, service": render_workflow(workflow(**SERVICE), environment(), forks=True),
     "static forks": render_workflow(workflow(), environment(), static=True, forks=True),
     **{name: (ROOT / f".github/workflows/{name}.yml").read_text("utf-8") for name in OWN},
 }
@@ -194,6 +202,25 @@ def test_only_the_base_branch_writes_history() -> None:
 def jobs(text: str) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(text)["jobs"]
     return found
+
+
+def test_only_jobs_that_read_the_history_of_a_service_get_an_oidc_token() -> None:
+    with_token = {
+        case: {
+            name
+            for name, job in jobs(CASES[case]).items()
+            if job["permissions"].get("id-token") == "write"
+        }
+        for case in CASES
+        if case not in OWN
+    }
+    assert {case: names for case, names in with_token.items() if names} == {
+        "service": {"plan", "report", "confirmed"},
+        "static service": {"report"},
+        "forks, service": {"report"},
+    }
+    assert "history" not in jobs(CASES["service"])
+    assert "history" not in jobs(CASES["static service"])
 
 
 def test_permissions_of_each_job_are_minimal() -> None:
