@@ -1,0 +1,171 @@
+"""A repository's history as immutable objects; a row of the database names the current one.
+
+    history/<repository id>/<version>-<SHA-256>.ciguard
+
+A version is put first and then made the current one by compare-and-swap, so a reader finds the
+object of every row. Earlier objects stay for a while: readers may still be at them, and a damaged
+history begins again with the newest of them that is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ciguard.history import file as history_codec
+from ciguard.history.file import StoredBytes
+from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.objects import AlreadyStored, NoSuchObject
+from ciguard.serve.state import histories
+from ciguard.serve.state.histories import HistoryRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ciguard.history.file import DamagedHistory
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.state.database import Database
+
+PREFIX: Final = "history"
+EARLIER_VERSIONS: Final = 3  # that are kept beside the current one, in any case
+READERS_S: Final = 3600.0  # how long a reader may take with what it has found
+REPAIR_FIX: Final = "run ciguard serve check --repair"
+_NAME: Final = re.compile(rf"{PREFIX}/(\d+)/(\d+)-([0-9a-f]{{64}})\.ciguard")
+
+
+def read_history(row: HistoryRow, objects: ObjectStore) -> bytes:
+    """The content of a history, as it was stored.
+
+    Raises:
+        DamagedObject: it is missing, or not what was stored.
+        StorageError: the store cannot be reached.
+    """
+    try:
+        content = objects.read(row.object)
+    except NoSuchObject as error:
+        raise DamagedObject(row.object, "the stored history is missing") from error
+    if hashlib.sha256(content).hexdigest() != row.sha256:
+        raise DamagedObject(row.object, "the stored history is damaged")
+    return content
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectHistory:
+    """One repository's history as a store that `ciguard.history.stores.update` adds to."""
+
+    database: Database
+    objects: ObjectStore
+    repository_id: int
+
+    @property
+    def location(self) -> str:
+        """Where its objects are."""
+        return f"{PREFIX}/{self.repository_id}"
+
+    def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same for all
+        """The service makes it again of the runs that it has."""
+        return REPAIR_FIX
+
+    def current(self) -> HistoryRow | None:
+        """The row of the current version."""
+        with self.database.read() as connection:
+            return histories.current(connection, self.repository_id)
+
+    def read(self) -> StoredBytes:
+        """The current version.
+
+        Raises:
+            DamagedObject, StorageError: as `read_history`.
+        """
+        row = self.current()
+        if row is None:
+            return StoredBytes(None, "0")
+        return StoredBytes(read_history(row, self.objects), str(row.version))
+
+    def write(self, content: bytes, expected: StoredBytes) -> bool:
+        """Make another version the current one; False where the expected one no longer is."""
+        before = int(expected.version)
+        digest = hashlib.sha256(content).hexdigest()
+        name = f"{self.location}/{before + 1}-{digest}.ciguard"
+        row = HistoryRow(self.repository_id, name, digest, len(content), before + 1)
+        # The name says what is in it: left by who lost its race, or by who died after this line.
+        with contextlib.suppress(AlreadyStored):
+            self.objects.put_new(name, content)
+        with self.database.write() as connection:
+            return histories.replace(connection, row, before)
+
+    def restart(self) -> int:
+        """Go back to the newest version that is whole, or to the empty history.
+
+        Runs that came after it are then to be added again, in any order.
+
+        Returns:
+            The version whose content is the current one now; 0 for the empty history.
+        """
+        row = self.current()
+        expected = StoredBytes(None, str(row.version) if row else "0")
+        for found in sorted(_versions(self.objects, self.location), key=_newest_first):
+            with contextlib.suppress(DamagedObject):
+                self.write(read_history(found.row, self.objects), expected)
+                return found.row.version
+        self.write(history_codec.encode(history_codec.empty()), expected)
+        return 0
+
+
+def sweep_histories(database: Database, objects: ObjectStore, now_s: float) -> int:
+    """Delete versions that are neither current nor among the last few, an hour after they came.
+
+    Of a repository without a row nothing is deleted here, and of the others nothing newer than
+    the current version: somebody may be about to make it that.
+
+    Args:
+        now_s: seconds since 1970.
+
+    Returns:
+        How many were deleted.
+    """
+    stored = defaultdict(list)
+    for found in _versions(objects, PREFIX):
+        stored[found.row.repository_id].append(found)
+    with database.read() as connection:
+        rows = histories.all_current(connection)
+    old = [
+        one.row.object
+        for row in rows
+        for one in _superseded(stored[row.repository_id], row)[EARLIER_VERSIONS:]
+        if one.modified_at < now_s - READERS_S
+    ]
+    objects.delete(old)
+    return len(old)
+
+
+class _Version(NamedTuple):
+    row: HistoryRow
+    modified_at: float
+
+
+def _versions(objects: ObjectStore, prefix: str) -> Iterator[_Version]:
+    """What is stored, by the names."""
+    for stored in objects.list(prefix):
+        if found := _NAME.fullmatch(stored.name):
+            repository_id, version = int(found[1]), int(found[2])
+            row = HistoryRow(repository_id, stored.name, found[3], stored.bytes, version)
+            yield _Version(row, stored.modified_at)
+
+
+def _superseded(versions: Iterable[_Version], current: HistoryRow) -> list[_Version]:
+    """Those that cannot become the current one any more, newest first."""
+    found = [
+        one
+        for one in versions
+        if one.row.version <= current.version and one.row.object != current.object
+    ]
+    return sorted(found, key=_newest_first)
+
+
+def _newest_first(one: _Version) -> tuple[int, float]:
+    return -one.row.version, -one.modified_at
