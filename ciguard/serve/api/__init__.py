@@ -1,0 +1,1 @@
+"""What jobs ask the service for: /api/v1."""

@@ -1,0 +1,88 @@
+"""GET /api/v1/repos/{owner}/{name}/history: the history file of a repository."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+from ciguard.errors import RemoteError
+from ciguard.serve.api.access import caller_repository
+from ciguard.serve.api.oidc import KeysUnavailable, TokenRefused
+from ciguard.serve.api.problem import problem
+from ciguard.serve.history_objects import read_history
+from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.state import histories, repositories
+
+if TYPE_CHECKING:
+    from ciguard.serve.api.oidc import JobTokens
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.state.database import Database
+    from ciguard.serve.state.histories import HistoryRow
+
+LOG: Final = logging.getLogger(__name__)
+MEDIA_TYPE: Final = "application/octet-stream"
+# Of a name that nothing has, and of a private repository to whoever may not read it.
+NOT_FOUND: Final = "there is no such repository, or you may not read it"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRequest:
+    """What matters of a request; `is_head`: the content itself is not wanted."""
+
+    full_name: str
+    is_head: bool
+    authorization: str | None = field(repr=False)
+    if_none_match: str
+
+
+def history_response(
+    request: HistoryRequest, database: Database, objects: ObjectStore, jobs: JobTokens
+) -> Response:
+    """The file, or why not. Who asks is found out first, so it tells nothing of a repository."""
+    try:
+        caller = caller_repository(request.authorization, database, jobs)
+        with database.read() as connection:
+            repository = repositories.find(connection, request.full_name)
+            if repository is None or (repository.is_private and repository.id != caller):
+                return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)
+            row = histories.current(connection, repository.id)
+        return _file(row, request, objects) if row else _response(HTTPStatus.NO_CONTENT)
+    except TokenRefused as error:
+        challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+        return problem(HTTPStatus.UNAUTHORIZED, error.what, challenge)
+    except (DamagedObject, KeysUnavailable) as error:
+        LOG.warning("the history of %s: %s", request.full_name, error)
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, error.what)
+    except RemoteError as error:
+        LOG.warning("the history of %s: %s", request.full_name, error)
+        detail = "the database or the store of objects cannot be reached"
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
+
+
+def _file(row: HistoryRow, request: HistoryRequest, objects: ObjectStore) -> Response:
+    etag = f'"{row.sha256}"'
+    if _matches(request.if_none_match, etag):
+        return _response(HTTPStatus.NOT_MODIFIED, etag)
+    if request.is_head:
+        response = _response(HTTPStatus.OK, etag)
+        response.headers["Content-Length"] = str(row.bytes)
+        return response
+    return _response(HTTPStatus.OK, etag, read_history(row, objects))
+
+
+def _response(status: HTTPStatus, etag: str = "", content: bytes | None = None) -> Response:
+    headers = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+    if etag:
+        headers["ETag"] = etag
+    media_type = MEDIA_TYPE if status is HTTPStatus.OK else None
+    return Response(content, status, headers, media_type)
+
+
+def _matches(if_none_match: str, etag: str) -> bool:
+    """Compare weakly, as RFC 9110 wants it (13.1.2)."""
+    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return etag in tags or tags == ["*"]

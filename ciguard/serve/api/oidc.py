@@ -1,0 +1,161 @@
+"""GitHub's OIDC tokens of jobs: which repository a job is of, if the token is GitHub's and ours.
+
+Source: docs.github.com, "OpenID Connect reference"; RFC 7519; RFC 8725 (one algorithm, which the
+token does not choose).
+"""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import jwt
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from jwt.algorithms import RSAAlgorithm
+
+from ciguard.errors import InputError, RemoteError
+from ciguard.github.repository_ref import RESIDENT, SERVER_URL
+from ciguard.history.daemon_thread import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ALGORITHM: Final = "RS256"  # of all of GitHub's tokens
+LEEWAY_S: Final = 60.0  # between GitHub's clock and this machine's
+FETCH_S: Final = 2.0
+REFETCH_S: Final = 60.0  # a token names its key, so anybody can name one that nobody has
+KEYS_AGE_S: Final = 3600.0  # after which a key that GitHub gave up is not accepted any more
+MIN_KEY_BITS: Final = 2048
+# The last three: a proxy's answer that is JSON, and no JWKS.
+_FETCH_ERRORS: Final = (
+    *(httpx.HTTPError, ValueError, TimeoutError),
+    *(TypeError, LookupError, AttributeError),
+)
+
+
+class TokenRefused(InputError):
+    """Whoever showed the token is not known by it."""
+
+
+class KeysUnavailable(RemoteError):
+    """GitHub's keys cannot be had now, so nobody can be known by a token."""
+
+    is_lasting = False
+
+
+def issuer_of(server_url: str) -> str:
+    """Who signs the tokens of the jobs of a server."""
+    if server_url == SERVER_URL:
+        return "https://token.actions.githubusercontent.com"
+    scheme, _, host = server_url.partition("://")
+    if host.endswith(RESIDENT):
+        return f"{scheme}://token.actions.{host}"
+    return f"{server_url}/_services/token"
+
+
+class SigningKeys:
+    """The keys of an issuer, fetched when one is needed. Threads may share it."""
+
+    def __init__(self, issuer: str, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._address = f"{issuer}/.well-known/jwks"
+        self._clock_s = clock_s
+        self._lock = Lock()
+        self._keys: Mapping[str, RSAPublicKey] = {}
+        self._fetched_at_s = self._tried_at_s = float("-inf")
+        self._problem = ""
+
+    def key(self, key_id: str) -> RSAPublicKey:
+        """The key of this id.
+
+        Raises:
+            TokenRefused: the issuer has no such key.
+            KeysUnavailable: it cannot be asked.
+        """
+        found = self._fresh(key_id)
+        if found is not None:
+            return found
+        with self._lock:
+            if self._fresh(key_id) is None and self._clock_s() - self._tried_at_s >= REFETCH_S:
+                self._tried_at_s = self._clock_s()
+                self._fetch()
+            found = self._fresh(key_id)
+            if found is not None:
+                return found
+            if self._problem:
+                raise KeysUnavailable(self._problem, where=self._address)
+        raise TokenRefused("the token is signed with a key that GitHub does not have")
+
+    def _fresh(self, key_id: str) -> RSAPublicKey | None:
+        is_fresh = self._clock_s() - self._fetched_at_s < KEYS_AGE_S
+        return self._keys.get(key_id) if is_fresh else None
+
+    def _fetch(self) -> None:
+        try:
+            self._keys = in_thread(self._request).result(FETCH_S)
+        except _FETCH_ERRORS as error:
+            self._problem = f"GitHub's keys cannot be fetched: {type(error).__name__}"
+        else:
+            self._problem = ""
+            self._fetched_at_s = self._clock_s()
+
+    def _request(self) -> Mapping[str, RSAPublicKey]:
+        answer = httpx.get(self._address, timeout=FETCH_S).raise_for_status()
+        return dict(filter(None, map(_usable_key, answer.json()["keys"])))
+
+
+def _usable_key(found: Mapping[str, Any]) -> tuple[str, RSAPublicKey] | None:
+    """Its id and the key; None for one of another kind."""
+    if found.get("kty") != "RSA" or found.get("use", "sig") != "sig" or not found.get("kid"):
+        return None
+    try:
+        key = RSAAlgorithm.from_jwk(dict(found))
+    except (jwt.InvalidKeyError, ValueError):
+        return None
+    if not isinstance(key, RSAPublicKey) or key.key_size < MIN_KEY_BITS:
+        return None
+    return str(found["kid"]), key
+
+
+class JobTokens:
+    """Checks tokens of one issuer, made for one audience.
+
+    Args:
+        audience: scheme, host and port of the service; "" where it has no public address.
+    """
+
+    def __init__(self, issuer: str, audience: str, keys: SigningKeys | None = None) -> None:
+        self._issuer = issuer
+        self._audience = audience
+        self._keys = keys or SigningKeys(issuer)
+
+    def repository_of(self, token: str) -> int:
+        """The id of the repository whose job a token is of.
+
+        Raises:
+            TokenRefused: it is forged, expired, or not made for this service.
+            KeysUnavailable: nobody can tell now.
+        """
+        if not self._audience:
+            raise TokenRefused("the service has no public address that a token can be made for")
+        try:
+            header = jwt.get_unverified_header(token)
+            if header.get("alg") != ALGORITHM or not isinstance(header.get("kid"), str):
+                raise TokenRefused("the token is not signed as GitHub signs")
+            claims = jwt.decode(
+                token,
+                self._keys.key(header["kid"]),
+                algorithms=[ALGORITHM],
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=LEEWAY_S,
+                options={"require": ["aud", "exp", "iat", "iss", "nbf"]},
+            )
+            return int(claims["repository_id"])
+        except jwt.InvalidAudienceError as error:
+            what = f"the token is not made for {self._audience}"
+            raise TokenRefused(what) from error
+        except (jwt.PyJWTError, ValueError, LookupError, TypeError) as error:
+            words = str(error) if isinstance(error, jwt.PyJWTError) else "no repository_id"
+            raise TokenRefused(f"the token is not valid: {words}") from error

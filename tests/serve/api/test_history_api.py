@@ -1,0 +1,256 @@
+"""Who gets which history, asked over HTTP; each answer is held against the OpenAPI document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import pytest
+from loopback import serving
+from openapi_core import Config, OpenAPI
+from openapi_core.testing import MockRequest, MockResponse
+from serve.api.oidc_issuer import Issuer, claims, signed
+from starlette.applications import Starlette
+
+from ciguard.errors import RemoteError
+from ciguard.history import file as history_codec
+from ciguard.history.file import StoredBytes
+from ciguard.history.stores import open_store
+from ciguard.serve.api.openapi import HISTORY_PATH, OPENAPI_PATH, openapi_document
+from ciguard.serve.api.problem import MEDIA_TYPE
+from ciguard.serve.api.routes import routes
+from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.objects import FolderStore
+from ciguard.serve.state import repositories, tokens
+from ciguard.serve.state.database import open_database
+from ciguard.serve.state.repositories import Repository, RepositoryState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ciguard.serve.state.database import Database
+
+PUBLIC_URL: Final = "https://ciguard.example"
+CONTENT: Final = history_codec.encode(history_codec.empty())
+DIGEST: Final = hashlib.sha256(CONTENT).hexdigest()
+REPOSITORIES: Final = (
+    Repository(10, "o/public", is_private=False),
+    Repository(11, "o/private", is_private=True),
+    Repository(12, "o/removed", is_private=False, state=RepositoryState.REMOVED),
+    Repository(13, "o/new", is_private=False),
+    Repository(14, "o/other", is_private=True),
+)
+CALLERS: Final = ("nobody", "own token", "own job", "other token", "other job")
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[str]:
+    with serving(Issuer().application()) as address:
+        yield address
+
+
+@dataclass(frozen=True)
+class Api:
+    """The API over a database and objects; `secrets` are tokens by the id of their repository."""
+
+    client: httpx.Client
+    database: Database
+    objects: FolderStore
+    issuer: str
+    secrets: dict[int, str]
+
+    def ask(
+        self, name: str, token: str = "", method: str = "GET", **headers: str
+    ) -> httpx.Response:
+        """An answer that is as the document says."""
+        path = HISTORY_PATH.format(owner="o", name=name)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        response = self.client.request(method, path, headers=headers)
+        check(method, path, response)
+        return response
+
+    def token_of(self, caller: str, repository_id: int) -> str:
+        kind = caller.rpartition(" ")[2]
+        of = repository_id if caller.startswith("own") else 14
+        if kind == "job":
+            return signed(claims(self.issuer, PUBLIC_URL, repository_id=str(of)))
+        return self.secrets[of] if kind == "token" else ""
+
+
+def check(method: str, path: str, response: httpx.Response) -> None:
+    request = MockRequest(PUBLIC_URL, method, path)
+    answer = MockResponse(
+        response.content,
+        response.status_code,
+        dict(response.headers),
+        response.headers.get("Content-Type", ""),
+    )
+    OPENAPI.validate_response(request, answer)
+
+
+OPENAPI: Final = OpenAPI.from_dict(
+    openapi_document(PUBLIC_URL, "1"),
+    config=Config(extra_media_type_deserializers={MEDIA_TYPE: json.loads}),
+)
+
+
+@pytest.fixture
+def api(tmp_path: Path, issuer: str) -> Iterator[Api]:
+    database = open_database(f"sqlite:///{tmp_path / 'ciguard.db'}")
+    objects = FolderStore(tmp_path / "objects")
+    with database.write() as connection:
+        repositories.upsert(connection, REPOSITORIES)
+        secrets = {one.id: tokens.create(connection, one.id).secret for one in REPOSITORIES}
+    for repository_id in (10, 11, 12, 14):
+        ObjectHistory(database, objects, repository_id).write(CONTENT, StoredBytes(None, "0"))
+    application = Starlette(
+        routes=routes(database, objects, server_url=issuer, public_url=f"{PUBLIC_URL}/ciguard")
+    )
+    with serving(application) as address, httpx.Client(base_url=address) as client:
+        yield Api(client, database, objects, issuer, secrets)
+    database.close()
+
+
+def test_who_reads_which_history(api: Api) -> None:
+    nothing = api.ask("nothing")
+    assert nothing.status_code == 404
+    del nothing.headers["Date"]
+    for method in ("GET", "HEAD"):
+        for repository in REPOSITORIES:
+            for caller in CALLERS:
+                token = api.token_of(caller, repository.id)
+                name = repository.full_name.partition("/")[2]
+                response = api.ask(name, token, method)
+                is_own = caller.startswith("own") or (repository.id == 14 and caller != "nobody")
+                is_readable = not repository.is_private or is_own
+                case = (method, repository.full_name, caller)
+                if repository.id == 12 or not is_readable:
+                    assert response.status_code == 404, case
+                    if method == "GET":
+                        assert response.content == nothing.content, case
+                    del response.headers["Date"]
+                    assert response.headers == nothing.headers, case
+                elif repository.id == 13:
+                    assert response.status_code == 204, case
+                else:
+                    assert response.status_code == 200, case
+                    assert response.content == (CONTENT if method == "GET" else b""), case
+                    assert response.headers["Content-Length"] == str(len(CONTENT)), case
+                    assert response.headers["ETag"] == f'"{DIGEST}"', case
+                    assert response.headers["Cache-Control"] == "private, no-cache", case
+
+
+def test_name_is_found_in_any_case_and_under_its_newest_name(api: Api) -> None:
+    assert api.ask("PubLic").status_code == 200
+    with api.database.write() as connection:
+        repositories.rename(connection, 10, "o/renamed")
+    assert api.ask("public").status_code == 404
+    assert api.ask("renamed").content == CONTENT
+    with api.database.write() as connection:
+        repositories.set_private(connection, 10, is_private=True)
+    assert api.ask("renamed").status_code == 404
+    assert api.ask("renamed", api.secrets[10]).status_code == 200
+
+
+def test_client_that_has_the_file_gets_none(api: Api) -> None:
+    for sent, expected in (
+        (f'"{DIGEST}"', 304),
+        (f'"x", W/"{DIGEST}"', 304),
+        ("*", 304),
+        (f'"{DIGEST[:-1]}"', 200),
+        (DIGEST, 200),
+        ("", 200),
+    ):
+        for method in ("GET", "HEAD"):
+            response = api.ask("public", method=method, **{"If-None-Match": sent})
+            assert response.status_code == expected
+            assert response.headers["ETag"] == f'"{DIGEST}"'
+            assert (response.content == CONTENT) == (method == "GET" and expected == 200)
+    # It tells nothing of what may not be read.
+    assert api.ask("private", **{"If-None-Match": "*"}).status_code == 404
+
+
+def test_token_that_is_none_is_refused_for_every_repository(api: Api) -> None:
+    for header in ("", "Bearer", "Basic bzpw", "Bearer cgs_unknown", "Bearer x.y.z", "cgs_x"):
+        refused = [
+            api.ask(name, **{"Authorization": header}) for name in ("public", "private", "nothing")
+        ]
+        assert {one.status_code for one in refused} == {401}
+        assert len({one.content for one in refused}) == 1
+        assert refused[0].headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_revoked_token_opens_nothing(api: Api) -> None:
+    with api.database.write() as connection:
+        made = tokens.create(connection, 11)
+    assert api.ask("private", made.secret).status_code == 200
+    with api.database.write() as connection:
+        assert tokens.revoke(connection, 11, made.id)
+    assert api.ask("private", made.secret).status_code == 401
+
+
+def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
+    row = ObjectHistory(api.database, api.objects, 10).current()
+    assert row is not None
+    path = api.objects.local_path(row.object)
+    path.write_bytes(CONTENT[:-1])
+    response = api.ask("public")
+    assert (response.status_code, response.json()["detail"]) == (
+        503,
+        "the stored history is damaged",
+    )
+    path.unlink()
+    assert api.ask("public").json()["detail"] == "the stored history is missing"
+    path.mkdir()
+    response = api.ask("public")
+    assert "cannot be reached" in response.json()["detail"]
+    assert str(path) not in response.text
+
+
+def test_document_is_served_as_it_is_tested(api: Api) -> None:
+    response = api.client.get(OPENAPI_PATH)
+    check("GET", OPENAPI_PATH, response)
+    document: dict[str, Any] = response.json()
+    assert document["openapi"] == "3.1.0"
+    assert document["servers"] == [{"url": f"{PUBLIC_URL}/ciguard"}]
+    assert document["paths"] == openapi_document("", "1")["paths"]
+    for path in document["paths"]:
+        assert api.client.post(path).status_code == 405
+
+
+def test_job_reads_the_history_from_the_running_service(tmp_path: Path) -> None:
+    """Client, OIDC issuer, and service: all real, on this machine."""
+    made = Issuer()
+    database = open_database(f"sqlite:///{tmp_path / 'ciguard.db'}")
+    objects = FolderStore(tmp_path / "objects")
+    with database.write() as connection:
+        repositories.upsert(connection, REPOSITORIES)
+        secret = tokens.create(connection, 11).secret
+    ObjectHistory(database, objects, 11).write(CONTENT, StoredBytes(None, "0"))
+    application = Starlette()
+    with serving(made.application()) as server, serving(application) as address:
+        application.router.routes.extend(
+            routes(database, objects, server_url=server, public_url=address)
+        )
+
+        def read(name: str, **environ: str) -> bytes | None:
+            place = address + HISTORY_PATH.format(owner="o", name=name)
+            return open_store(place, tmp_path, environ).read().content
+
+        job = {
+            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{server}/request?api-version=2.0",
+            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner",
+        }
+        assert read("private", **job) == CONTENT
+        assert read("private", CIGUARD_HISTORY_TOKEN=secret) == CONTENT
+        assert read("new") is None
+        with pytest.raises(RemoteError, match="no such repository"):
+            read("private")
+        with pytest.raises(RemoteError, match="refuses the token"):
+            read("private", CIGUARD_HISTORY_TOKEN=f"{secret}x")
+    database.close()
