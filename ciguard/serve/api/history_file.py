@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ciguard.errors import RemoteError
 from ciguard.serve.api.access import caller_repository
 from ciguard.serve.api.oidc import KeysUnavailable, TokenRefused
-from ciguard.serve.api.problem import problem
+from ciguard.serve.api.problem_details import problem
 from ciguard.serve.history_objects import read_history
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.state import histories, repositories
