@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from ciguard.serve import health
+from ciguard.serve.api.routes import routes
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.batch_writer import BatchWriter
@@ -30,8 +31,8 @@ def build_application(service: Service) -> Starlette:
             yield
 
     application = Starlette(
-        # Each part has its list: here come those of api and pages.
-        routes=[*health.ROUTES, *intake.ROUTES],
+        # Each part has its list: here come those of pages.
+        routes=[*health.ROUTES, *intake.ROUTES, *routes(service)],
         middleware=[
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
             Middleware(ErrorResponses),

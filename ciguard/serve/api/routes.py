@@ -18,26 +18,21 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.state.database import Database
+    from ciguard.serve.service import Service
 
 
-def routes(
-    database: Database, objects: ObjectStore, *, server_url: str, public_url: str
-) -> tuple[Route, ...]:
-    """The API; GitHub's keys are fetched once for all its requests.
-
-    Args:
-        server_url: of GitHub, whose jobs ask.
-        public_url: of the service, which their tokens are made for; "" where it is not known.
-    """
-    audience = origin_of(public_url) if public_url else ""
-    jobs = JobTokens(issuer_of(server_url), audience)
-    document = openapi_document(public_url, __version__)
+def routes(service: Service) -> tuple[Route, ...]:
+    """The API of a service; GitHub's keys are fetched once for all its requests."""
+    settings = service.settings
+    audience = origin_of(settings.public_url) if settings.public_url else ""
+    jobs = JobTokens(issuer_of(settings.server_url), audience)
+    document = openapi_document(settings.public_url, __version__)
 
     async def history(request: Request) -> Response:
         asked = _history_request(request)
-        return await run_in_threadpool(history_response, asked, database, objects, jobs)
+        return await run_in_threadpool(
+            history_response, asked, service.database, service.objects, jobs
+        )
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(document)

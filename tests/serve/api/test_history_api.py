@@ -21,18 +21,19 @@ from ciguard.history.file import StoredBytes
 from ciguard.history.stores import open_store
 from ciguard.serve.api.openapi import HISTORY_PATH, OPENAPI_PATH, openapi_document
 from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.api.routes import routes
+from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import FolderStore
+from ciguard.serve.service import open_service
+from ciguard.serve.settings import Role, read_settings
 from ciguard.serve.state import repositories, tokens
-from ciguard.serve.state.database import open_database
 from ciguard.serve.state.repositories import Repository, RepositoryState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ciguard.serve.state.database import Database
+    from ciguard.serve.service import Service
 
 PUBLIC_URL: Final = "https://ciguard.example"
 CONTENT: Final = history_codec.encode(history_codec.empty())
@@ -55,10 +56,10 @@ def issuer() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Api:
-    """The API over a database and objects; `secrets` are tokens by the id of their repository."""
+    """A service and who asks it; `secrets` are tokens by the id of their repository."""
 
     client: httpx.Client
-    database: Database
+    service: Service
     objects: FolderStore
     issuer: str
     secrets: dict[int, str]
@@ -99,21 +100,34 @@ OPENAPI: Final = OpenAPI.from_dict(
 )
 
 
+def opened(folder: Path, server_url: str, public_url: str) -> Service:
+    """A service with repositories, of which all but the new one have a history."""
+    environ = {"GITHUB_SERVER_URL": server_url, "CIGUARD_WEBHOOK_SECRET": "x"}
+    settings = read_settings(
+        environ,
+        database=f"sqlite:///{folder / 'ciguard.db'}",
+        results=str(folder / "objects"),
+        role=Role.WEB,
+        public_url=public_url,
+    )
+    service = open_service(settings, {})
+    with service.database.write() as connection:
+        repositories.upsert(connection, REPOSITORIES)
+    for repository_id in (10, 11, 12, 14):
+        store = ObjectHistory(service.database, service.objects, repository_id)
+        store.write(CONTENT, StoredBytes(None, "0"))
+    return service
+
+
 @pytest.fixture
 def api(tmp_path: Path, issuer: str) -> Iterator[Api]:
-    database = open_database(f"sqlite:///{tmp_path / 'ciguard.db'}")
-    objects = FolderStore(tmp_path / "objects")
-    with database.write() as connection:
-        repositories.upsert(connection, REPOSITORIES)
-        secrets = {one.id: tokens.create(connection, one.id).secret for one in REPOSITORIES}
-    for repository_id in (10, 11, 12, 14):
-        ObjectHistory(database, objects, repository_id).write(CONTENT, StoredBytes(None, "0"))
-    application = Starlette(
-        routes=routes(database, objects, server_url=issuer, public_url=f"{PUBLIC_URL}/ciguard")
-    )
-    with serving(application) as address, httpx.Client(base_url=address) as client:
-        yield Api(client, database, objects, issuer, secrets)
-    database.close()
+    with opened(tmp_path, issuer, f"{PUBLIC_URL}/ciguard") as service:
+        assert isinstance(service.objects, FolderStore)
+        with service.database.write() as connection:
+            secrets = {one.id: tokens.create(connection, one.id).secret for one in REPOSITORIES}
+        application = build_application(service)
+        with serving(application) as address, httpx.Client(base_url=address) as client:
+            yield Api(client, service, service.objects, issuer, secrets)
 
 
 def test_who_reads_which_history(api: Api) -> None:
@@ -147,11 +161,11 @@ def test_who_reads_which_history(api: Api) -> None:
 
 def test_name_is_found_in_any_case_and_under_its_newest_name(api: Api) -> None:
     assert api.ask("PubLic").status_code == 200
-    with api.database.write() as connection:
+    with api.service.database.write() as connection:
         repositories.rename(connection, 10, "o/renamed")
     assert api.ask("public").status_code == 404
     assert api.ask("renamed").content == CONTENT
-    with api.database.write() as connection:
+    with api.service.database.write() as connection:
         repositories.set_private(connection, 10, is_private=True)
     assert api.ask("renamed").status_code == 404
     assert api.ask("renamed", api.secrets[10]).status_code == 200
@@ -186,16 +200,16 @@ def test_token_that_is_none_is_refused_for_every_repository(api: Api) -> None:
 
 
 def test_revoked_token_opens_nothing(api: Api) -> None:
-    with api.database.write() as connection:
+    with api.service.database.write() as connection:
         made = tokens.create(connection, 11)
     assert api.ask("private", made.secret).status_code == 200
-    with api.database.write() as connection:
+    with api.service.database.write() as connection:
         assert tokens.revoke(connection, 11, made.id)
     assert api.ask("private", made.secret).status_code == 401
 
 
 def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
-    row = ObjectHistory(api.database, api.objects, 10).current()
+    row = ObjectHistory(api.service.database, api.objects, 10).current()
     assert row is not None
     path = api.objects.local_path(row.object)
     path.write_bytes(CONTENT[:-1])
@@ -225,18 +239,15 @@ def test_document_is_served_as_it_is_tested(api: Api) -> None:
 
 def test_job_reads_the_history_from_the_running_service(tmp_path: Path) -> None:
     """Client, OIDC issuer, and service: all real, on this machine."""
-    made = Issuer()
-    database = open_database(f"sqlite:///{tmp_path / 'ciguard.db'}")
-    objects = FolderStore(tmp_path / "objects")
-    with database.write() as connection:
-        repositories.upsert(connection, REPOSITORIES)
-        secret = tokens.create(connection, 11).secret
-    ObjectHistory(database, objects, 11).write(CONTENT, StoredBytes(None, "0"))
-    application = Starlette()
-    with serving(made.application()) as server, serving(application) as address:
-        application.router.routes.extend(
-            routes(database, objects, server_url=server, public_url=address)
-        )
+    proxy = Starlette()
+    with (
+        serving(Issuer().application()) as server,
+        serving(proxy) as address,
+        opened(tmp_path, server, address) as service,
+    ):
+        proxy.mount("/", build_application(service))
+        with service.database.write() as connection:
+            secret = tokens.create(connection, 11).secret
 
         def read(name: str, **environ: str) -> bytes | None:
             place = address + HISTORY_PATH.format(owner="o", name=name)
@@ -253,4 +264,3 @@ def test_job_reads_the_history_from_the_running_service(tmp_path: Path) -> None:
             read("private")
         with pytest.raises(RemoteError, match="refuses the token"):
             read("private", CIGUARD_HISTORY_TOKEN=f"{secret}x")
-    database.close()
