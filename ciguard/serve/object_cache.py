@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import shutil
 import threading
 import uuid
 from collections import OrderedDict
@@ -50,7 +51,8 @@ class CheckedObject:
 class ObjectCache:
     """Copies in a folder of this process; those that were used least recently go first.
 
-    Objects in use are never deleted, so for their time the bound can be exceeded.
+    Objects in use are never deleted, so for their time the bound can be exceeded. `scratch` is a
+    folder for files of this process, which the next one deletes.
     """
 
     def __init__(
@@ -64,10 +66,22 @@ class ObjectCache:
         self._uses: dict[str, int] = {}
         with explain(str(folder)):
             self._folder, self._claim = _claim_folder(folder)
-            for left in self._folder.glob("*.partial"):
-                left.unlink()
-        # Copies of an earlier process are good once their SHA-256 has been compared.
-        self._unchecked = {path.name: path.stat().st_size for path in self._folder.glob("*")}
+            self.scratch = self._folder / "scratch"
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            self.scratch.mkdir()
+            # Copies of an earlier process are good once their SHA-256 has been compared.
+            self._unchecked: dict[str, int] = {}
+            for left in self._folder.iterdir():
+                if left.suffix == ".partial":
+                    left.unlink()
+                elif left != self.scratch:
+                    self._unchecked[left.name] = left.stat().st_size
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where the files lie that `open_files` gives."""
+        local = self._objects.local_path("results/_")
+        return (self._folder, local.parent) if local is not None else (self._folder,)
 
     @contextlib.contextmanager
     def open_files(self, wanted: Iterable[CheckedObject]) -> Iterator[dict[str, Path]]:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import time
 import uuid
 from dataclasses import dataclass
@@ -75,8 +76,8 @@ class StoredObject:
 class ObjectStore(Protocol):
     """Where objects lie. Threads may share it; all methods raise StorageError."""
 
-    def put_new(self, name: str, content: bytes) -> None:
-        """Store an object durably; AlreadyStored where the name is taken, StorageFull."""
+    def put_new(self, name: str, content: bytes | Path) -> None:
+        """Store bytes or a file durably; AlreadyStored where the name is taken, StorageFull."""
 
     def read(self, name: str) -> bytes:
         """The content of an object; NoSuchObject."""
@@ -135,12 +136,12 @@ class FolderStore:
                 if time.time() - left.stat().st_mtime > PARTIAL_AGE_S:
                     left.unlink(missing_ok=True)
 
-    def put_new(self, name: str, content: bytes) -> None:
+    def put_new(self, name: str, content: bytes | Path) -> None:
         path = self.local_path(name)
         partial = self.folder / PARTIAL / uuid.uuid4().hex
         with explain(str(path)):
             try:
-                write_synced(partial, content)
+                _write_synced(partial, content)
                 self._make_folders(path.parent)
                 os.link(partial, path)  # unlike rename, it never overwrites
                 _sync_folder(path.parent)
@@ -201,7 +202,7 @@ class BucketStore:
                 retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=20)},
             )
 
-    def put_new(self, name: str, content: bytes) -> None:
+    def put_new(self, name: str, content: bytes | Path) -> None:
         with explain(f"{self.place}/{check_name(name)}"):
             obstore.put(self._store, name, content, mode="create")
 
@@ -231,10 +232,14 @@ class BucketStore:
         check_name(name)
 
 
-def write_synced(path: Path, content: bytes) -> None:
+def _write_synced(path: Path, content: bytes | Path) -> None:
     """Write a new file whose content is on the disk when this returns."""
     with path.open("xb") as stream:
-        stream.write(content)
+        if isinstance(content, Path):
+            with content.open("rb") as source:
+                shutil.copyfileobj(source, stream, CHUNK_BYTES)
+        else:
+            stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -28,7 +28,7 @@ def put(objects: ObjectStore, name: str, content: bytes) -> CheckedObject:
 
 
 def copies(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("*/*"))
+    return sorted(path.name for path in folder.glob("*/*") if path.is_file())
 
 
 def test_files_have_the_content_of_objects(

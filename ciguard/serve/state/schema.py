@@ -148,8 +148,8 @@ run_suite: Final = Table(
     ForeignKeyConstraint(_RUN_KEY, [f"run.{name}" for name in _RUN_KEY], ondelete="CASCADE"),
 )
 
-# The manifest: which files are the results. `kind`: arrival, by_run, by_test, messages; the two of
-# a pair hold the same rows. A file that is not listed here is no result and is deleted.
+# The manifest: which files are the results. `kind`: arrival, or of a pair by_run and by_test, which
+# hold the same rows, messages and by_day. A file that is not listed is no result and is deleted.
 file: Final = Table(
     "file",
     METADATA,
@@ -163,7 +163,8 @@ file: Final = Table(
     Index("ix_file_kind_added_at_ms", "kind", "added_at_ms"),
 )
 
-# Whose rows a file holds: what is missing from the pages when it is damaged.
+# Whose rows an arrival or a pair holds (`results/manifest.py` says at which of its files): what is
+# missing from the pages when it is damaged.
 file_run: Final = Table(
     "file_run",
     METADATA,

@@ -1,0 +1,1 @@
+"""Results of tests: immutable Parquet files, the table that names them, and what they answer."""

@@ -1,0 +1,84 @@
+"""DuckDB, in this process: with bounded memory and threads, and with no files but its own.
+
+What a limit does not hold is held by the SQL, which is all ours: values are bound, never formatted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+
+from ciguard.serve.objects import StorageError, StorageFull
+from ciguard.serve.results.parquet_columns import PARQUET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+READ_THREADS: Final = 2
+READ_MEMORY: Final = "128MB"
+WRITE_MEMORY: Final = "192MB"  # what a sort needs beyond goes to the disk
+
+
+class EngineError(StorageError):
+    """DuckDB could not read or write a file, or had too little memory."""
+
+
+def open_engine(
+    folders: Iterable[Path], spill: Path, *, threads: int, memory: str
+) -> duckdb.DuckDBPyConnection:
+    """An empty database in memory that may touch these folders and no other file.
+
+    Args:
+        folders: where files are read and written.
+        spill: where sorts go that are larger than the memory.
+    """
+    allowed = [f"{folder}/" for folder in (*folders, spill)]
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": threads,
+            "memory_limit": memory,
+            "temp_directory": str(spill),
+            "autoload_known_extensions": False,
+            "autoinstall_known_extensions": False,
+        },
+    )
+    connection.execute("SET allowed_directories = $allowed", {"allowed": allowed})
+    connection.execute("SET parquet_metadata_cache = true")  # files never change
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def copy_to(
+    connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, Any], path: Path
+) -> int:
+    """Write what a query finds into a new Parquet file, and count its rows."""
+    with explain_engine():
+        bound = {**values, "path": str(path)}
+        written = connection.execute(f"COPY ({query}) TO $path {PARQUET}", bound).fetchone()
+    assert written is not None
+    return int(written[0])
+
+
+def fetch(
+    connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, Any]
+) -> Sequence[tuple[Any, ...]]:
+    """All rows of a query; threads may call it at once."""
+    with explain_engine(), connection.cursor() as cursor:
+        return cursor.execute(query, values).fetchall()
+
+
+@contextlib.contextmanager
+def explain_engine() -> Iterator[None]:
+    """Turn what DuckDB raises about files and memory into an error that can be acted on."""
+    try:
+        yield
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        first = str(error).partition("\n")[0]
+        if "No space left" in first or "File too large" in first:
+            raise StorageFull("the disk is full", where="DuckDB") from error
+        raise EngineError(first, where="DuckDB") from error

@@ -1,0 +1,222 @@
+"""The manifest: tables `file` and `file_run`, the only truth about which files are results.
+
+Each row of a result is in one arrival file, or in one pair: files of the same rows in two orders,
+with their messages and their sums. `file_run` lists each run once: at its arrival file, at the file
+by run of its pair, or, where its rows were pruned, at the sums of its pair. Every change is one
+transaction under one lock, so that no run ever gets rows twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from ciguard.errors import RemoteError
+from ciguard.serve.object_cache import CheckedObject
+from ciguard.serve.state import schema
+from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.statements import is_run
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.results.parquet_columns import Kind
+
+MANIFEST_LOCK: Final = 0x66696C65  # of pg_advisory_xact_lock
+_FILE: Final = schema.file.c
+_FILE_RUN: Final = schema.file_run.c
+_KEY: Final = (_FILE_RUN.repository_id, _FILE_RUN.run_id, _FILE_RUN.run_attempt)
+_BATCH: Final = 500  # runs in one statement: SQLite takes 32,766 values
+
+
+class FilesReplaced(RemoteError):
+    """Another process replaced one of the files meanwhile; begin again with those of now."""
+
+    is_lasting = False
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A file of results; `pair` is "" for an arrival."""
+
+    name: str
+    kind: Kind
+    pair: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    @property
+    def stored(self) -> CheckedObject:
+        """The object with its content."""
+        return CheckedObject(self.name, self.sha256, self.bytes)
+
+
+def lock(connection: Connection) -> None:
+    """Let nobody else change the manifest until this transaction ends."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer anyhow
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MANIFEST_LOCK)))
+
+
+def written_runs(connection: Connection, keys: Collection[RunKey]) -> set[RunKey]:
+    """Those of the runs that have rows."""
+    wanted = sorted(keys)
+    found: set[RunKey] = set()
+    for start in range(0, len(wanted), _BATCH):
+        tuples = [
+            (one.repository_id, one.run_id, one.run_attempt)
+            for one in wanted[start : start + _BATCH]
+        ]
+        query = sa.select(*_KEY).where(sa.tuple_(*_KEY).in_(tuples)).distinct()
+        found.update(RunKey(*row) for row in connection.execute(query))
+    return found
+
+
+def files(connection: Connection, kinds: Iterable[Kind] | None = None) -> list[ManifestFile]:
+    """Files of these kinds, the oldest first."""
+    return _files(connection, kinds, sa.true())
+
+
+def files_of_repository(
+    connection: Connection, repository_id: int, kinds: Iterable[Kind]
+) -> list[ManifestFile]:
+    """Files of these kinds that hold rows of a repository, the oldest first."""
+    return _files(connection, kinds, _holds(_FILE_RUN.repository_id == repository_id))
+
+
+def files_of_run(connection: Connection, key: RunKey, kinds: Iterable[Kind]) -> list[ManifestFile]:
+    """Files of these kinds that hold rows of a run."""
+    return _files(connection, kinds, _holds(is_run(schema.file_run, key)))
+
+
+def files_with_old_runs(connection: Connection, before_ms: int) -> list[ManifestFile]:
+    """Arrivals and pairs with rows of runs that started before a time."""
+    run = schema.run.c
+    names = ("repository_id", "run_id", "run_attempt")
+    is_old = sa.exists().where(
+        *(run[name] == _FILE_RUN[name] for name in names), run.started_at_ms < before_ms
+    )
+    # Where the sums are the holder, the rows are gone.
+    with_rows = sa.select(_FILE.name).where(_FILE.kind.in_(("arrival", "by_run")))
+    return _files(connection, None, _holds(sa.and_(is_old, _FILE_RUN.file.in_(with_rows))))
+
+
+def runs_of(
+    connection: Connection, damaged: Iterable[ManifestFile], repository_id: int | None = None
+) -> list[RunKey]:
+    """Whose rows these files hold, in order; of one repository, or of all."""
+    found = list(damaged)
+    pairs = {one.pair for one in found if one.pair}
+    holders = sa.select(_FILE.name).where(
+        sa.or_(_FILE.name.in_([one.name for one in found]), _FILE.pair.in_(pairs))
+    )
+    query = sa.select(*_KEY).where(_FILE_RUN.file.in_(holders)).distinct().order_by(*_KEY)
+    if repository_id is not None:
+        query = query.where(_FILE_RUN.repository_id == repository_id)
+    return [RunKey(*row) for row in connection.execute(query)]
+
+
+def is_listed(connection: Connection, names: Collection[str]) -> bool:
+    """Say whether all these files are results still."""
+    query = sa.select(sa.func.count()).where(_FILE.name.in_(list(names)))
+    return connection.execute(query).scalar_one() == len(set(names))
+
+
+def all_names(connection: Connection) -> set[str]:
+    """The names of all files."""
+    return set(connection.execute(sa.select(_FILE.name)).scalars())
+
+
+def add_arrival(
+    connection: Connection, added: ManifestFile, rows_by_run: Mapping[RunKey, int]
+) -> None:
+    """Add a file whose runs have no other rows."""
+    _insert(connection, [added])
+    values = [
+        {
+            "file": added.name,
+            "repository_id": key.repository_id,
+            "run_id": key.run_id,
+            "run_attempt": key.run_attempt,
+            "rows": rows,
+        }
+        for key, rows in sorted(rows_by_run.items())
+    ]
+    connection.execute(sa.insert(schema.file_run), values)
+
+
+def replace(
+    connection: Connection,
+    sources: Sequence[ManifestFile],
+    pair: Sequence[ManifestFile],
+    *,
+    dropped_repository: int | None = None,
+    pruned: Iterable[RunKey] = (),
+) -> None:
+    """Put the files of a pair in the place of arrivals and pairs with the same rows.
+
+    Args:
+        sources: of a pair all files.
+        pair: at least the sums, unless all rows are of the repository that is dropped.
+        pruned: runs of which the new pair has no rows, only sums.
+
+    Raises:
+        FilesReplaced: one of the sources is gone.
+    """
+    lock(connection)
+    names = [one.name for one in sources]
+    if not is_listed(connection, names):
+        raise FilesReplaced("another process has replaced these files", where="results")
+    _insert(connection, pair)
+    from_sources = _FILE_RUN.file.in_(names)
+    if dropped_repository is not None:
+        is_dropped = _FILE_RUN.repository_id == dropped_repository
+        connection.execute(sa.delete(schema.file_run).where(from_sources, is_dropped))
+    by_kind = {one.kind: one.name for one in pair}
+    holder = by_kind.get("by_run", by_kind.get("by_day"))
+    if holder is not None:
+        moved = sa.update(schema.file_run)
+        for key in pruned:
+            condition = sa.and_(from_sources, is_run(schema.file_run, key))
+            connection.execute(moved.where(condition).values(file=by_kind["by_day"]))
+        # Pruned runs stay with the sums of their pair.
+        sums = [one.name for one in sources if one.kind == "by_day"]
+        connection.execute(moved.where(_FILE_RUN.file.in_(sums)).values(file=by_kind["by_day"]))
+        connection.execute(moved.where(from_sources).values(file=holder))
+    connection.execute(sa.delete(schema.file).where(_FILE.name.in_(names)))
+
+
+def remove(connection: Connection, names: Collection[str]) -> None:
+    """Take files and their runs out; their objects are deleted by the sweep."""
+    lock(connection)
+    connection.execute(sa.delete(schema.file_run).where(_FILE_RUN.file.in_(list(names))))
+    connection.execute(sa.delete(schema.file).where(_FILE.name.in_(list(names))))
+
+
+def _insert(connection: Connection, added: Iterable[ManifestFile]) -> None:
+    for one in added:
+        values = {name: getattr(one, name) for name in ManifestFile.__slots__}
+        connection.execute(sa.insert(schema.file).values(added_at_ms=now_ms(), **values))
+
+
+def _files(
+    connection: Connection, kinds: Iterable[Kind] | None, condition: sa.ColumnElement[bool]
+) -> list[ManifestFile]:
+    query = sa.select(_FILE.name, _FILE.kind, _FILE.pair, _FILE.rows, _FILE.bytes, _FILE.sha256)
+    if kinds is not None:
+        query = query.where(_FILE.kind.in_(list(kinds)))
+    ordered = query.where(condition).order_by(_FILE.added_at_ms, _FILE.name)
+    return [ManifestFile(*row) for row in connection.execute(ordered)]
+
+
+def _holds(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Say whether a file, or another one of its pair, is listed in `file_run`."""
+    listed = sa.select(_FILE_RUN.file).where(condition)
+    holder = schema.file.alias()
+    pairs = sa.select(holder.c.pair).where(holder.c.name.in_(listed), holder.c.pair != "")
+    return sa.or_(_FILE.name.in_(listed), _FILE.pair.in_(pairs))

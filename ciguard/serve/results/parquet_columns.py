@@ -1,0 +1,199 @@
+"""The columns of each kind of file, and the SQL that makes one kind of another.
+
+    arrival     all columns, as rows come; `text` stands where a message is first
+    by_run      rows sorted by run, then name; without `key`, which the names give
+    by_test     the same rows sorted by `key`, then run; without `shard` and `cpu_us`
+    messages    the text of each message of a pair once
+    by_day      sums for each test and day (UTC), which outlive the rows
+
+Whole numbers only: microseconds, bytes, milliseconds since 1970. Measured with 100,000 tests of
+lognormal times and sizes: 12 bytes a row by run, 8 by test; bytes of Parquet's version 2 are more.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+
+from ciguard.serve.results.rows import ResultRow, hash_message, hash_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.serve.results.rows import RunResults
+
+Kind = Literal["arrival", "by_run", "by_test", "messages", "by_day"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+PAIR: Final[tuple[Kind, ...]] = ("by_run", "by_test", "messages", "by_day")  # one compaction's
+
+ROW_GROUP: Final = 20_480
+PARQUET: Final = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+MAX_S: Final = 1e9  # a greater time is a clock that went wrong, so nothing was measured
+MAX_BYTES: Final = 2.0**53
+DAY_MS: Final = 86_400_000
+
+# DuckDB's types, because a column of nothing but None has none of its own.
+_TYPES: Final = {
+    **dict.fromkeys(("repository_id", "run_id", "at_ms", "key"), "BIGINT"),
+    "run_attempt": "INTEGER",
+    **dict.fromkeys(("suite", "variant", "unit", "case", "shard"), "VARCHAR"),
+    **dict.fromkeys(("outcome", "ending", "status", "tries"), "UTINYINT"),
+    **dict.fromkeys(("wall_us", "cpu_us", "peak_bytes", "peak_delta_bytes"), "BIGINT"),
+    "message": "BIGINT",
+    "text": "VARCHAR",
+}
+_COLUMNS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "by_run": tuple(name for name in _TYPES if name not in ("key", "text")),
+    "by_test": tuple(name for name in _TYPES if name not in ("shard", "cpu_us", "text")),
+}
+_ORDER: Final[Mapping[Kind, str]] = {
+    "arrival": 'repository_id, run_id, run_attempt, suite, variant, unit, "case"',
+    "by_run": 'repository_id, run_id, run_attempt, suite, variant, unit, "case"',
+    "by_test": 'key, run_id, run_attempt, "case"',
+    "messages": "message",
+    "by_day": "repository_id, day, suite, variant, unit",
+}
+_TEST: Final = "repository_id, suite, variant, unit"
+_FLAKY: Final = "status = 0 AND tries > 1"  # good after a failure
+
+# What a new pair is made of, by kind: $arrivals and $pairs are lists of files, of which those of
+# the pairs are of the kind that is made. Rows of one repository, and old ones, can be left out.
+_ROWS_THAT_STAY: Final = "repository_id <> $without_repository AND at_ms >= $from_ms"
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _union(columns: str, condition: str, *, arrivals: bool, pairs: bool) -> str:
+    sources = ("$arrivals",) * arrivals + ("$pairs",) * pairs
+    parts = (f"SELECT {columns} FROM read_parquet({it}) WHERE {condition}" for it in sources)
+    return " UNION ALL ".join(parts)
+
+
+def select_arrival() -> str:
+    """SQL of a new arrival file, out of a relation `incoming` with `arrays`."""
+    columns = ", ".join(f'"{name}"::{type_} AS "{name}"' for name, type_ in _TYPES.items())
+    return f"SELECT {columns} FROM incoming ORDER BY {_ORDER['arrival']}"
+
+
+def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool) -> str:
+    """SQL of a new file of a pair; say which of $arrivals and $pairs there are.
+
+    Messages are those of the rows in $rows, the pair's new file by run.
+    """
+    if kind == "messages":
+        texts = [
+            f"SELECT repository_id, message, text FROM read_parquet({source})"
+            " WHERE text IS NOT NULL"
+            " AND message IN (SELECT message FROM read_parquet($rows) WHERE message IS NOT NULL)"
+            for source in ("$arrivals",) * arrivals + ("$pairs",) * pairs
+        ]
+        grouped = "SELECT repository_id, message, any_value(text) AS text"
+        return (
+            f"{grouped} FROM ({' UNION ALL '.join(texts)}) GROUP BY repository_id, message"
+            f" ORDER BY {_ORDER[kind]}"
+        )
+    if kind == "by_day":
+        return _select_by_day(arrivals=arrivals, pairs=pairs)
+    union = _union(_quote(_COLUMNS[kind]), _ROWS_THAT_STAY, arrivals=arrivals, pairs=pairs)
+    return f"{union} ORDER BY {_ORDER[kind]}"
+
+
+def _select_by_day(*, arrivals: bool, pairs: bool) -> str:
+    """Sums of arrivals, and of sums: a run is wholly in one file, so that runs can be added."""
+    counted = (
+        f"SELECT {_TEST}, day, count(*) AS runs, sum(results) AS results, sum(failed) AS failed,"
+        " sum(flaky) AS flaky, sum(unfinished) AS unfinished, sum(wall_us) AS wall_us,"
+        " sum(measured) AS measured, max(peak_bytes) AS peak_bytes,"
+        " max(peak_delta_bytes) AS peak_delta_bytes FROM ("
+        f" SELECT {_TEST}, run_id, run_attempt, min(at_ms) // {DAY_MS} AS day,"
+        " count(*) AS results, count(*) FILTER (WHERE status = 1) AS failed,"
+        f" count(*) FILTER (WHERE {_FLAKY}) AS flaky,"
+        " count(*) FILTER (WHERE status = 2) AS unfinished, sum(wall_us) AS wall_us,"
+        " CASE WHEN count(wall_us) > 0 THEN 1 ELSE 0 END AS measured,"
+        " max(peak_bytes) AS peak_bytes, max(peak_delta_bytes) AS peak_delta_bytes"
+        " FROM read_parquet($arrivals) WHERE repository_id <> $without_repository"
+        f" GROUP BY {_TEST}, run_id, run_attempt) GROUP BY {_TEST}, day"
+    )
+    kept = "SELECT * FROM read_parquet($pairs) WHERE repository_id <> $without_repository"
+    union = " UNION ALL BY NAME ".join((counted,) * arrivals + (kept,) * pairs)
+    sums = ", ".join(
+        f"sum({name})::BIGINT AS {name}"
+        for name in ("runs", "results", "failed", "flaky", "unfinished", "wall_us", "measured")
+    )
+    return (
+        f"SELECT {_TEST}, day::INTEGER AS day, {sums}, max(peak_bytes)::BIGINT AS peak_bytes,"
+        f" max(peak_delta_bytes)::BIGINT AS peak_delta_bytes FROM ({union})"
+        f" GROUP BY {_TEST}, day ORDER BY {_ORDER['by_day']}"
+    )
+
+
+def arrays(runs: Sequence[RunResults]) -> dict[str, NDArray[Any]]:
+    """The rows of runs in columns, for `select_arrival`."""
+    sizes = [len(run.rows) for run in runs]
+    columns: dict[str, Any] = dict(
+        zip(
+            ResultRow._fields,
+            zip(*chain.from_iterable(run.rows for run in runs), strict=True),
+            strict=True,
+        )
+    )
+    found = {
+        "repository_id": np.repeat([run.key.repository_id for run in runs], sizes),
+        "run_id": np.repeat([run.key.run_id for run in runs], sizes),
+        "run_attempt": np.repeat([run.key.run_attempt for run in runs], sizes),
+        "at_ms": np.repeat([run.at_ms for run in runs], sizes),
+    }
+    names = ("suite", "variant", "unit")
+    keyed = zip(found["repository_id"].tolist(), *map(columns.__getitem__, names), strict=True)
+    found["key"] = np.fromiter((hash_unit(*one) for one in keyed), np.int64, sum(sizes))
+    for name in (*names, "case", "shard"):
+        found[name] = _texts(columns[name])
+    for name in ("outcome", "ending", "status", "tries"):
+        found[name] = np.array(columns[name], np.uint8)
+    found["wall_us"] = _whole(columns["wall_s"], 1e6, MAX_S)
+    found["cpu_us"] = _whole(columns["cpu_s"], 1e6, MAX_S)
+    found["peak_bytes"] = _whole(columns["peak_bytes"], 1, MAX_BYTES)
+    found["peak_delta_bytes"] = _whole(columns["peak_delta_bytes"], 1, MAX_BYTES)
+    return {**found, **_messages(found["repository_id"].tolist(), columns["message"])}
+
+
+def _messages(
+    repositories: Sequence[int], messages: Sequence[str | None]
+) -> dict[str, NDArray[Any]]:
+    """Keys of messages, and each one's text where it is first."""
+    keys = np.ma.masked_array(np.zeros(len(messages), np.int64), mask=True)
+    texts = np.full(len(messages), None, dtype=object)
+    seen: set[int] = set()
+    for position, message in enumerate(messages):
+        if message:
+            key = hash_message(repositories[position], message)
+            keys[position] = key
+            if key not in seen:
+                seen.add(key)
+                texts[position] = message
+    return {"message": keys, "text": _texts(texts)}
+
+
+def _whole(numbers: Sequence[float | None], scale: float, limit: float) -> NDArray[Any]:
+    """Whole numbers, masked where nothing was measured or what cannot be."""
+    column = np.array(numbers, np.float64)
+    unmeasured = ~(np.abs(column) <= limit)
+    scaled = np.rint(np.where(unmeasured, 0, column) * scale)
+    return np.ma.masked_array(scaled.astype(np.int64), mask=unmeasured)
+
+
+def _texts(texts: Iterable[str | None]) -> NDArray[np.object_]:
+    """Texts as UTF-8 can hold them: a name may come with half of a surrogate pair."""
+    column = np.array(texts, dtype=object)
+    try:
+        "".join(filter(None, column)).encode()
+    except UnicodeEncodeError:
+        valid = [text and text.encode("utf-8", "replace").decode() for text in column]
+        return np.array(valid, dtype=object)
+    return column

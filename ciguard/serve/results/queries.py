@@ -1,0 +1,133 @@
+"""The SQL of the read model, of which DuckDB and ClickHouse give the same answers.
+
+`FROM {files}` is DuckDB's `read_parquet($files)`. Values are $parameters. So that both engines run
+it: no `median` (ClickHouse samples), no `list(x ORDER BY y)`, no `arg_max`, no `quantile_cont`;
+sums, extremes and window functions are the same in both. `benchmarks/serve_results.py` compares.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Rows of one run, by which they can be sorted; the name decides between equal ones.
+RUN_COLUMNS: Final = (
+    'suite, variant, unit, "case", shard, outcome, ending, status, tries, wall_us, cpu_us,'
+    " peak_bytes, peak_delta_bytes, message"
+)
+SORT_COLUMNS: Final = {
+    "name": "unit",
+    "outcome": "outcome",
+    "tries": "tries",
+    "wall": "wall_us",
+    "cpu": "cpu_us",
+    "peak": "peak_bytes",
+    "peak-delta": "peak_delta_bytes",
+    "shard": "shard",
+}
+_OF_RUN: Final = (
+    "repository_id = $repository_id AND run_id = $run_id AND run_attempt = $run_attempt"
+)
+# Conditions by the name of their parameter.
+CONDITIONS: Final = {
+    "text": '(position($text IN lower(unit)) > 0 OR position($text IN lower("case")) > 0)',
+    "outcome": "outcome = $outcome",
+    "suite": "suite = $suite",
+    "variant": "variant = $variant",
+    "shard": "shard = $shard",
+}
+
+
+def select_run_rows(conditions: list[str], sort: str, *, is_descending: bool) -> str:
+    """One page of a run's rows."""
+    where = " AND ".join([_OF_RUN, *(CONDITIONS[name] for name in conditions)])
+    direction = "DESC" if is_descending else "ASC"
+    return (
+        f"SELECT {RUN_COLUMNS} FROM {{files}} WHERE {where}"
+        f" ORDER BY {SORT_COLUMNS[sort]} {direction} NULLS LAST,"
+        ' suite, variant, unit, "case" NULLS FIRST LIMIT $limit OFFSET $offset'
+    )
+
+
+def count_run_rows(conditions: list[str]) -> str:
+    """How many rows a run has by outcome, whether they are flaky, and status."""
+    where = " AND ".join([_OF_RUN, *(CONDITIONS[name] for name in conditions)])
+    return (
+        "SELECT outcome, status, CASE WHEN status = 0 AND tries > 1 THEN 1 ELSE 0 END AS flaky,"
+        f" count(*) FROM {{files}} WHERE {where} GROUP BY outcome, status, flaky"
+        " ORDER BY outcome, status, flaky"
+    )
+
+
+MESSAGES: Final = (
+    "SELECT message, any_value(text) FROM {files} WHERE repository_id = $repository_id"
+    " AND message IN $messages AND text IS NOT NULL GROUP BY message"
+)
+
+# The last runs of a test: its cases together, the worst outcome, the sum of times.
+TEST_RUNS: Final = (
+    "SELECT run_id, run_attempt, min(at_ms) AS started_ms, count(*) AS cases,"
+    " max(status) AS worst_status, max(outcome) AS worst_outcome, max(ending) AS worst_ending,"
+    " max(tries) AS most_tries, sum(wall_us) AS total_us, max(peak_bytes) AS most_bytes,"
+    " max(peak_delta_bytes) AS most_delta_bytes, max(message) AS one_message"
+    " FROM {files} WHERE key = $key AND repository_id = $repository_id AND suite = $suite"
+    " AND variant = $variant AND unit = $unit{case}"
+    " GROUP BY run_id, run_attempt ORDER BY run_id DESC, run_attempt DESC LIMIT $limit"
+)
+OF_CASE: Final = ' AND "case" = $case'
+
+# Sums of tests since a day, of the sums by day and of the arrivals, which are not in them yet.
+_SUMS: Final = (
+    "SELECT suite, variant, unit, sum(runs) AS runs, sum(results) AS results,"
+    " sum(failed) AS failed, sum(flaky) AS flaky, sum(wall_us) AS wall_us,"
+    " sum(measured) AS measured, max(peak_bytes) AS peak_bytes,"
+    " max(peak_delta_bytes) AS peak_delta_bytes"
+)
+_BY_DAY: Final = (
+    f"{_SUMS} FROM {{by_day}} WHERE repository_id = $repository_id AND day >= $day"
+    " GROUP BY suite, variant, unit"
+)
+_OF_ARRIVALS: Final = (
+    f"{_SUMS} FROM (SELECT suite, variant, unit, run_id, run_attempt, 1 AS runs,"
+    " count(*) AS results, sum(CASE WHEN status = 1 THEN 1 ELSE 0 END) AS failed,"
+    " sum(CASE WHEN status = 0 AND tries > 1 THEN 1 ELSE 0 END) AS flaky,"
+    " sum(wall_us) AS wall_us, CASE WHEN count(wall_us) > 0 THEN 1 ELSE 0 END AS measured,"
+    " max(peak_bytes) AS peak_bytes, max(peak_delta_bytes) AS peak_delta_bytes"
+    " FROM {arrivals} WHERE repository_id = $repository_id AND at_ms >= $from_ms"
+    " GROUP BY suite, variant, unit, run_id, run_attempt) AS by_run"
+    " GROUP BY suite, variant, unit"
+)
+OFFENDER_COLUMNS: Final = {
+    "time": "wall_us",
+    "peak": "peak_bytes",
+    "peak-delta": "peak_delta_bytes",
+    "failures": "failed",
+    "flaky": "flaky",
+}
+
+
+def select_offenders(by: str, *, by_day: bool, arrivals: bool) -> str:
+    """The tests with the greatest sums; say which kinds of files there are."""
+    parts = " UNION ALL ".join((_BY_DAY,) * by_day + (_OF_ARRIVALS,) * arrivals)
+    column = OFFENDER_COLUMNS[by]
+    return (
+        f"{_SUMS} FROM ({parts}) AS parts GROUP BY suite, variant, unit"
+        f" HAVING {'max' if 'bytes' in column else 'sum'}({column}) > 0"
+        f" ORDER BY {column} DESC, suite, variant, unit LIMIT $limit"
+    )
+
+
+# Rows that went wrong at least once, of which flaky tests are found.
+TROUBLED: Final = (
+    "SELECT suite, variant, unit, run_id, run_attempt, max(status) AS worst_status,"
+    " max(tries) AS most_tries FROM {files} WHERE repository_id = $repository_id"
+    " AND at_ms >= $from_ms AND (status = 1 OR tries > 1)"
+    " GROUP BY suite, variant, unit, run_id, run_attempt"
+    " ORDER BY run_id DESC, run_attempt DESC, suite, variant, unit LIMIT $limit"
+)
+# Whether tests passed in some runs.
+GOOD: Final = (
+    "SELECT suite, variant, unit, run_id, run_attempt FROM {files}"
+    " WHERE repository_id = $repository_id AND run_id IN $run_ids"
+    " AND unit IN $units GROUP BY suite, variant, unit, run_id, run_attempt"
+    " HAVING max(status) = 0 AND max(outcome) = $passed"
+)

@@ -1,0 +1,223 @@
+"""What the pages ask of results: a run's rows, a test's runs, the worst tests, flaky tests.
+
+An answer is of the files that the manifest lists. Of a file that is damaged or missing no number is
+used: the answer names the runs whose rows are in it. A file that is gone because it was replaced
+meanwhile is none of these: the question is asked again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import sqlalchemy as sa
+
+from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.results import manifest, queries
+from ciguard.serve.results.duckdb_engine import (
+    READ_MEMORY,
+    READ_THREADS,
+    EngineError,
+    open_engine,
+)
+from ciguard.serve.results.flaky_tests import FlakyTest, find_flaky_tests, runs_to_look_at
+from ciguard.serve.results.open_files import OpenFiles
+from ciguard.serve.results.parquet_columns import DAY_MS
+from ciguard.serve.results.result_values import Answer, RunPage, RunRow, UnitRun, UnitSums
+from ciguard.serve.results.rows import OUTCOME_CODES, STATUS_CODES, hash_unit
+from ciguard.serve.state import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.model import UnitKey
+    from ciguard.serve.object_cache import ObjectCache
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.results.parquet_columns import Kind
+    from ciguard.serve.results.result_filters import ResultFilters
+    from ciguard.serve.state.database import Database
+    from ciguard.serve.state.run_key import RunKey
+
+T = TypeVar("T")
+TEST_RUNS: Final = 1000
+MOST_TROUBLED: Final = 20_000  # rows of failures in which flaky tests are looked for
+ASKED_AGAIN: Final = 5  # times, where a file vanished after it was checked
+
+
+class ReadModel:
+    """Answers questions about results. Threads share it."""
+
+    def __init__(self, database: Database, cache: ObjectCache) -> None:
+        self._database = database
+        self._cache = cache
+        self._engine = open_engine(
+            cache.folders, cache.scratch / "read", threads=READ_THREADS, memory=READ_MEMORY
+        )
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._engine.close()
+
+    def run_page(self, key: RunKey, filters: ResultFilters) -> Answer[RunPage]:
+        """One page of a run's rows.
+
+        Raises:
+            StorageError, RemoteError: the store or the database cannot be reached.
+        """
+        of_run = {
+            "repository_id": key.repository_id,
+            "run_id": key.run_id,
+            "run_attempt": key.run_attempt,
+        }
+
+        def ask(files: OpenFiles) -> RunPage:
+            values, conditions = {**of_run, **filters.values}, list(filters.values)
+            counts = files.fetch(queries.count_run_rows(conditions), values, "by_run")
+            page = {
+                "limit": filters.page_size,
+                "offset": (filters.page - 1) * filters.page_size,
+            }
+            query = queries.select_run_rows(
+                conditions, filters.sort, is_descending=filters.is_descending
+            )
+            rows = files.fetch(query, {**values, **page}, "by_run")
+            texts = files.texts(key.repository_id, [row[-1] for row in rows])
+            return _run_page(counts, rows, texts)
+
+        def find(connection: Connection) -> list[ManifestFile]:
+            return manifest.files_of_run(connection, key, ("by_run", "arrival", "messages"))
+
+        return self._ask(find, ask, key.repository_id, key)
+
+    def unit_runs(
+        self, repository_id: int, test: UnitKey, case: str | None = None, limit: int = TEST_RUNS
+    ) -> Answer[tuple[UnitRun, ...]]:
+        """A test's last runs, the newest first; of one case, or of all its cases together.
+
+        Raises:
+            StorageError, RemoteError: the store or the database cannot be reached.
+        """
+        values = {
+            "key": hash_unit(repository_id, *test),
+            "repository_id": repository_id,
+            **test._asdict(),
+            "limit": limit,
+        }
+        is_whole = case is None or case == test.unit
+        if not is_whole:
+            values["case"] = case
+
+        def ask(files: OpenFiles) -> tuple[UnitRun, ...]:
+            query = queries.TEST_RUNS.replace("{case}", "" if is_whole else queries.OF_CASE)
+            rows = files.fetch(query, values, "by_test")
+            texts = files.texts(repository_id, [row[-1] for row in rows])
+            return tuple(UnitRun(*(*row[:-1], texts.get(row[-1]))) for row in rows)
+
+        return self._ask_repository(repository_id, ("by_test", "arrival", "messages"), ask)
+
+    def offenders(
+        self, repository_id: int, by: str, from_ms: int, limit: int = 50
+    ) -> Answer[tuple[UnitSums, ...]]:
+        """The tests with the greatest sums since a day (UTC), the worst first.
+
+        Args:
+            by: one of `queries.OFFENDER_COLUMNS`.
+
+        Raises:
+            StorageError, RemoteError: the store or the database cannot be reached.
+        """
+        day = from_ms // DAY_MS
+        values = {
+            "repository_id": repository_id,
+            "day": day,
+            "from_ms": day * DAY_MS,
+            "limit": limit,
+        }
+
+        def ask(files: OpenFiles) -> tuple[UnitSums, ...]:
+            return tuple(UnitSums(*row) for row in files.fetch_sums(by, values))
+
+        return self._ask_repository(repository_id, ("by_day", "arrival"), ask)
+
+    def flaky(
+        self, repository_id: int, from_ms: int, limit: int = 50
+    ) -> Answer[tuple[FlakyTest, ...]]:
+        """Tests that passed and failed at one commit since a time, the most often first.
+
+        Raises:
+            StorageError, RemoteError: the store or the database cannot be reached.
+        """
+        with self._database.read() as connection:
+            run = schema.run.c
+            query = sa.select(run.run_id, run.run_attempt, run.head_sha).where(
+                run.repository_id == repository_id, run.started_at_ms >= from_ms
+            )
+            heads = {(run_id, attempt): sha for run_id, attempt, sha in connection.execute(query)}
+        values = {"repository_id": repository_id, "from_ms": from_ms, "limit": MOST_TROUBLED}
+
+        def ask(files: OpenFiles) -> tuple[FlakyTest, ...]:
+            troubled = files.fetch(queries.TROUBLED, values, "by_run")
+            run_ids, units = runs_to_look_at(troubled, heads)
+            asked = {"repository_id": repository_id, "run_ids": run_ids, "units": units}
+            passed = {"passed": OUTCOME_CODES["passed"]}
+            good = files.fetch(queries.GOOD, {**asked, **passed}, "by_run") if run_ids else []
+            return find_flaky_tests(repository_id, troubled, good, heads)[:limit]
+
+        return self._ask_repository(repository_id, ("by_run", "arrival"), ask)
+
+    def _ask_repository(
+        self, repository_id: int, kinds: Sequence[Kind], ask: Callable[[OpenFiles], T]
+    ) -> Answer[T]:
+        def find(connection: Connection) -> list[ManifestFile]:
+            return manifest.files_of_repository(connection, repository_id, kinds)
+
+        return self._ask(find, ask, repository_id)
+
+    def _ask(
+        self,
+        find: Callable[[Connection], list[ManifestFile]],
+        ask: Callable[[OpenFiles], T],
+        repository_id: int,
+        only: RunKey | None = None,
+    ) -> Answer[T]:
+        """Ask of all files that can be read; where files were replaced meanwhile, ask again."""
+        damaged: set[str] = set()
+        asked = 0
+        while True:
+            with self._database.read() as connection:
+                wanted = find(connection)
+                lost = [one for one in wanted if one.name in damaged]
+                missing = manifest.runs_of(connection, lost, repository_id) if lost else []
+            readable = [one for one in wanted if one.name not in damaged]
+            try:
+                with self._cache.open_files(one.stored for one in readable) as paths:
+                    files = OpenFiles(self._engine, [(one, paths[one.name]) for one in readable])
+                    found = ask(files)
+            except DamagedObject as error:
+                damaged.add(error.name)  # or replaced: then it is wanted no more
+            except EngineError:
+                asked += 1
+                if asked == ASKED_AGAIN:
+                    raise
+                self._cache.forget([one.name for one in readable])
+            else:
+                return Answer(found, tuple(one for one in missing if only in (None, one)))
+
+
+def _run_page(
+    counts: Sequence[tuple[Any, ...]],
+    rows: Sequence[tuple[Any, ...]],
+    texts: Mapping[int, str],
+) -> RunPage:
+    outcomes: Counter[int] = Counter()
+    for outcome, _, _, number in counts:
+        outcomes[outcome] += number
+    return RunPage(
+        tuple(RunRow(*(*row[:-1], texts.get(row[-1]))) for row in rows),
+        sum(outcomes.values()),
+        outcomes,
+        sum(number for _, _, is_flaky, number in counts if is_flaky),
+        sum(number for _, status, _, number in counts if status == STATUS_CODES["unfinished"]),
+    )

@@ -1,0 +1,165 @@
+"""The results of a run as rows: one for each case that counts, and for each unit without any.
+
+Which result of a record counts is decided in `model/attempts.py`, and which records of a run count
+by the guard. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ciguard.model import ENDINGS
+from ciguard.model.attempts import (
+    STATUSES,
+    classify_result,
+    last_starts,
+    resolve_units,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ciguard.model import Record, Result, UnitKey
+    from ciguard.model.attempts import UnitResult
+    from ciguard.serve.state.run_key import RunKey
+
+# The worst last, so that the worst of several results has the greatest code. A planned unit
+# without any result is missing. Codes are in files: words are only ever added, at the end.
+OUTCOME_CODES: Final = {
+    word: code
+    for code, word in enumerate(("skipped", "passed", "failed", "errored", "died", "missing"))
+}
+ENDING_CODES: Final = {word: code for code, word in enumerate(ENDINGS)}
+STATUS_CODES: Final = {word: code for code, word in enumerate(STATUSES)}
+MAX_TRIES: Final = 255
+MESSAGE_CHARACTERS: Final = 4096
+
+
+class ResultRow(NamedTuple):
+    """One case's result in one run.
+
+    `case` is None where the case is the unit. Measures are None where not measured. `message` is
+    that of the last failure, of a flaky test too. `tries` counts attempts that failed, and the
+    final one.
+    """
+
+    suite: str
+    variant: str
+    unit: str
+    case: str | None
+    shard: str
+    outcome: int
+    ending: int
+    status: int
+    tries: int = 1
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    peak_bytes: float | None = None
+    peak_delta_bytes: float | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """All rows of one run attempt; `at_ms` is when it started."""
+
+    key: RunKey
+    at_ms: int
+    rows: Sequence[ResultRow]
+
+
+def hash_unit(repository_id: int, suite: str, variant: str, unit: str) -> int:
+    """A test's signed 64-bit key, which its rows are sorted by.
+
+    The first 8 bytes, little-endian, of BLAKE2b over the parts, each with its length before it, so
+    that no two lists of parts are one text. Two of a million tests share a key once in 4 * 10^7
+    installations; the names are compared as well.
+    """
+    parts = (b"%d" % repository_id, *(_encode(part) for part in (suite, variant, unit)))
+    text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little", signed=True)
+
+
+def hash_message(repository_id: int, message: str) -> int:
+    """A message's key, as a test's; the same text of two repositories is two messages."""
+    text = b"%d:%b" % (repository_id, _encode(message))
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little", signed=True)
+
+
+def run_results(
+    key: RunKey,
+    at_ms: int,
+    records: Mapping[str, Record],
+    missing: Iterable[tuple[UnitKey, str]] = (),
+) -> RunResults:
+    """The rows of a run. Of several legs' results of a case the worst counts.
+
+    Args:
+        records: by shard, those that count, as the guard selects them.
+        missing: planned units without a final result, each with its shard.
+    """
+    without_result = dict(missing)
+    found: dict[tuple[str, str, str, str], ResultRow] = {}
+    seen: set[tuple[str, str, str]] = set()
+    for shard, record in records.items():
+        units = resolve_units(record.results, last_starts(record.starts))
+        for unit_key, unit in units.items():
+            seen.add(unit_key)
+            is_unfinished = unit.status == "unfinished" or unit_key in without_result
+            failed_attempts = unit.count_failed_attempts() if unit.failures else {}
+            for result in unit.cases:
+                tries = 1 + (failed_attempts.get(result.key, 0) if failed_attempts else 0)
+                row = _row(shard, result, unit, tries, is_unfinished=is_unfinished)
+                place = (row.suite, row.variant, row.unit, row.case or row.unit)
+                known = found.setdefault(place, row)
+                if known is not row and _severity(known) < _severity(row):
+                    found[place] = row
+    lost = (_missing(unit, shard) for unit, shard in without_result.items() if unit not in seen)
+    return RunResults(key, at_ms, tuple(chain(found.values(), lost)))
+
+
+def _row(
+    shard: str, result: Result, unit: UnitResult, tries: int, *, is_unfinished: bool
+) -> ResultRow:
+    status = classify_result(result)
+    return ResultRow(
+        result.suite,
+        result.variant,
+        result.unit,
+        None if result.case in ("", result.unit) else result.case,
+        shard,
+        OUTCOME_CODES[result.outcome],
+        ENDING_CODES[result.ending],
+        STATUS_CODES["unfinished" if is_unfinished else status],
+        min(tries, MAX_TRIES),
+        result.wall_s,
+        result.cpu_s,
+        result.peak_bytes,
+        result.peak_delta_bytes,
+        _message(result, unit, is_good=status == "good"),
+    )
+
+
+def _message(result: Result, unit: UnitResult, *, is_good: bool) -> str | None:
+    text = result.message
+    if is_good and unit.failures:
+        own = [one.message for one in unit.failures if one.key == result.key]
+        text = next((message for message in reversed(own) if message), text)
+    return text[:MESSAGE_CHARACTERS] if text else None
+
+
+def _severity(row: ResultRow) -> tuple[int, int, int]:
+    """As `model.attempts.severity`, of codes; an unfinished unit is the worst."""
+    return row.status, row.outcome, row.ending
+
+
+def _missing(unit: UnitKey, shard: str) -> ResultRow:
+    outcome, ending = OUTCOME_CODES["missing"], ENDING_CODES["unknown"]
+    return ResultRow(*unit, None, shard, outcome, ending, STATUS_CODES["unfinished"])
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

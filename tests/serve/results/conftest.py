@@ -1,0 +1,24 @@
+"""Results in a folder, listed in SQLite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from stored_results import Results, opened_results
+
+from ciguard.serve.objects import FolderStore
+from ciguard.serve.state.database import open_database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Iterator[Results]:
+    """A process with no results yet."""
+    database = open_database(f"sqlite:///{tmp_path / 'results.db'}")
+    with opened_results(database, FolderStore(tmp_path / "objects"), tmp_path / "cache") as found:
+        yield found
+    database.close()

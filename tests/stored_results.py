@@ -1,0 +1,123 @@
+"""Results of made-up runs, and everything a process opens to write and read them."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.objects import FolderStore
+from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.results.result_filters import ResultFilters
+from ciguard.serve.results.rows import OUTCOME_CODES, ResultRow, RunResults
+from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.state import schema
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.state.database import Database
+
+REPOSITORY = 42
+HOUR_MS = 3_600_000
+AT_MS = 20_000 * 24 * HOUR_MS  # a midnight
+
+
+class Interrupted(BaseException):
+    """The process was killed here."""
+
+
+class KilledStore(FolderStore):
+    """A store whose process dies before it puts a file, or after it has."""
+
+    _steps: int | None = None
+
+    def kill_at(self, step: int | None) -> None:
+        """Die at this step from now: an even one is before a put, an odd one after it."""
+        self._steps = step
+
+    def put_new(self, name: str, content: bytes | Path) -> None:
+        """Store it as a folder does, unless the process dies."""
+        self._step()
+        super().put_new(name, content)
+        self._step()
+
+    def _step(self) -> None:
+        if self._steps is not None:
+            self._steps -= 1
+            if self._steps < 0:
+                self._steps = None
+                raise Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a process has open."""
+
+    database: Database
+    objects: ObjectStore
+    cache: ObjectCache
+    writer: ResultsWriter
+    compactor: Compactor
+    read: ReadModel
+
+
+@contextlib.contextmanager
+def opened_results(database: Database, objects: ObjectStore, folder: Path) -> Iterator[Results]:
+    """Open all of it, as a process does."""
+    with contextlib.ExitStack() as stack:
+        cache = stack.enter_context(contextlib.closing(ObjectCache(objects, folder)))
+        writer = ResultsWriter(database, objects, cache.scratch, batch_s=0.0)
+        stack.enter_context(contextlib.closing(writer))
+        compactor = stack.enter_context(contextlib.closing(Compactor(database, objects, cache)))
+        read = stack.enter_context(contextlib.closing(ReadModel(database, cache)))
+        yield Results(database, objects, cache, writer, compactor, read)
+
+
+def row(unit: str, outcome: str = "passed", **more: Any) -> ResultRow:
+    """A row of suite "unit", variant "py311", that took a second unless said otherwise."""
+    status = {"passed": 0, "skipped": 0, "missing": 2}.get(outcome, 1)
+    values: dict[str, Any] = {
+        "suite": "unit",
+        "variant": "py311",
+        "case": None,
+        "shard": "unit-1",
+        "ending": 0,
+    }
+    values |= {"status": status, "wall_s": 1.0} | more
+    return ResultRow(unit=unit, outcome=OUTCOME_CODES[outcome], **values)
+
+
+def run(number: int, rows: Iterable[ResultRow], **more: Any) -> RunResults:
+    """Run `number` of a repository, an hour after the one before it."""
+    key = RunKey(more.get("repository_id", REPOSITORY), number, more.get("run_attempt", 1))
+    return RunResults(key, AT_MS + number * HOUR_MS, tuple(rows))
+
+
+def rows_of_run(results: Results, key: RunKey) -> list[tuple[str, str | None, int | None]]:
+    """Names, cases and times by the file by run; damaged files are an error."""
+    answer = results.read.run_page(key, ResultFilters(page_size=1000))
+    assert not answer.missing_runs
+    return [(one.unit, one.case, one.wall_us) for one in answer.found.rows]
+
+
+def add_judged_run(database: Database, judged: RunResults, head_sha: str) -> None:
+    """Add a row to the table of runs."""
+    values: dict[str, Any] = {
+        "repository_id": judged.key.repository_id,
+        "run_id": judged.key.run_id,
+        "run_attempt": judged.key.run_attempt,
+        "head_sha": head_sha,
+        "started_at_ms": judged.at_ms,
+    }
+    for column in schema.run.c:
+        if not column.nullable:
+            values.setdefault(column.name, "" if column.type.python_type is str else 0)
+    values["is_base_branch"] = False
+    with database.write() as connection:
+        connection.execute(schema.run.insert().values(values))
