@@ -284,6 +284,7 @@ class RunArtifacts:
         there = [position for position, one in enumerate(artifacts) if not one.expired]
         base = f"/repos/{self.repository}/actions/artifacts"
         paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in there]
+
         def arrive(position: int, stream: IO[bytes]) -> None:
             at = there[position]
             if self.keep is not None:

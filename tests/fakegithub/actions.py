@@ -173,6 +173,15 @@ def list_runs(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Re
     return Answer(200, {"total_count": len(found), "workflow_runs": shown}, link)
 
 
+def one_run(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    """An attempt of a run; of an earlier one GitHub has the same but for its number."""
+    run_id, attempt = int(part["run"]), int(part["attempt"])
+    for one in github.runs:
+        if one["id"] == run_id and attempt <= one["run_attempt"]:
+            return Answer(200, {**one, "run_attempt": attempt})
+    return refused(404, "Not Found")
+
+
 def add_artifact(
     github: FakeGitHub,
     name: str,
@@ -407,6 +416,7 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     "GET /meta": meta,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)/jobs": list_jobs,
+    rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)": one_run,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/artifacts": list_artifacts,
     rf"GET {_HERE}/actions/artifacts": list_artifacts,
     rf"GET {_HERE}/actions/jobs/(?P<job>\d+)": one_job,

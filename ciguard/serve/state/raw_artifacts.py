@@ -1,0 +1,66 @@
+"""Raw artifacts of runs as GitHub gave them, each an object; kept for a while."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from ciguard.serve.state import schema, statements
+from ciguard.serve.state.database import now_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.run_key import RunKey
+
+_ARTIFACT = schema.artifact.c
+
+
+@dataclass(frozen=True, slots=True)
+class RawArtifact:
+    """An archive by the name of its artifact, and the object that it is kept in."""
+
+    name: str
+    object: str
+    bytes: int
+    sha256: str
+
+
+def record(connection: Connection, key: RunKey, artifact: RawArtifact) -> None:
+    """Say where an artifact of a run is kept; of one name the one that came last."""
+    values = {**asdict(key), **asdict(artifact), "stored_at_ms": now_ms()}
+    statement = statements.insert(connection, schema.artifact).values(values)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[*(_ARTIFACT[name] for name in asdict(key)), _ARTIFACT.name],
+            set_={name: statement.excluded[name] for name in ("object", "bytes", "sha256")},
+        )
+    )
+
+
+def of_run(connection: Connection, key: RunKey) -> tuple[RawArtifact, ...]:
+    """What is kept of a run, by name."""
+    columns = [_ARTIFACT[one.name] for one in fields(RawArtifact)]
+    query = sa.select(*columns).where(statements.is_run(schema.artifact, key))
+    rows = connection.execute(query.order_by(_ARTIFACT.name))
+    return tuple(RawArtifact(*row) for row in rows)
+
+
+def stored_before(connection: Connection, age_s: float, limit: int = 1000) -> tuple[str, ...]:
+    """Objects that are older than that, the oldest first.
+
+    Args:
+        age_s: by the database's clock.
+    """
+    is_old = _ARTIFACT.stored_at_ms < now_ms() - round(age_s * 1000)
+    query = sa.select(_ARTIFACT.object).where(is_old).order_by(_ARTIFACT.stored_at_ms)
+    return tuple(connection.execute(query.limit(limit)).scalars())
+
+
+def forget(connection: Connection, objects: Collection[str]) -> None:
+    """Forget what is kept no more."""
+    connection.execute(sa.delete(schema.artifact).where(_ARTIFACT.object.in_(objects)))

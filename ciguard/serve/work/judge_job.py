@@ -1,0 +1,217 @@
+"""What is done for one row of the work list: fetch, judge, keep, record, publish.
+
+Any step may happen twice, and a worker may end after each. Objects are put once, results are
+written once a run, rows are replaced, and a comment is found and edited. What nobody else could
+do again comes last: the row is done only when all else is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.errors import CiguardError, InputError, RemoteError
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.finished_run import actions_run, pull_of_run
+from ciguard.github.models import WorkflowRun
+from ciguard.github.repository_ref import RepositoryRef
+from ciguard.guard.evaluation import PastRuns
+from ciguard.guard.github_facts import select_of_run
+from ciguard.history.run_metadata import RunMetadata
+from ciguard.history.stores import Attempt, load
+from ciguard.report.publish import Channels, publish
+from ciguard.report.remote_run import RemoteRun, judge_remote
+from ciguard.serve import stored_answers
+from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.objects import AlreadyStored
+from ciguard.serve.results.rows import run_results
+from ciguard.serve.state import judged_runs, raw_artifacts, repositories
+from ciguard.serve.state.raw_artifacts import RawArtifact
+from ciguard.serve.work.history_update import update_history
+from ciguard.serve.work.run_summary import run_row, suite_rows
+from ciguard.serve.work.worker import RateLimited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ciguard.github.client import GitHub
+    from ciguard.github.events import ActionsRun
+    from ciguard.github.models import Artifact
+    from ciguard.report.remote_run import JudgedRun
+    from ciguard.report.view import ReportData
+    from ciguard.serve.results.writer import ResultsWriter
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.repositories import Repository
+    from ciguard.serve.state.run_key import RunKey
+    from ciguard.serve.state.work_list import Work
+
+_LOG: Final = logging.getLogger(__name__)
+LOCATION: Final = "service://history"  # the service judges by its own, whatever is configured
+NOT_COMPARED: Final = "the run is not compared"
+AGAIN_S: Final = 30.0  # until GitHub is asked again whether a run is completed
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeJob:
+    """The job of a worker; threads may share it."""
+
+    service: Service
+    results: ResultsWriter
+
+    def __call__(self, work: Work, still_holds: Callable[[], bool]) -> None:
+        """Judge a run and keep what it came to; nothing where it or its repository is gone.
+
+        Raises:
+            RateLimited: GitHub asks to wait, or has not completed the run.
+            CiguardError: it could not be done; another try may do better.
+        """
+        service, key = self.service, work.key
+        with service.database.read() as connection:
+            repository = repositories.get(connection, key.repository_id)
+        if repository is None:
+            return
+        try:
+            with service.github.client(repository.installation_id) as github:
+                finished = _finished(github, repository, key)
+                if finished is not None:
+                    _Judging(self, github, repository, key, finished, still_holds).run()
+        except GitHubError as error:
+            if error.wait_s is None:
+                raise
+            what = error.what
+            raise RateLimited(what, wait_s=error.wait_s, where=error.where) from error
+
+
+def _finished(github: GitHub, repository: Repository, key: RunKey) -> WorkflowRun | None:
+    """The attempt as GitHub has it; None where it was deleted."""
+    path = f"/repos/{repository.full_name}/actions/runs/{key.run_id}/attempts/{key.run_attempt}"
+    try:
+        found = github.item(WorkflowRun, path)
+    except GitHubError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
+    if found.status != "completed":
+        what = f"GitHub says {found.status}, and not completed"
+        raise RateLimited(what, wait_s=AGAIN_S, where=f"run {key.run_id}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    job: JudgeJob
+    github: GitHub
+    repository: Repository
+    key: RunKey
+    finished: WorkflowRun
+    still_holds: Callable[[], bool]
+
+    @property
+    def service(self) -> Service:
+        return self.job.service
+
+    def run(self) -> None:
+        settings, name = self.service.settings, self.repository.full_name
+        place = RepositoryRef(name, settings.server_url, settings.api_url)
+        pull = pull_of_run(self.github, name, self.finished)
+        run = actions_run(place, self.finished, pull, self.repository.default_branch)
+        today = datetime.now(UTC).date()
+        remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
+        kept = replace(remote.artifacts, keep=self._keep)
+        judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), kept)
+        if self.still_holds():
+            self._record(run, judged)
+        if judged is not None and self.still_holds():
+            self._publish(run, judged)
+
+    def _load_history(self, _: str) -> Attempt:
+        """The service's own; a problem of it hides no verdict."""
+        service = self.service
+        store = ObjectHistory(service.database, service.objects, self.key.repository_id)
+        try:
+            loaded = load(store)
+        except CiguardError as error:
+            self._warn(str(error))
+            return Attempt(None, f"the history cannot be used: {error.what}; {NOT_COMPARED}")
+        if not loaded.exists:
+            return Attempt(None, f"there is no history yet: {NOT_COMPARED}", is_new=True)
+        return Attempt(loaded.history)
+
+    def _warn(self, text: str) -> None:
+        _LOG.warning("%s: %s", self.key, text)
+
+    def _keep(self, artifact: Artifact, stream: IO[bytes]) -> None:
+        """Store an archive as it came, by its digest: `check --repair` makes the rest again."""
+        content = stream.read()
+        digest = hashlib.sha256(content).hexdigest()
+        key = self.key
+        name = f"artifacts/{key.repository_id}/{key.run_id}-{key.run_attempt}-{digest[:32]}.zip"
+        with contextlib.suppress(AlreadyStored):
+            self.service.objects.put_new(name, content)
+        kept = RawArtifact(artifact.name, name, len(content), digest)
+        with self.service.database.write() as connection:
+            raw_artifacts.record(connection, key, kept)
+
+    def _record(self, run: ActionsRun, judged: JudgedRun | None) -> None:
+        """Keep results, history, answer and rows, the rows last: they make the rest seen."""
+        report = judged.report if judged is not None else None
+        contents = report.contents if report is not None else None
+        row = run_row(self.key, run, self.finished, report)
+        suites = []
+        if contents is not None:
+            records = select_of_run(contents.plan, contents.records, contents.platform).newest
+            missing = [(one.key, one.shard) for one in contents.verdict.missing]
+            found = run_results(self.key, row.started_at_ms, records, missing)
+            self.job.results.write([found])
+            suites = suite_rows(contents.verdict, found.rows)
+            if run.is_base_branch:
+                keep = judged.config.metrics.keep if judged and judged.config else ()
+                self._add_to_history(run, contents, keep)
+        if report is not None:
+            content = stored_answers.encode(stored_answers.answer_of(report))
+            name = stored_answers.object_name(self.key, content)
+            with contextlib.suppress(AlreadyStored):
+                self.service.objects.put_new(name, content)
+            row = replace(row, answer=name)
+        with self.service.database.write() as connection:
+            judged_runs.record_run(connection, row, suites)
+
+    def _add_to_history(self, run: ActionsRun, contents: ReportData, keep: Sequence[str]) -> None:
+        """Add a run of the base branch; one whose records contradict GitHub enters no history."""
+        service = self.service
+        facts = RunMetadata(branch=run.branch, event=run.event, at=self.finished.run_started_at)
+        try:
+            update_history(
+                service.database,
+                service.objects,
+                self.key,
+                plan=contents.plan,
+                records=contents.records,
+                facts=facts,
+                keep=keep,
+            )
+        except InputError as error:
+            self._warn(str(error))
+
+    def _publish(self, run: ActionsRun, judged: JudgedRun) -> None:
+        """Comment, where the policy leaves it to the service."""
+        contents, config = judged.report.contents, judged.config
+        by = config.report.by if config is not None else "workflow"
+        if (contents.policy.comment_by if contents is not None else by) != "service":
+            return
+        done = publish(
+            self.github,
+            run,
+            judged.report,
+            Channels(comment=True),
+            author=self.service.github.author(),
+        )
+        for note in done.notes:
+            self._warn(note)
+        if done.exit_code:
+            raise RemoteError("; ".join(done.notes), where=f"run {self.key.run_id}")

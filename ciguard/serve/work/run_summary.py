@@ -1,0 +1,143 @@
+"""The rows of a judged run that pages list: one for the run, one for each suite and variant. Pure.
+
+Prices and the lower bound are those of the plan; what was not measured is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from ciguard.serve.results.rows import OUTCOME_CODES
+from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from ciguard.github.events import ActionsRun
+    from ciguard.github.models import WorkflowRun
+    from ciguard.guard.verdict import Leg, Verdict
+    from ciguard.report.view import Report
+    from ciguard.serve.results.rows import ResultRow
+    from ciguard.serve.state.judged_runs import RunVerdict
+    from ciguard.serve.state.run_key import RunKey
+
+MINUTE_S: Final = 60.0
+_OUTCOMES: Final = {code: word for word, code in OUTCOME_CODES.items()}
+
+
+def run_row(
+    key: RunKey,
+    run: ActionsRun,
+    finished: WorkflowRun,
+    report: Report | None,
+    answer: str = "",
+) -> RunRow:
+    """The row of a run attempt.
+
+    Args:
+        report: None where the run is of a workflow that does not call ciguard.
+        answer: name of the object; "" without one.
+    """
+    contents = report.contents if report is not None else None
+    verdict = contents.verdict if contents is not None else None
+    compared = contents.comparison if contents is not None else None
+    walls_s = [leg.wall_s for leg in verdict.legs if leg.wall_s is not None] if verdict else []
+    return RunRow(
+        key,
+        workflow=run.workflow,
+        event=run.event,
+        branch=run.branch or "",
+        head_sha=run.head_sha or "",
+        pull_request=run.pull_request,
+        is_base_branch=run.is_base_branch,
+        started_at_ms=_ms(finished.run_started_at or finished.created_at),
+        completed_at_ms=_ms(finished.updated_at or finished.run_started_at or finished.created_at),
+        verdict=_verdict(report),
+        comparison=compared.state if compared is not None else "",
+        headline=report.headlines[0] if report is not None else "",
+        exit_code=report.exit_code if report is not None else 0,
+        planned=verdict.planned if verdict is not None else 0,
+        missing=verdict.planned - verdict.with_result if verdict is not None else 0,
+        makespan_s=max(walls_s, default=None),
+        bound_s=verdict.plan.lower_bound_s if verdict is not None else None,
+        price_usd=_price_usd(verdict) if verdict is not None else None,
+        answer=answer,
+    )
+
+
+def suite_rows(verdict: Verdict, results: Iterable[ResultRow]) -> list[RunSuiteRow]:
+    """What the run was for each suite and variant of its plan, in the order of their names.
+
+    `wall_s` is the sum of its tests; peak and budget are those of its shard nearest to its budget.
+    """
+    planned: Counter[tuple[str, str]] = Counter()
+    shards: dict[tuple[str, str], set[str]] = {}
+    budgets = {shard.key: shard.budget_bytes for shard in verdict.plan.shards}
+    for shard in verdict.plan.shards:
+        for unit in shard.units:
+            planned[unit.suite, unit.variant] += 1
+            shards.setdefault((unit.suite, unit.variant), set()).add(shard.key)
+    missing = Counter((one.key.suite, one.key.variant) for one in verdict.missing)
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    walls_s: dict[tuple[str, str], list[float]] = {}
+    for row in results:
+        place = row.suite, row.variant
+        counts.setdefault(place, Counter())[_OUTCOMES[row.outcome]] += 1
+        if row.wall_s is not None:
+            walls_s.setdefault(place, []).append(row.wall_s)
+    found = []
+    for place in sorted({*planned, *counts}):
+        legs = [leg for leg in verdict.legs if leg.shard in shards.get(place, ())]
+        peak_bytes, budget_bytes = _tightest(legs, budgets)
+        found.append(
+            RunSuiteRow(
+                *place,
+                planned=planned[place],
+                missing=missing[place],
+                counts=dict(sorted(counts.get(place, Counter()).items())),
+                wall_s=math.fsum(walls_s[place]) if place in walls_s else None,
+                peak_bytes=peak_bytes,
+                budget_bytes=budget_bytes,
+            )
+        )
+    return found
+
+
+def _verdict(report: Report | None) -> RunVerdict:
+    if report is None:
+        return "foreign"
+    return report.contents.verdict.state if report.contents is not None else "not_evaluated"
+
+
+def _price_usd(verdict: Verdict) -> float | None:
+    """What the shards cost, each rounded up to minutes; None where one has no price or no end."""
+    plan = verdict.plan
+    prices = {
+        shard.key: plan.pools[shard.pool].usd_per_minute
+        for shard in plan.shards
+        if shard.pool in plan.pools
+    }
+    total = 0.0
+    for leg in verdict.legs:
+        price = prices.get(leg.shard)
+        if price is None or leg.wall_s is None:
+            return None
+        total += max(1, math.ceil(leg.wall_s / MINUTE_S)) * price
+    return total if verdict.legs else None
+
+
+def _tightest(legs: Sequence[Leg], budgets: dict[str, int | None]) -> tuple[int | None, int | None]:
+    """Peak and budget of the leg with the highest share of its budget; else the largest peak."""
+    measured = [(leg.peak_bytes, budgets.get(leg.shard)) for leg in legs]
+    known = [(peak, budget) for peak, budget in measured if peak is not None]
+    limited = [(peak, budget) for peak, budget in known if budget]
+    if limited:
+        return max(limited, key=lambda one: one[0] / one[1])
+    return max(known, key=lambda one: one[0], default=(None, None))
+
+
+def _ms(moment: datetime | None) -> int:
+    return int(moment.timestamp() * 1000) if moment is not None else 0

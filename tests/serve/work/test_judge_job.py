@@ -1,0 +1,279 @@
+"""A run from the work list to its comment, rows, results and history, at a fake GitHub."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakegithub.actions import add_artifact, add_job, add_run
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Fault, Login
+from guard.fixtures import World, make_leg
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.history.stores import load
+from ciguard.model import UnitKey
+from ciguard.serve import stored_answers
+from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.results.result_filters import parse_filters
+from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.service import open_service
+from ciguard.serve.settings import read_settings
+from ciguard.serve.state import judged_runs, raw_artifacts, repositories, work_list
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.work_list import NewWork
+from ciguard.serve.work.judge_job import JudgeJob
+from ciguard.serve.work.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.judged_runs import RunRow
+
+TOKEN = "ghp_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+HEAD, BASE, MERGE = "a" * 40, "b" * 40, "c" * 40
+SHOP: dict[str, Any] = {"full_name": REPOSITORY, "default_branch": "main", "id": 1}
+BY_SERVICE = b'[report]\nby = "service"\n'
+STARTED = "2026-11-26T10:00:00Z"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
+        github.pulls.add((REPOSITORY, 8))
+        tip = {"sha": HEAD, "ref": "topic", "repo": {"full_name": REPOSITORY, "id": 1}}
+        github.pulls_of[HEAD] = [
+            {
+                "number": 8,
+                "state": "open",
+                "head": tip,
+                "base": {"ref": "main", "sha": BASE, "repo": SHOP},
+                "merge_commit_sha": MERGE,
+            }
+        ]
+        for sha in (HEAD, BASE, MERGE):
+            github.files["ciguard.toml", sha] = BY_SERVICE
+        yield github
+
+
+@pytest.fixture
+def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
+    environ = {
+        "CIGUARD_WEBHOOK_SECRET": "of the hook",
+        "CIGUARD_TOKEN": TOKEN,
+        "GITHUB_API_URL": server.address,
+    }
+    settings = read_settings(
+        environ,
+        database=f"sqlite:///{tmp_path / 'ciguard.db'}",
+        results=str(tmp_path / "objects"),
+        repositories=[REPOSITORY],
+    )
+    with open_service(settings, {}) as service:
+        with service.database.write() as connection:
+            repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
+        yield service
+
+
+def upload(server: FakeGitHub, world: World, run_id: int, **facts: Any) -> None:
+    """A completed run with its artifacts and jobs."""
+    add_run(server, run_id, head_sha=HEAD, run_started_at=STARTED, updated_at=STARTED, **facts)
+    plan = {"plan.json": plan_codec.encode(world.plan)}
+    add_artifact(server, f"ciguard-plan-{world.plan.id}-1", plan, run=run_id)
+    for key, leg in world.legs.items():
+        files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
+        add_artifact(server, f"ciguard-record-{world.plan.id}-{key}-1", files, run=run_id)
+        add_job(server, f"tests ({key})")
+        server.jobs[-1]["run_id"] = run_id
+
+
+def of_pull_request(**facts: Any) -> dict[str, Any]:
+    return {"event": "pull_request", "head_branch": "topic", **facts}
+
+
+@contextlib.contextmanager
+def writing(service: Service, tmp_path: Path) -> Iterator[ResultsWriter]:
+    with (
+        contextlib.closing(ObjectCache(service.objects, tmp_path / "cache")) as cache,
+        contextlib.closing(
+            ResultsWriter(service.database, service.objects, cache.scratch, batch_s=0.01)
+        ) as writer,
+    ):
+        yield writer
+
+
+def judge(
+    service: Service,
+    tmp_path: Path,
+    run_id: int,
+    still_holds: Callable[[], bool] = lambda: True,
+) -> RunRow | None:
+    """Judge one run as a worker does."""
+    key = RunKey(1, run_id, 1)
+    with service.database.write() as connection:
+        work_list.add(connection, [NewWork(key, "lane", "webhook")])
+        work_list.retry(connection, key)
+        work = work_list.take(connection, "worker")
+    assert work is not None
+    with writing(service, tmp_path) as writer:
+        JudgeJob(service, writer)(work, still_holds)
+    with service.database.write() as connection:
+        work_list.finish(connection, work)
+        return judged_runs.get(connection, key)
+
+
+def test_run_of_a_pull_request_is_judged_kept_and_commented(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    world = World()
+    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    upload(server, world, 7, **of_pull_request())
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert (row.verdict, row.exit_code, row.planned, row.missing) == ("failed", 10, 8, 0)
+    assert row.headline.startswith("FAILED: 1 of 8 tests failed")
+    assert (row.pull_request, row.is_base_branch) == (8, False)
+    assert row.makespan_s == pytest.approx(3.1)
+    (body,) = server.bodies()
+    assert "### :x: FAILED: 1 of 8 tests failed" in body
+    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
+    assert answer.verdict is not None
+    assert answer.verdict["headline"] == row.headline
+    key = RunKey(1, 7, 1)
+    with service.database.read() as connection:
+        (suite,) = judged_runs.suites_of(connection, [key])[key]
+        kept = raw_artifacts.of_run(connection, key)
+    assert (suite.planned, suite.missing, suite.counts) == (8, 0, {"failed": 1, "passed": 7})
+    assert [one.name for one in kept][:1] == [f"ciguard-plan-{world.plan.id}-1"]
+    assert len(kept) == 4
+    assert all(len(service.objects.read(one.object)) == one.bytes for one in kept)
+    with (
+        contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
+        contextlib.closing(ReadModel(service.database, cache)) as read,
+    ):
+        page = read.run_page(key, parse_filters({})).found
+        (of_test,) = read.unit_runs(1, UnitKey("", "", "a.t::two")).found
+    assert page.total == 8
+    assert of_test.run_id == 7
+    # Proposed values enter no history.
+    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
+
+
+def test_judging_again_changes_nothing(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 7, **of_pull_request())
+    first = judge(service, tmp_path, 7)
+    stored = sorted(one.name for one in service.objects.list("artifacts"))
+    again = judge(service, tmp_path, 7)
+    assert first == again
+    assert len(server.comments) == 1
+    assert sorted(one.name for one in service.objects.list("artifacts")) == stored
+    assert len(list(service.objects.list("answers"))) == 1
+
+
+def test_base_branch_fills_the_history_that_judges_pull_requests(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    world = World()
+    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
+    upload(server, world, 6, event="push", head_branch="main")
+    row = judge(service, tmp_path, 6)
+    assert row is not None
+    assert row.is_base_branch
+    assert server.comments == {}
+    loaded = load(ObjectHistory(service.database, service.objects, 1))
+    assert [one.run_id for one in loaded.history.runs] == [6]
+    upload(server, World(), 7, **of_pull_request())
+    proposed = judge(service, tmp_path, 7)
+    assert proposed is not None
+    assert proposed.comparison
+    (body,) = server.bodies()
+    assert "compared with [run 6]" in body
+
+
+def test_record_of_another_run_is_named_and_enters_no_history(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 6, event="push", head_branch="main")
+    row = judge(service, tmp_path, 6)
+    assert row is not None
+    assert (row.verdict, row.missing) == ("incomplete", 8)
+    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
+    assert "run 7" in answer.markdown
+    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
+
+
+def test_newer_comment_is_not_overwritten(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 9, **of_pull_request())
+    judge(service, tmp_path, 9)
+    (newer,) = server.bodies()
+    world = World()
+    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    upload(server, world, 7, **of_pull_request())
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert row.verdict == "failed"
+    assert server.bodies() == [newer]
+
+
+def test_worker_that_lost_its_lease_writes_nothing_that_others_see(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 7, **of_pull_request())
+    assert judge(service, tmp_path, 7, still_holds=lambda: False) is None
+    assert server.comments == {}
+
+
+def test_workflow_leaves_no_comment_of_the_service_unless_asked(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    server.files["ciguard.toml", BASE] = b""
+    upload(server, World(), 7, **of_pull_request())
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert row.verdict == "passed"
+    assert server.comments == {}
+
+
+def test_other_workflow_is_none_of_ours(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    server.files[".github/workflows/tests.yml", HEAD] = b"jobs: {lint: {}}"
+    add_run(server, 7, **of_pull_request(head_sha=HEAD))
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert (row.verdict, row.answer) == ("foreign", "")
+    assert server.comments == {}
+
+
+def test_worker_judges_what_waits_and_tries_again_after_a_fault(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 7, **of_pull_request())
+    server.faults.append(Fault("GET", "/attempts/1", status=429, headers={"retry-after": "1"}))
+    with service.database.write() as connection:
+        work_list.add(connection, [NewWork(RunKey(1, 7, 1), "lane", "webhook")])
+    with writing(service, tmp_path) as writer:
+        worker = Worker(service.database, JudgeJob(service, writer), poll_s=0.05)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        deadline = time.monotonic() + 60
+        while not server.comments:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert worker.stop(30)
+        thread.join()
+    assert len(server.comments) == 1
