@@ -5,8 +5,8 @@ Source: docs.github.com, "Best practices for using webhooks", `X-GitHub-Delivery
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy.engine import Connection
-
-DAY_S: Final = 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +43,7 @@ def record(connection: Connection, deliveries: Sequence[Delivery]) -> frozenset[
         .on_conflict_do_nothing()
         .returning(schema.delivery.c.id)
     )
-    values = [
-        {
-            "id": one.id,
-            "event": one.event,
-            "action": one.action,
-            "repository_id": one.repository_id,
-        }
-        for _, one in sorted(rows.items())
-    ]
+    values = [asdict(one) for _, one in sorted(rows.items())]
     return frozenset(connection.execute(statement, values).scalars())
 
 
@@ -62,6 +52,5 @@ def prune(connection: Connection, days: float) -> int:
 
     GitHub sends a delivery again for three days at most, and only where somebody asks for it.
     """
-    limit = statements.after_ms(-days * DAY_S)
-    old = sa.delete(schema.delivery).where(schema.delivery.c.received_at_ms < limit)
-    return connection.execute(old).rowcount
+    is_old = statements.is_older(schema.delivery.c.received_at_ms, days)
+    return connection.execute(sa.delete(schema.delivery).where(is_old)).rowcount

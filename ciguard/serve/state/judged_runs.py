@@ -6,26 +6,26 @@ commit can start and end in either order.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import sqlalchemy as sa
 
 from ciguard.serve.state import schema, statements
 from ciguard.serve.state.database import now_ms
-from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy.engine import Connection, Row
 
+    from ciguard.serve.state.run_key import RunKey
+
 RunVerdict = Literal["passed", "failed", "incomplete", "not_evaluated", "foreign"]
 VERDICTS: Final[tuple[RunVerdict, ...]] = get_args(RunVerdict)
 PAGE: Final = 50
 _RUN: Final = schema.run.c
 _SUITE: Final = schema.run_suite.c
-_KEY: Final = ("repository_id", "run_id", "run_attempt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +74,16 @@ class RunSuiteRow:
 
 def record_run(connection: Connection, run: RunRow, suites: Sequence[RunSuiteRow]) -> None:
     """Write a run with its suites; what was recorded of this attempt before is replaced."""
-    values = {**_key_values(run.key), **asdict(run), "judged_at_ms": now_ms()}
+    values = {**asdict(run.key), **asdict(run), "judged_at_ms": now_ms()}
     del values["key"]
     statement = statements.insert(connection, schema.run).values(values)
-    changed = {name: statement.excluded[name] for name in values if name not in _KEY}
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=[_RUN[name] for name in _KEY], set_=changed)
-    )
+    changed = {name: statement.excluded[name] for name in values if name not in statements.KEY}
+    connection.execute(statement.on_conflict_do_update(index_elements=statements.KEY, set_=changed))
     connection.execute(
         sa.delete(schema.run_suite).where(statements.is_run(schema.run_suite, run.key))
     )
     if suites:
-        rows = [{**_key_values(run.key), **asdict(one)} for one in suites]
+        rows = [{**asdict(run.key), **asdict(one)} for one in suites]
         connection.execute(sa.insert(schema.run_suite), rows)
 
 
@@ -164,24 +162,18 @@ def suites_of(
     connection: Connection, keys: Collection[RunKey]
 ) -> dict[RunKey, tuple[RunSuiteRow, ...]]:
     """The suites of each of these runs, by suite and variant; () for a run that has none."""
-    places = [(key.repository_id, key.run_id, key.run_attempt) for key in keys]
     query = (
         sa.select(schema.run_suite)
-        .where(sa.tuple_(_SUITE.repository_id, _SUITE.run_id, _SUITE.run_attempt).in_(places))
+        .where(sa.tuple_(*(_SUITE[name] for name in statements.KEY)).in_(map(astuple, keys)))
         .order_by(_SUITE.suite, _SUITE.variant)
     )
     found: dict[RunKey, list[RunSuiteRow]] = {key: [] for key in keys}
     for row in connection.execute(query):
         values = row._asdict()
-        key = RunKey(*(values.pop(name) for name in _KEY))
-        found[key].append(RunSuiteRow(**values))
+        found[statements.take_key(values)].append(RunSuiteRow(**values))
     return {key: tuple(rows) for key, rows in found.items()}
-
-
-def _key_values(key: RunKey) -> dict[str, int]:
-    return asdict(key)
 
 
 def _run_row(row: Row[Any]) -> RunRow:
     values = row._asdict()
-    return RunRow(RunKey(*(values.pop(name) for name in _KEY)), **values)
+    return RunRow(statements.take_key(values), **values)

@@ -8,7 +8,7 @@ becomes of it is written only while that lease is the worker's. A row whose work
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -63,12 +63,12 @@ def add(connection: Connection, entries: Sequence[NewWork]) -> int:
     """Add what is neither there, in whatever state, nor has a verdict; say how many were added."""
     if not entries:
         return 0
-    has_verdict = sa.exists().where(
-        *(_RUN[name] == sa.bindparam(name) for name in ("repository_id", "run_id", "run_attempt"))
-    )
-    parameters = ("repository_id", "run_id", "run_attempt", "lane", "source")
+    has_verdict = sa.exists().where(*(_RUN[name] == sa.bindparam(name) for name in statements.KEY))
     values: dict[str, sa.ColumnElement[Any]] = {
-        **{name: sa.bindparam(name, type_=_WORK[name].type) for name in parameters},
+        **{
+            name: sa.bindparam(name, type_=_WORK[name].type)
+            for name in (*statements.KEY, "lane", "source")
+        },
         "state": sa.literal(WorkState.WAITING.value),
         "tries": sa.literal(0),
         "due_at_ms": now_ms(),
@@ -81,13 +81,7 @@ def add(connection: Connection, entries: Sequence[NewWork]) -> int:
         .on_conflict_do_nothing()
     )
     rows = [
-        {
-            "repository_id": one.key.repository_id,
-            "run_id": one.key.run_id,
-            "run_attempt": one.key.run_attempt,
-            "lane": one.lane,
-            "source": one.source,
-        }
+        {**asdict(one.key), "lane": one.lane, "source": one.source}
         for one in sorted(entries, key=lambda one: one.key)
     ]
     counted = statement.execution_options(preserve_rowcount=True)
@@ -178,10 +172,10 @@ def postpone_installation(connection: Connection, repository_id: int, wait_s: fl
     repository = schema.repository.c
     installation = sa.select(repository.installation_id).where(repository.id == repository_id)
     same = repository.installation_id.is_not_distinct_from(installation.scalar_subquery())
-    key = sa.tuple_(_WORK.repository_id, _WORK.run_id, _WORK.run_attempt)
+    key = [_WORK[name] for name in statements.KEY]
     # A row that is locked is being taken, and meets the limit by itself.
     rows = (
-        sa.select(_WORK.repository_id, _WORK.run_id, _WORK.run_attempt)
+        sa.select(*key)
         .where(
             _WORK.state == WorkState.WAITING,
             _WORK.due_at_ms < statements.after_ms(wait_s),
@@ -190,7 +184,7 @@ def postpone_installation(connection: Connection, repository_id: int, wait_s: fl
         .with_for_update(skip_locked=True)
     )
     values = {"due_at_ms": statements.after_ms(wait_s)}
-    connection.execute(sa.update(schema.work).where(key.in_(rows)).values(values))
+    connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
 
 
 def retry(connection: Connection, key: RunKey) -> bool:

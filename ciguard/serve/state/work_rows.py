@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from ciguard.serve.state import schema, statements
 from ciguard.serve.state.database import now_ms
-from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import WorkState
 
 if TYPE_CHECKING:
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection, Row
 
-DAY_S: Final = 24 * 60 * 60
+    from ciguard.serve.state.run_key import RunKey
+
 LIMIT: Final = 200
 _WORK: Final = schema.work.c
 
@@ -82,7 +82,7 @@ def backlog(connection: Connection) -> Backlog:
 
 def prune(connection: Connection, days: float) -> int:
     """Forget rows that were done longer ago, and say how many; their verdict says the same."""
-    is_old = _WORK.finished_at_ms < statements.after_ms(-days * DAY_S)
+    is_old = statements.is_older(_WORK.finished_at_ms, days)
     old = sa.delete(schema.work).where(_WORK.state == WorkState.DONE, is_old)
     return connection.execute(old).rowcount
 
@@ -101,5 +101,4 @@ def _rows(states: list[WorkState], repository_ids: Collection[int] | None) -> sa
 
 def _work_row(row: Row[Any]) -> WorkRow:
     values = row._asdict()
-    key = RunKey(*(values.pop(name) for name in ("repository_id", "run_id", "run_attempt")))
-    return WorkRow(key, **{**values, "state": WorkState(values["state"])})
+    return WorkRow(statements.take_key(values), **{**values, "state": WorkState(values["state"])})
