@@ -1,0 +1,263 @@
+"""Questions about results: runs, tests, the worst and the flaky ones, with damaged files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from stored_results import (
+    AT_MS,
+    HOUR_MS,
+    REPOSITORY,
+    Results,
+    add_judged_run,
+    opened_results,
+    row,
+    run,
+)
+
+from ciguard.errors import UsageError
+from ciguard.model import UnitKey
+from ciguard.serve.objects import open_objects
+from ciguard.serve.results import manifest
+from ciguard.serve.results.compaction import FAN_IN
+from ciguard.serve.results.duckdb_engine import EngineError, fetch
+from ciguard.serve.results.parquet_columns import DAY_MS
+from ciguard.serve.results.result_filters import ResultFilters, parse_filters
+from ciguard.serve.results.result_values import RunPage
+from ciguard.serve.results.rows import OUTCOME_CODES
+from ciguard.serve.state.database import open_database
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.results.parquet_columns import Kind
+
+RUN = run(
+    1,
+    [
+        row("a::test_One", wall_s=3, peak_bytes=100, shard="unit-2", tries=2),
+        row("a::test_two", "failed", wall_s=2, message="no: 'two'"),
+        row("b", case="CASE%", wall_s=None, suite="slow"),
+        row("b", "missing", wall_s=None, variant=""),
+    ],
+)
+
+
+def units(page: RunPage) -> list[str]:
+    return [one.case or one.unit for one in page.rows]
+
+
+def files(results: Results, kind: Kind) -> list[ManifestFile]:
+    with results.database.read() as connection:
+        return manifest.files(connection, [kind])
+
+
+def damage(results: Results, one: ManifestFile) -> None:
+    path = results.objects.local_path(one.name)
+    assert path is not None
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    results.cache.forget([one.name])
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, ["a::test_One", "a::test_two", "CASE%", "b"]),
+        ({"sort": "-name"}, ["CASE%", "b", "a::test_two", "a::test_One"]),
+        ({"sort": "wall"}, ["a::test_two", "a::test_One", "CASE%", "b"]),
+        ({"sort": "-wall"}, ["a::test_One", "a::test_two", "CASE%", "b"]),
+        ({"sort": "-peak"}, ["a::test_One", "CASE%", "b", "a::test_two"]),
+        ({"text": "TEST_o"}, ["a::test_One"]),
+        ({"text": "case%"}, ["CASE%"]),
+        ({"text": "%"}, ["CASE%"]),
+        ({"text": "'; DROP TABLE x"}, []),
+        ({"outcome": "failed"}, ["a::test_two"]),
+        ({"suite": "slow"}, ["CASE%"]),
+        ({"variant": ""}, ["b"]),
+        ({"shard": "unit-2", "other": "?"}, ["a::test_One"]),
+    ],
+)
+def test_a_run_is_sorted_and_searched(
+    results: Results, query: dict[str, str], expected: list[str]
+) -> None:
+    results.writer.write([RUN, run(2, [row("other")])])
+    page = results.read.run_page(RUN.key, parse_filters(query)).found
+    assert units(page) == expected
+    assert page.total == len(expected)
+
+
+def test_a_run_has_counts_messages_and_pages(results: Results) -> None:
+    results.writer.write([RUN])
+    filters = ResultFilters(page=2, page_size=1)
+    page = results.read.run_page(RUN.key, filters).found
+    assert [(one.unit, one.message) for one in page.rows] == [("a::test_two", "no: 'two'")]
+    words = {word: page.outcomes.get(code, 0) for word, code in OUTCOME_CODES.items()}
+    assert {word: number for word, number in words.items() if number} == {
+        "passed": 2,
+        "failed": 1,
+        "missing": 1,
+    }
+    assert (page.total, page.flaky, page.unfinished) == (4, 1, 1)
+    assert results.read.run_page(RUN.key, replace(filters, page=99)).found.rows == ()
+    unknown = results.read.run_page(replace(RUN.key, run_attempt=9), filters)
+    assert (unknown.found, unknown.missing_runs) == (RunPage(), ())
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"sort": "wall_us; --"}, "sort: expected one of name, .* found 'wall_us; --'"),
+        ({"outcome": "bad"}, "outcome: expected skipped or .* found 'bad'"),
+        ({"page": "0"}, "page: expected a number from 1 to 100000, found '0'"),
+        ({"page": "-1"}, "page: expected a whole number, found '-1'"),
+        ({"page": "9" * 50}, "page: expected a whole number"),
+        ({"size": "7"}, "size: expected one of 25, 100"),
+        ({"size": "\u0661"}, "size: expected a whole number"),
+        ({"text": "x" * 501}, "text: expected at most 500 characters"),
+        ({"page": "a", "sort": "b"}, "2 problems"),
+    ],
+)
+def test_a_bad_filter_is_refused_in_words(query: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_filters(query)
+
+
+def test_the_last_runs_of_a_test(results: Results) -> None:
+    for number in range(1, FAN_IN + 4):
+        cases = [row("a", case="x", wall_s=number), row("a", "failed", case="y", wall_s=1)]
+        results.writer.write([run(number, [*cases, row("b")])])
+        if number == FAN_IN:
+            assert results.compactor.compact()
+    results.writer.write([run(3, [row("a", case="x", peak_bytes=7)], run_attempt=2)])
+    key = UnitKey("unit", "py311", "a")
+    found = results.read.unit_runs(REPOSITORY, key, limit=18).found
+    assert [one.run_id for one in found] == [*range(19, 2, -1), 3]
+    assert [one.run_attempt for one in found[-2:]] == [2, 1]
+    assert (found[0].cases, found[0].wall_us, found[0].at_ms) == (
+        2,
+        20_000_000,
+        AT_MS + 19 * HOUR_MS,
+    )
+    assert found[0].outcome == OUTCOME_CODES["failed"]
+    assert (found[-2].cases, found[-2].peak_bytes) == (1, 7)
+    only = results.read.unit_runs(REPOSITORY, key, case="x").found
+    assert (len(only), only[0].wall_us) == (20, 19_000_000)
+    assert results.read.unit_runs(REPOSITORY + 1, key).found == ()
+
+
+def test_offenders_are_sums_of_pairs_and_arrivals(results: Results) -> None:
+    for number in range(FAN_IN + 2):
+        rows = [row("slow", wall_s=5), row("large", wall_s=1, peak_bytes=1000 + number)]
+        flaky = row("flaky", tries=2 if number % 2 else 1, wall_s=None)
+        results.writer.write([run(number, [*rows, flaky, row("slow", case="x", wall_s=5)])])
+    results.writer.write([run(0, [row("slow", wall_s=999)], repository_id=REPOSITORY + 1)])
+    assert results.compactor.compact()
+    slow, large = results.read.offenders(REPOSITORY, "time", 0).found
+    assert (slow.unit, slow.runs, slow.results, slow.wall_us) == ("slow", 18, 36, 180_000_000)
+    assert (slow.measured, large.wall_us, large.peak_bytes) == (18, 18_000_000, 1017)
+    (largest,) = results.read.offenders(REPOSITORY, "peak", 0).found
+    assert largest == large
+    (flaky_sums,) = results.read.offenders(REPOSITORY, "flaky", 0).found
+    assert (flaky_sums.unit, flaky_sums.flaky, flaky_sums.measured) == ("flaky", 9, 0)
+    assert results.read.offenders(REPOSITORY, "failures", 0).found == ()
+    assert results.read.offenders(REPOSITORY, "time", AT_MS + DAY_MS).found == ()
+
+
+def test_flaky_tests_passed_and_failed_at_one_commit(results: Results) -> None:
+    runs = [
+        run(1, [row("retried", tries=2), row("both"), row("failing", "failed"), row("gone")]),
+        run(1, [row("retried"), row("both", "failed"), row("failing", "failed")], run_attempt=2),
+        run(2, [row("both"), row("failing"), row("gone", "failed")]),
+    ]
+    for one, head in zip(runs, ("aaa", "aaa", "bbb"), strict=True):
+        results.writer.write([one])
+        add_judged_run(results.database, one, head)
+    both, retried = results.read.flaky(REPOSITORY, 0).found
+    assert (both.key.unit, both.retried, both.contradicted) == ("both", 0, 1)
+    assert both.last == runs[1].key
+    assert (retried.key.unit, retried.retried, retried.contradicted) == ("retried", 1, 0)
+    assert results.read.flaky(REPOSITORY, AT_MS + DAY_MS).found == ()
+
+
+def test_runs_of_a_damaged_file_are_named_and_not_counted(results: Results) -> None:
+    for number in range(3):
+        results.writer.write([run(number, [row("a", wall_s=number + 1)])])
+    damage(results, files(results, "arrival")[1])
+    damaged = run(1, []).key
+    page = results.read.run_page(damaged, ResultFilters())
+    assert (page.found, page.missing_runs) == (RunPage(), (damaged,))
+    assert results.read.run_page(run(0, []).key, ResultFilters()).missing_runs == ()
+    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
+    assert [one.run_id for one in found.found] == [2, 0]
+    assert found.missing_runs == (damaged,)
+    sums = results.read.offenders(REPOSITORY, "time", 0)
+    assert [one.wall_us for one in sums.found] == [4_000_000]
+    assert sums.missing_runs == (damaged,)
+    assert results.read.flaky(REPOSITORY, 0).missing_runs == (damaged,)
+
+
+def test_runs_of_a_damaged_pair_are_those_of_the_repository(results: Results) -> None:
+    for number in range(FAN_IN):
+        results.writer.write([run(number, [row("a")], repository_id=REPOSITORY + number % 2)])
+    results.compactor.compact()
+    (by_test,) = files(results, "by_test")
+    damage(results, by_test)
+    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
+    assert found.found == ()
+    assert [one.run_id for one in found.missing_runs] == list(range(0, FAN_IN, 2))
+    assert results.read.run_page(run(0, []).key, ResultFilters()).missing_runs == ()
+
+
+def test_a_missing_file_is_damage(results: Results) -> None:
+    results.writer.write([RUN])
+    assert results.read.run_page(RUN.key, ResultFilters()).found.total == 4
+    results.objects.delete([files(results, "arrival")[0].name])
+    page = results.read.run_page(RUN.key, ResultFilters())
+    assert (page.found, page.missing_runs) == (RunPage(), (RUN.key,))
+
+
+def test_files_that_are_replaced_while_asking_are_asked_again(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(FAN_IN):
+        results.writer.write([run(number, [row("a")])])
+    find = manifest.files_of_repository
+
+    def find_then_replace(*arguments: object) -> list[ManifestFile]:
+        monkeypatch.undo()
+        found = find(*arguments)  # type: ignore[arg-type]  # as they come
+        assert results.compactor.compact()
+        results.objects.delete([one.name for one in found])
+        return found
+
+    monkeypatch.setattr(manifest, "files_of_repository", find_then_replace)
+    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
+    assert (len(found.found), found.missing_runs) == (FAN_IN, ())
+
+
+def test_results_in_s3_are_read_through_the_cache(
+    bucket: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'results.db'}")
+    objects = open_objects(*bucket)
+    with opened_results(database, objects, tmp_path / "cache") as results:
+        results.writer.write([RUN])
+        (arrival,) = files(results, "arrival")
+        for _ in range(2):
+            assert results.read.run_page(RUN.key, ResultFilters()).found.total == 4
+            objects.delete([arrival.name])
+        results.cache.forget([arrival.name])
+        assert results.read.run_page(RUN.key, ResultFilters()).missing_runs == (RUN.key,)
+    database.close()
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM read_csv('/etc/passwd')", "SET threads = 4"])
+def test_the_engine_touches_no_other_file(results: Results, statement: str) -> None:
+    with pytest.raises((EngineError, duckdb.PermissionException, duckdb.InvalidInputException)):
+        fetch(results.read._engine, statement, {})
