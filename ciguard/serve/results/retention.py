@@ -1,0 +1,66 @@
+"""Takes rows out of the results: those of a repository, or those of runs before a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ciguard.serve.results import manifest
+from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS
+from ciguard.serve.results.manifest import FilesReplaced
+from ciguard.serve.results.parquet_columns import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.serve.results.compaction import Compactor
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.state.database import Database
+
+
+def drop_repository(database: Database, compactor: Compactor, repository_id: int) -> None:
+    """Leave no row, message or sum of a repository; the sweep deletes the old files.
+
+    Raises:
+        DamagedObject: a file cannot be read; `verify.forget` takes it out.
+        StorageError, RemoteError: some files are done; call it again.
+    """
+    while True:
+        with database.read() as connection:
+            files = manifest.files_of_repository(connection, repository_id, KINDS)
+        if not files:
+            return
+        for sources in _batches(files):
+            with suppress(FilesReplaced):  # by a compaction: look again
+                compactor.rewrite(sources, without_repository=repository_id)
+
+
+def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
+    """Leave no row of a run that started before a time; its sums by test and day stay.
+
+    Raises:
+        DamagedObject, StorageError, RemoteError: as `drop_repository`.
+    """
+    with database.read() as connection:
+        files = manifest.files_with_old_runs(connection, before_ms)
+    for sources in _batches(files):
+        with suppress(FilesReplaced):  # by a compaction: they are pruned next time
+            compactor.rewrite(sources, from_ms=before_ms)
+
+
+def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Pairs one at a time, arrivals as many as are compacted at once."""
+    pairs: dict[str, list[ManifestFile]] = defaultdict(list)
+    arrivals: list[ManifestFile] = []
+    for one in files:
+        (pairs[one.pair] if one.pair else arrivals).append(one)
+    yield from pairs.values()
+    batch: list[ManifestFile] = []
+    for one in arrivals:
+        if len(batch) == FAN_IN or sum(known.rows for known in batch) + one.rows > MOST_ROWS:
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch

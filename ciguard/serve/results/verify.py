@@ -1,0 +1,111 @@
+"""Compares every file of the manifest with what was written: its SHA-256 and its rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from ciguard.serve.objects import NoSuchObject
+from ciguard.serve.results import manifest
+from ciguard.serve.state import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.state.database import Database
+    from ciguard.serve.state.run_key import RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file that is not what was written, why, and whose rows it holds."""
+
+    file: ManifestFile
+    problem: str
+    runs: tuple[RunKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsCheck:
+    """What was found; `files` and `rows` count what was compared, each row of a pair once."""
+
+    files: int
+    rows: int
+    damaged: tuple[DamagedFile, ...] = ()
+
+
+def check(database: Database, objects: ObjectStore) -> ResultsCheck:
+    """Read every file and compare it; a file that is replaced meanwhile is left out.
+
+    Raises:
+        StorageError, RemoteError: the store or the database cannot be reached.
+    """
+    with database.read() as connection:
+        files = manifest.files(connection)
+        listed = schema.file_run.c
+        query = sa.select(listed.file, sa.func.sum(listed.rows)).group_by(listed.file)
+        run_rows = {name: int(rows) for name, rows in connection.execute(query)}
+    problems = _compare_rows(files, run_rows)
+    for one in files:
+        problem = _compare_content(objects, one)
+        if problem:
+            problems[one.name] = problem
+    damaged = []
+    with database.read() as connection:
+        for one in files:
+            if one.name in problems and manifest.is_listed(connection, [one.name]):
+                runs = tuple(manifest.runs_of(connection, [one]))
+                damaged.append(DamagedFile(one, problems[one.name], runs))
+    rows = sum(one.rows for one in files if one.kind in ("arrival", "by_run"))
+    return ResultsCheck(len(files), rows, tuple(damaged))
+
+
+def forget(database: Database, damaged: Sequence[DamagedFile]) -> list[RunKey]:
+    """Take damaged files and the rest of their pairs out; give the runs that have no rows now.
+
+    What has the raw artifacts of these runs still writes them again. Sums by day of runs whose
+    rows were pruned are lost with their file.
+    """
+    pairs = {one.file.pair for one in damaged if one.file.pair}
+    names = {one.file.name for one in damaged}
+    with database.write() as connection:
+        manifest.lock(connection)
+        gone = [
+            one
+            for one in manifest.files(connection)
+            if one.name in names or (one.pair and one.pair in pairs)
+        ]
+        runs = manifest.runs_of(connection, gone)
+        manifest.remove(connection, [one.name for one in gone])
+    return runs
+
+
+def _compare_rows(files: Sequence[ManifestFile], run_rows: dict[str, int]) -> dict[str, str]:
+    """By name, what is wrong with the counts of the manifest itself."""
+    problems: dict[str, str] = {}
+    rows: Counter[tuple[str, str]] = Counter({(one.pair, one.kind): one.rows for one in files})
+    for one in files:
+        expected = run_rows.get(one.name, 0)
+        if one.kind in ("arrival", "by_run") and expected != one.rows:
+            problems[one.name] = f"it has {one.rows} rows, its runs have {expected}"
+        elif one.kind == "by_test" and rows[one.pair, "by_run"] != one.rows:
+            problems[one.name] = f"it has {one.rows} rows, {rows[one.pair, 'by_run']} by run"
+    return problems
+
+
+def _compare_content(objects: ObjectStore, one: ManifestFile) -> str:
+    digest = hashlib.sha256()
+    try:
+        for chunk in objects.chunks(one.name):
+            digest.update(chunk)
+    except NoSuchObject:
+        return "it is missing"
+    if digest.hexdigest() != one.sha256:
+        return f"its SHA-256 is {digest.hexdigest():.12}..., stored: {one.sha256:.12}..."
+    return ""

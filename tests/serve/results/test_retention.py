@@ -1,0 +1,128 @@
+"""Rows that go: of a dropped repository, and of old runs, whose sums stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from stored_results import (
+    AT_MS,
+    HOUR_MS,
+    REPOSITORY,
+    Results,
+    add_judged_run,
+    opened_results,
+    row,
+    rows_of_run,
+    run,
+)
+
+from ciguard.model import UnitKey
+from ciguard.serve.objects import FolderStore
+from ciguard.serve.results import manifest
+from ciguard.serve.results.compaction import FAN_IN
+from ciguard.serve.results.retention import drop_repository, prune
+from ciguard.serve.results.verify import check, forget
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.results.rows import RunResults
+    from ciguard.serve.state.database import Database
+
+OTHER = REPOSITORY + 1
+
+
+def files(results: Results) -> list[ManifestFile]:
+    with results.database.read() as connection:
+        return manifest.files(connection)
+
+
+def write(
+    results: Results, runs: int, repository_id: int = REPOSITORY, first: int = 0
+) -> list[RunResults]:
+    """Runs with numbers from `first`, an hour apart, of which each has a file."""
+    made = [
+        run(number, [row("a"), row("b", "failed", message="no")], repository_id=repository_id)
+        for number in range(first, first + runs)
+    ]
+    for one in made:
+        results.writer.write([one])
+        add_judged_run(results.database, one, "abc")
+    return made
+
+
+def test_a_dropped_repository_leaves_nothing(database: Database, tmp_path: Path) -> None:
+    objects = FolderStore(tmp_path / "objects")
+    with opened_results(database, objects, tmp_path / "cache") as results:
+        write(results, FAN_IN // 2)
+        others = write(results, FAN_IN // 2, OTHER)
+        assert results.compactor.compact()
+        write(results, 3, first=50)
+        drop_repository(database, results.compactor, REPOSITORY)
+        drop_repository(database, results.compactor, REPOSITORY)
+        with database.read() as connection:
+            held = manifest.runs_of(connection, manifest.files(connection))
+        assert held == [one.key for one in others]
+        assert all(len(rows_of_run(results, one.key)) == 2 for one in others)
+        assert results.read.offenders(REPOSITORY, "time", 0).found == ()
+        assert [one.runs for one in results.read.offenders(OTHER, "time", 0).found] == [8, 8]
+        drop_repository(database, results.compactor, OTHER)
+        assert files(results) == []
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_sums_of_old_runs_stay(results: Results, compacted: bool) -> None:
+    runs = write(results, FAN_IN)
+    if compacted:
+        assert results.compactor.compact()
+    prune(results.database, results.compactor, AT_MS + 10 * HOUR_MS)
+    assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 10 + [2] * 6
+    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "b")).found
+    assert [(one.run_id, one.message) for one in found] == [(n, "no") for n in range(15, 9, -1)]
+    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [16, 16]
+    results.writer.write(runs)  # pruned runs are not written again
+    assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 10 + [2] * 6
+    before = files(results)
+    prune(results.database, results.compactor, AT_MS + 10 * HOUR_MS)
+    assert files(results) == before
+
+
+def test_of_old_pairs_only_sums_stay(results: Results) -> None:
+    runs = write(results, FAN_IN)
+    assert results.compactor.compact()
+    prune(results.database, results.compactor, AT_MS + 99 * HOUR_MS)
+    assert [one.kind for one in files(results)] == ["by_day"]
+    assert rows_of_run(results, runs[0].key) == []
+    assert [one.failed for one in results.read.offenders(REPOSITORY, "failures", 0).found] == [16]
+    write_later = [run(number, [row("a")]) for number in range(100, 100 + FAN_IN)]
+    for one in write_later:
+        results.writer.write([one])
+    assert results.compactor.compact()
+    totals = {one.unit: one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found}
+    assert totals == {"a": 32, "b": 16}
+    assert check(results.database, results.objects).damaged == ()
+
+
+def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
+    runs = write(results, FAN_IN + 2)
+    assert results.compactor.compact()
+    found = check(results.database, results.objects)
+    assert (found.files, found.rows, found.damaged) == (6, 2 * (FAN_IN + 2), ())
+    by_kind = {one.kind: one for one in files(results)}
+    arrival = results.objects.local_path(by_kind["arrival"].name)
+    assert arrival is not None
+    arrival.write_bytes(arrival.read_bytes() + b"?")
+    results.objects.delete([by_kind["by_test"].name])
+    found = check(results.database, results.objects)
+    problems = {one.file.kind: one.problem for one in found.damaged}
+    assert set(problems) == {"arrival", "by_test"}
+    assert problems["by_test"] == "it is missing"
+    assert problems["arrival"].startswith("its SHA-256 is ")
+    lost = forget(results.database, found.damaged)
+    assert len(lost) == FAN_IN + 1
+    assert check(results.database, results.objects).damaged == ()
+    results.writer.write(runs)
+    assert all(len(rows_of_run(results, one.key)) == 2 for one in runs)
+    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [18, 18]
