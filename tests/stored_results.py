@@ -114,6 +114,7 @@ def add_judged_run(database: Database, judged: RunResults, head_sha: str) -> Non
         "run_attempt": judged.key.run_attempt,
         "head_sha": head_sha,
         "started_at_ms": judged.at_ms,
+        "planned": len(judged.rows),
     }
     for column in schema.run.c:
         if not column.nullable:

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.errors import CiguardError
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import StorageError
 from ciguard.serve.results import manifest
@@ -28,7 +29,7 @@ from ciguard.serve.state import lanes
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.objects import ObjectStore
@@ -42,6 +43,7 @@ LANE: Final = "results/compaction"
 LEASE_S: Final = 600.0  # a second compactor would do no harm, only work in vain
 REST: Final = 3.0  # seconds of rest for each of work
 IDLE_S: Final = 1.0
+FAILED_S: Final = 10.0
 NICENESS: Final = 10
 NO_REPOSITORY: Final = -1
 
@@ -105,15 +107,24 @@ class Compactor:
         self._engine.close()
         self._folder.cleanup()
 
-    def run(self, stop: threading.Event) -> None:
-        """Compact whenever there is enough, until `stop`; in a thread of its own."""
+    def run(self, stop: threading.Event, report: Callable[[CiguardError], None]) -> None:
+        """Compact whenever there is enough, until `stop`; in a thread of its own.
+
+        Args:
+            report: is told of each failure; the next try follows after a while.
+        """
         with suppress(OSError):  # a thread has a niceness of its own on Linux only
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while not stop.is_set():
             began = time.monotonic()
-            has_compacted = self.compact()
-            worked_s = time.monotonic() - began
-            stop.wait(REST * worked_s if has_compacted else IDLE_S)
+            try:
+                has_compacted = self.compact()
+            except CiguardError as error:
+                report(error)
+                stop.wait(FAILED_S)
+            else:
+                worked_s = time.monotonic() - began
+                stop.wait(REST * worked_s if has_compacted else IDLE_S)
 
     def compact(self) -> bool:
         """Replace one set of files; False where there is none, or another process is at it.

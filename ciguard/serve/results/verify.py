@@ -12,14 +12,16 @@ import sqlalchemy as sa
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.results import manifest
 from ciguard.serve.state import schema
+from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy.engine import Connection
 
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.state.database import Database
-    from ciguard.serve.state.run_key import RunKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,17 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class ResultsCheck:
-    """What was found; `files` and `rows` count what was compared, each row of a pair once."""
+    """What was found.
+
+    Attributes:
+        files, rows: what was compared, each row of a pair once.
+        unwritten: runs that were judged and have no rows.
+    """
 
     files: int
     rows: int
     damaged: tuple[DamagedFile, ...] = ()
+    unwritten: tuple[RunKey, ...] = ()
 
 
 def check(database: Database, objects: ObjectStore) -> ResultsCheck:
@@ -51,6 +59,7 @@ def check(database: Database, objects: ObjectStore) -> ResultsCheck:
         listed = schema.file_run.c
         query = sa.select(listed.file, sa.func.sum(listed.rows)).group_by(listed.file)
         run_rows = {name: int(rows) for name, rows in connection.execute(query)}
+        unwritten = tuple(_unwritten(connection))
     problems = _compare_rows(files, run_rows)
     for one in files:
         problem = _compare_content(objects, one)
@@ -63,7 +72,7 @@ def check(database: Database, objects: ObjectStore) -> ResultsCheck:
                 runs = tuple(manifest.runs_of(connection, [one]))
                 damaged.append(DamagedFile(one, problems[one.name], runs))
     rows = sum(one.rows for one in files if one.kind in ("arrival", "by_run"))
-    return ResultsCheck(len(files), rows, tuple(damaged))
+    return ResultsCheck(len(files), rows, tuple(damaged), unwritten)
 
 
 def forget(database: Database, damaged: Sequence[DamagedFile]) -> list[RunKey]:
@@ -84,6 +93,15 @@ def forget(database: Database, damaged: Sequence[DamagedFile]) -> list[RunKey]:
         runs = manifest.runs_of(connection, gone)
         manifest.remove(connection, [one.name for one in gone])
     return runs
+
+
+def _unwritten(connection: Connection) -> Iterator[RunKey]:
+    run, names = schema.run.c, ("repository_id", "run_id", "run_attempt")
+    has_rows = sa.exists().where(*(schema.file_run.c[name] == run[name] for name in names))
+    columns = [run[name] for name in names]
+    query = sa.select(*columns).where(run.planned > 0, ~has_rows).order_by(*columns)
+    for row in connection.execute(query):
+        yield RunKey(*row)
 
 
 def _compare_rows(files: Sequence[ManifestFile], run_rows: dict[str, int]) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +25,9 @@ from stored_results import (
     run,
 )
 
+from ciguard.errors import CiguardError
 from ciguard.model import UnitKey
+from ciguard.serve.objects import StorageError
 from ciguard.serve.results import compaction, manifest
 from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS, choose_sources
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
@@ -187,6 +191,29 @@ def test_a_second_compaction_of_the_same_files_changes_nothing(
             results.compactor.rewrite(sources)
         assert [number for number, _ in rows_of_test(results, "a")] == list(range(15, -1, -1))
         assert len(list(objects.list("results"))) == FAN_IN + len(files(results))
+
+
+def test_a_thread_compacts_and_reports_failures(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "FAILED_S", 0.0)
+    write_each(results, [run(number, [row("a")]) for number in range(FAN_IN)])
+    folder = results.objects.local_path("results/by_run")
+    assert folder is not None
+    folder.write_bytes(b"")  # no file can be put there
+    stop, failures = threading.Event(), queue.Queue[CiguardError]()
+    thread = threading.Thread(target=results.compactor.run, args=(stop, failures.put))
+    thread.start()
+    try:
+        assert isinstance(failures.get(timeout=60), StorageError)
+        folder.unlink()
+        deadline = time.monotonic() + 60
+        while kinds(results) != ["by_day", "by_run", "by_test"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_a_damaged_file_is_left_and_the_others_go_on(results: Results) -> None:

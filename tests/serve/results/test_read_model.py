@@ -214,6 +214,15 @@ def test_runs_of_a_damaged_pair_are_those_of_the_repository(results: Results) ->
     assert results.read.run_page(run(0, []).key, ResultFilters()).missing_runs == ()
 
 
+def test_without_its_message_a_row_is_still_a_row(results: Results) -> None:
+    for number in range(FAN_IN):
+        results.writer.write([run(number, [row("a", "failed", message="no")])])
+    results.compactor.compact()
+    damage(results, files(results, "messages")[0])
+    page = results.read.run_page(run(0, []).key, ResultFilters())
+    assert ([one.message for one in page.found.rows], page.missing_runs) == ([None], ())
+
+
 def test_a_missing_file_is_damage(results: Results) -> None:
     results.writer.write([RUN])
     assert results.read.run_page(RUN.key, ResultFilters()).found.total == 4

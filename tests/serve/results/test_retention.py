@@ -110,6 +110,7 @@ def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
     assert results.compactor.compact()
     found = check(results.database, results.objects)
     assert (found.files, found.rows, found.damaged) == (6, 2 * (FAN_IN + 2), ())
+    assert found.unwritten == ()
     by_kind = {one.kind: one for one in files(results)}
     arrival = results.objects.local_path(by_kind["arrival"].name)
     assert arrival is not None
@@ -122,7 +123,8 @@ def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
     assert problems["arrival"].startswith("its SHA-256 is ")
     lost = forget(results.database, found.damaged)
     assert len(lost) == FAN_IN + 1
-    assert check(results.database, results.objects).damaged == ()
+    found = check(results.database, results.objects)
+    assert (found.damaged, found.unwritten) == ((), tuple(sorted(lost)))
     results.writer.write(runs)
     assert all(len(rows_of_run(results, one.key)) == 2 for one in runs)
     assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [18, 18]
