@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -17,9 +18,12 @@ from ciguard.github.models import (
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ciguard.github.client import GitHub
 
 MAX_JOBS: Final = 1_000  # of all attempts, in ten calls
+MAX_LISTED: Final = 1_000  # runs of a list that is filtered, however many there are
 LOG_TAIL_BYTES: Final = 64 * 1024  # its end: what a runner says last is a few lines
 LOG_MAX_BYTES: Final = 256 * 1024 * 1024
 
@@ -102,6 +106,49 @@ def finished_runs(
     within = f"/actions/workflows/{quote(workflow, safe='')}" if workflow else "/actions"
     path = f"/repos/{repository}{within}/runs?{query}"
     return github.items(WorkflowRun, path, key="workflow_runs", limit=limit)
+
+
+def completed_runs(
+    github: GitHub,
+    repository: str,
+    *,
+    created_from: datetime | None = None,
+    limit: int | None = None,
+) -> tuple[WorkflowRun, ...]:
+    """The runs that are done, the newest first; one call per 100.
+
+    GitHub's lists end after 1,000. What is older is in another list, which ends with the oldest
+    run of this one.
+
+    Args:
+        created_from: aware; only runs whose first attempt was created then or later.
+        limit: of the newest; None for all.
+    """
+    path = f"/repos/{repository}/actions/runs?status=completed&exclude_pull_requests=true"
+    found: dict[int, WorkflowRun] = {}
+    until: datetime | None = None
+    while limit is None or len(found) < limit:
+        created = _created(created_from, until)
+        known, wanted = len(found), MAX_LISTED if limit is None else min(limit, MAX_LISTED)
+        listed = github.items(WorkflowRun, path + created, key="workflow_runs", limit=wanted)
+        found |= {one.id: one for one in listed}
+        times = [one.created_at for one in listed if one.created_at is not None]
+        if len(listed) < MAX_LISTED or len(found) == known or not times:
+            break
+        until = min(times)
+    return tuple(found.values())[:limit]
+
+
+def _created(first: datetime | None, last: datetime | None) -> str:
+    """The part of a query that asks for runs of a time, to the second, both ends inclusive."""
+    since, until = (
+        one.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if one else "" for one in (first, last)
+    )
+    if since and until:
+        return f"&created={since}..{until}"
+    if since or until:
+        return f"&created={'%3E%3D' if since else '%3C%3D'}{since or until}"
+    return ""
 
 
 def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> frozenset[str]:

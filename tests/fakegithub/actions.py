@@ -14,10 +14,12 @@ from fakegithub.state import STORAGE, Answer, Login, Request, paged, refused, us
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from fakegithub.apps import FakeRepository
     from fakegithub.state import FakeGitHub
 
 Json = Any
 REPOSITORY: Final = "octo-org/shop"
+MAX_FILTERED: Final = 1_000
 ABSENT: Final = (
     '<?xml version="1.0" encoding="utf-8"?><Error><Code>BlobNotFound</Code>'
     "<Message>The specified blob does not exist.</Message></Error>"
@@ -160,16 +162,21 @@ def add_run(github: FakeGitHub, run_id: int, **facts: Json) -> None:
 
 
 def list_runs(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
+    """At most 1,000 of them, however many are counted, as GitHub does where it filters."""
     requested = request.query
+    here = find_repository(github, part["repository"])
+    number = here.id if here else None
     found = [
         one
         for one in github.runs
-        if requested.get("branch") in (None, one["head_branch"])
+        if one.get("repository", {}).get("id") == number
+        and is_within(one.get("created_at", ""), requested.get("created"))
+        and requested.get("branch") in (None, one["head_branch"])
         and requested.get("event") in (None, one["event"])
         and requested.get("status") in (None, one["status"], one["conclusion"])
         and one["path"].endswith(f"/{part.get('workflow') or 'tests.yml'}")
     ]
-    shown, link = paged(github.address, request, found)
+    shown, link = paged(github.address, request, found[:MAX_FILTERED])
     return Answer(200, {"total_count": len(found), "workflow_runs": shown}, link)
 
 
@@ -180,6 +187,16 @@ def one_run(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
         if one["id"] == run_id and attempt <= one["run_attempt"]:
             return Answer(200, {**one, "run_attempt": attempt})
     return refused(404, "Not Found")
+
+
+def is_within(time: str, wanted: str | None) -> bool:
+    """Whether a time is in `A..B` (both inclusive), `>=A` or `<=B`; all are written alike."""
+    if wanted is None:
+        return True
+    if wanted.startswith("<="):
+        return time <= wanted[2:]
+    first, _, last = wanted.removeprefix(">=").partition("..")
+    return first <= time and (not last or time <= last)
 
 
 def add_artifact(
@@ -371,10 +388,36 @@ def contents(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Req
 
 
 def repository(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    """A repository by its name; by a name that it had, GitHub says where it is now."""
+    found = find_repository(github, part["repository"])
+    if found is not None:
+        return Answer(200, found.as_json())
+    moved = github.moved.get(part["repository"])
+    if moved is not None:
+        return Answer(
+            301,
+            {"message": "Moved Permanently"},
+            {"Location": f"{github.address}/repositories/{moved}"},
+        )
     if part["repository"] != REPOSITORY:
         return refused(404, "Not Found")
     value = {"full_name": REPOSITORY, "default_branch": "main", "private": github.is_private}
     return Answer(200, value)
+
+
+def repository_by_id(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    found = [one for one in all_repositories(github) if one.id == int(part["number"])]
+    return Answer(200, found[0].as_json()) if found else refused(404, "Not Found")
+
+
+def all_repositories(github: FakeGitHub) -> list[FakeRepository]:
+    installations = github.app.installations.values() if github.app else ()
+    return [*github.repositories, *(one for each in installations for one in each.repositories)]
+
+
+def find_repository(github: FakeGitHub, full_name: str) -> FakeRepository | None:
+    found = (one for one in all_repositories(github) if one.full_name == full_name)
+    return next(found, None)
 
 
 def branch_rules(github: FakeGitHub, *_: object) -> Answer:
@@ -406,10 +449,12 @@ def meta(*_: object) -> Answer:
 
 
 _HERE: Final = r"/repos/[^/]+/[^/]+"
+_NAMED: Final = r"/repos/(?P<repository>[^/]+/[^/]+)"
 ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
-    rf"GET {_HERE}/actions/runs": list_runs,
-    rf"GET {_HERE}/actions/workflows/(?P<workflow>[^/]+)/runs": list_runs,
-    r"GET /repos/(?P<repository>[^/]+/[^/]+)": repository,
+    rf"GET {_NAMED}/actions/runs": list_runs,
+    rf"GET {_NAMED}/actions/workflows/(?P<workflow>[^/]+)/runs": list_runs,
+    rf"GET {_NAMED}": repository,
+    r"GET /repositories/(?P<number>\d+)": repository_by_id,
     rf"GET {_HERE}/rules/branches/(?P<branch>[^/]+)": branch_rules,
     rf"GET {_HERE}/branches/(?P<branch>[^/]+)": branch,
     "GET /rate_limit": rate_limit,

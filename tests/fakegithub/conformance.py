@@ -28,7 +28,7 @@ _FALLBACK: Final = "github-openapi/api.github.com.subset.json"
 _EVERYWHERE: Final = frozenset({304, 401, 403, 404})
 # Not in the subset, or no part of the API.
 _NOT_DESCRIBED: Final = re.compile(
-    r"/user|/meta|/storage/.*|/app(/.*)?|/installation/repositories|/repos/[^/]+/[^/]+|/repos/[^/]+/[^/]+/(installation|contents/.*|branches/.*|rules/.*|issues|issues/\d+|actions/artifacts|commits/[^/]+/check-runs)"
+    r"/user|/meta|/storage/.*|/app(/.*)?|/installation/repositories|/repositories/\d+|/repos/[^/]+/[^/]+|/repos/[^/]+/[^/]+/(installation|contents/.*|branches/.*|rules/.*|issues|issues/\d+|actions/artifacts|commits/[^/]+/check-runs)"
 )
 # A pull request or a run in a list has 200 keys, of which its repository has most.
 _SHORTENED: Final = re.compile(
@@ -64,7 +64,8 @@ def _errors(description: OpenAPI, exchange: Exchange) -> Iterable[Exception]:
         "https://api.github.com",
         requested.method,
         requested.path,
-        args=dict(requested.query),
+        # `created` is a date-time by its format, and by its words a range such as `>=2026-11-21`.
+        args={name: text for name, text in requested.query.items() if name != "created"},
         headers=dict(requested.headers),
         data=requested.body or None,
         content_type=requested.headers.get("content-type", ""),

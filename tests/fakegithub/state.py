@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakegithub.apps import FakeApp
+    from fakegithub.apps import FakeApp, FakeRepository
 
 DOCS: Final = "https://docs.github.com/rest"
 READ_ONLY: Final = "Resource not accessible by integration"
@@ -134,6 +134,7 @@ class FakeGitHub:
     Attributes:
         tokens: who may come; a request with another token gets 401.
         app: an App and its installations; their tokens may come, too.
+        repositories: those that are in no installation; moved: by a former name, their number.
         exchanges: every request, in the order they were answered.
         jobs: as JSON, of all attempts; `annotations` and `logs` by the id of their job.
         runs: of the list of all, the newest first; only the keys that somebody reads.
@@ -151,6 +152,8 @@ class FakeGitHub:
         self.address = address
         self.tokens: dict[str, Login] = {}
         self.app: FakeApp | None = None
+        self.repositories: list[FakeRepository] = []
+        self.moved: dict[str, int] = {}
         self.pulls: set[tuple[str, int]] = set()
         self.comments: dict[int, dict[str, Json]] = {}
         self.jobs: list[dict[str, Json]] = []

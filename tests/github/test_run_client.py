@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.actions import add_job
+from fakegithub.actions import add_job, add_run
 from fakegithub.server import serving
 from fakegithub.state import Fault, Login
 from pydantic import SecretStr
@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.retry import RetryPolicy
-from ciguard.github.run_client import RunClient, pulls_of
+from ciguard.github.run_client import RunClient, completed_runs, pulls_of
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
@@ -224,3 +224,26 @@ def test_artifacts_and_pulls_of_a_commit(
     server.pulls_of["d" * 40] = [12]
     assert [one.number for one in pulls_of(github, REPOSITORY, "d" * 40)] == [12]
     assert pulls_of(github, REPOSITORY, "e" * 40) == ()
+
+
+def test_completed_runs_go_on_where_a_list_of_github_ends(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    for run in range(1, 1_202):
+        add_run(server, run, created_at=f"2026-11-21T10:{run // 60:02}:{run % 60:02}Z")
+    add_run(server, 2_000, status="in_progress", created_at="2026-11-21T11:00:00Z")
+    found = completed_runs(github, REPOSITORY)
+    assert [one.id for one in found] == list(range(1_201, 0, -1))
+    assert len(server.exchanges) == 10 + 3
+    assert [one.id for one in completed_runs(github, REPOSITORY, limit=3)] == [1_201, 1_200, 1_199]
+    since = datetime(2026, 11, 21, 10, 19, 59, tzinfo=UTC)
+    found = completed_runs(github, REPOSITORY, created_from=since)
+    assert [one.id for one in found] == [1_201, 1_200, 1_199]
+
+
+def test_completed_runs_of_one_second_do_not_repeat_for_ever(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    for run in range(1, 1_103):
+        add_run(server, run, created_at="2026-11-21T10:00:00Z")
+    assert len(completed_runs(github, REPOSITORY)) == 1_000

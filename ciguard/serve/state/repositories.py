@@ -124,6 +124,12 @@ def active(connection: Connection) -> tuple[Repository, ...]:
     return tuple(map(_repository, rows))
 
 
+def changed_since(connection: Connection, at_ms: int) -> frozenset[int]:
+    """Numbers of those whose row was written then or later, by the database's clock."""
+    query = sa.select(_REPOSITORY.id).where(_REPOSITORY.updated_at_ms >= at_ms)
+    return frozenset(connection.execute(query).scalars())
+
+
 def removed(connection: Connection) -> tuple[Repository, ...]:
     """All whose rows and files are to be deleted, by number."""
     query = sa.select(schema.repository).where(_REPOSITORY.state == RepositoryState.REMOVED)

@@ -1,0 +1,100 @@
+"""Which repositories the service serves: those of the App's installations, or of `--repo`.
+
+Asked of GitHub each time, so that a webhook that was lost, late or doubled does no lasting harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from ciguard.github import models
+from ciguard.github.api_errors import GitHubError
+from ciguard.serve.state import repositories
+from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.repositories import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ciguard.github.app import App
+    from ciguard.serve.service import Service
+
+LOG: Final = logging.getLogger(__name__)
+
+# By installation (None for a token) what it may see; None where GitHub did not say.
+Listing = dict[int | None, list[Repository] | None]
+
+
+def synchronize_repositories(service: Service) -> None:
+    """Write which repositories there are; those that are gone are shown to nobody any more.
+
+    What a webhook said while GitHub was asked is newer than the answer, and stays.
+
+    Raises:
+        GitHubError: GitHub did not name the App's installations.
+    """
+    with service.database.read() as connection:
+        asked_at_ms: int = connection.execute(sa.select(now_ms())).scalar_one()
+    app = service.github.app
+    listing = _of_app(app) if app else _of_token(service)
+    with service.database.write() as connection:
+        newer = repositories.changed_since(connection, asked_at_ms)
+        known = {one.id: one for one in repositories.active(connection)}
+        there = {one.id: one for seen in listing.values() for one in seen or ()}
+        repositories.upsert(
+            connection,
+            [
+                one
+                for one in there.values()
+                if one.id not in newer and not _is_same(known.get(one.id), one)
+            ],
+        )
+        gone = known.keys() - there.keys() - newer
+        unsure = {installation for installation, seen in listing.items() if seen is None}
+        repositories.remove(
+            connection, [one for one in gone if known[one].installation_id not in unsure]
+        )
+
+
+def _of_app(app: App) -> Listing:
+    found: Listing = {}
+    for installation in app.installations():
+        found[installation.id] = None
+        if installation.suspended_at is not None:
+            continue  # may come back: nothing of it is asked for, and nothing is removed
+        try:
+            seen = app.repositories(installation.id)
+        except GitHubError as error:
+            LOG.warning("repositories of installation %d: %s", installation.id, error)
+            continue
+        found[installation.id] = list(_rows(seen, installation.id))
+    return found
+
+
+def _of_token(service: Service) -> Listing:
+    seen: list[models.Repository] = []
+    with service.github.client(None) as github:
+        for name in service.settings.repositories:
+            try:
+                seen.append(github.item(models.Repository, f"/repos/{name}"))
+            except GitHubError as error:
+                LOG.warning("%s: %s", name, error)
+                if error.status != HTTPStatus.NOT_FOUND:
+                    return {None: None}
+    return {None: list(_rows(seen, None))}
+
+
+def _rows(seen: Iterable[models.Repository], installation_id: int | None) -> Iterable[Repository]:
+    for one in seen:
+        if one.id is not None:
+            branch = one.default_branch or ""
+            yield Repository(one.id, one.full_name, one.private, branch, installation_id)
+
+
+def _is_same(known: Repository | None, found: Repository) -> bool:
+    return known is not None and replace(known, reconciled_at_ms=None) == found

@@ -1,0 +1,345 @@
+"""What no webhook told of is found by asking GitHub: runs, and the repositories themselves."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+from fakegithub.actions import add_run
+from fakegithub.apps import APP_ID, FakeRepository, add_app, private_key_pem
+from fakegithub.deliveries import WEBHOOK_SECRET
+from fakegithub.past_runs import stamp
+from fakegithub.server import serving
+from fakegithub.state import PRIMARY_LIMIT, Fault, Login
+
+from ciguard.errors import UsageError
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.retry import RetryPolicy
+from ciguard.serve.github_clients import GitHubClients
+from ciguard.serve.objects import open_objects
+from ciguard.serve.service import Service
+from ciguard.serve.settings import read_settings
+from ciguard.serve.state import lanes, repositories, schema
+from ciguard.serve.work import reconcile as reconcile_module
+from ciguard.serve.work.reconcile import LANE, backfill, reconcile, reconcile_repeatedly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from fakegithub.apps import FakeApp, FakeInstallation
+    from fakegithub.state import FakeGitHub
+
+    from ciguard.serve.state.database import Database
+
+SHOP = "octo-org/shop"
+TOKEN = "ghp_of_the_service"
+
+
+@dataclass
+class World:
+    """A service, the GitHub that it asks, and what it has come to know."""
+
+    service: Service
+    server: FakeGitHub
+
+    def add_run(self, run_id: int, of: FakeRepository, *, age_h: float = 1.0, **facts: Any) -> None:
+        """A run that was created so many hours ago and took ten minutes."""
+        created = datetime.now(UTC) - timedelta(hours=age_h)
+        facts = {"updated_at": stamp(created + timedelta(minutes=10)), **facts}
+        add_run(self.server, run_id, repository={"id": of.id}, created_at=stamp(created), **facts)
+
+    def work(self) -> list[tuple[int, int, int]]:
+        columns = schema.work.c
+        query = sa.select(columns.repository_id, columns.run_id, columns.run_attempt)
+        with self.service.database.read() as connection:
+            return sorted(map(tuple, connection.execute(query).all()))
+
+    def names(self) -> list[str]:
+        with self.service.database.read() as connection:
+            return [one.full_name for one in repositories.active(connection)]
+
+    def asked(self, name: str = SHOP) -> int:
+        """How often runs of a repository were asked for."""
+        return self.server.request_log().count(f"GET /repos/{name}/actions/runs")
+
+    def set_reconciled(self, ago: timedelta) -> None:
+        ago_ms = round(ago.total_seconds() * 1000)
+        with self.service.database.write() as connection:
+            column = schema.repository.c.reconciled_at_ms
+            connection.execute(sa.update(schema.repository).values({column: column - ago_ms}))
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """SQLite only: what differs is in `state`, whose tests have both engines."""
+    return f"sqlite:///{tmp_path / 'ciguard.db'}"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login(name="service", type="User", may_read_user=True)
+        yield github
+
+
+@pytest.fixture
+def fake_app(server: FakeGitHub) -> FakeApp:
+    return add_app(server)
+
+
+@pytest.fixture
+def shop() -> FakeRepository:
+    return FakeRepository(id=11, full_name=SHOP)
+
+
+@pytest.fixture
+def installation(fake_app: FakeApp, shop: FakeRepository) -> FakeInstallation:
+    return fake_app.install(shop)
+
+
+@pytest.fixture
+def open_world(server: FakeGitHub, database: Database, tmp_path: Path) -> Callable[..., World]:
+    def opened(*names: str) -> World:
+        """With the App; with names, of a token."""
+        app = {"CIGUARD_APP_ID": APP_ID, "CIGUARD_APP_KEY": private_key_pem()}
+        settings = read_settings(
+            {
+                "CIGUARD_WEBHOOK_SECRET": WEBHOOK_SECRET,
+                "GITHUB_API_URL": server.address,
+                **({"CIGUARD_TOKEN": TOKEN} if names else app),
+            },
+            database="sqlite://",
+            results=str(tmp_path / "results"),
+            repositories=names,
+        )
+        objects = open_objects(settings.results, {})
+        github = GitHubClients(
+            settings, retry_policy=RetryPolicy(attempts=2, first_s=0.0, total_s=5)
+        )
+        return World(Service(settings, database, objects, github), server)
+
+    return opened
+
+
+@pytest.fixture
+def world(open_world: Callable[..., World], installation: FakeInstallation) -> World:
+    return open_world()
+
+
+def test_runs_that_no_webhook_told_of_are_added(world: World, shop: FakeRepository) -> None:
+    world.add_run(1, shop, run_attempt=3)
+    world.add_run(2, shop, head_branch="fix")
+    world.add_run(3, shop, status="in_progress", conclusion=None)
+    assert reconcile(world.service, "one") == 4
+    assert world.work() == [(11, 1, 1), (11, 1, 2), (11, 1, 3), (11, 2, 1)]
+    assert world.service.has_work.is_set()
+    assert reconcile(world.service, "one") == 0
+    assert world.asked() == 2
+
+
+def test_runs_of_before_the_service_are_left_to_backfill(
+    world: World, shop: FakeRepository
+) -> None:
+    for run in range(1, 6):
+        world.add_run(run, shop, age_h=100.0 - run)
+    assert reconcile(world.service, "one") == 0
+    assert backfill(world.service, "Octo-Org/shop", 3) == 3
+    assert [run for _, run, _ in world.work()] == [3, 4, 5]
+    with pytest.raises(UsageError, match="not served"):
+        backfill(world.service, "octo-org/other", 3)
+
+
+def test_run_that_took_long_or_ran_again_is_found(world: World, shop: FakeRepository) -> None:
+    reconcile(world.service, "one")
+    now = stamp(datetime.now(UTC))
+    world.add_run(1, shop, age_h=5.9, updated_at=now)
+    world.add_run(2, shop, age_h=24 * 20, updated_at=now, run_attempt=2)
+    world.add_run(3, shop, age_h=24 * 20)
+    world.set_reconciled(timedelta(minutes=1))
+    reconcile(world.service, "one")
+    assert [run for _, run, _ in world.work()] == [1]
+    # The next day.
+    world.set_reconciled(timedelta(hours=25))
+    reconcile(world.service, "one")
+    assert world.work() == [(11, 1, 1), (11, 2, 1), (11, 2, 2)]
+
+
+def test_time_in_which_the_service_was_down_is_made_up_for(
+    world: World, shop: FakeRepository
+) -> None:
+    reconcile(world.service, "one")
+    world.add_run(1, shop, age_h=30.0)
+    world.add_run(2, shop, age_h=60.0)
+    world.set_reconciled(timedelta(hours=48))
+    assert reconcile(world.service, "one") == 1
+    assert world.work() == [(11, 1, 1)]
+
+
+def test_more_runs_than_a_list_of_github_holds(world: World, shop: FakeRepository) -> None:
+    for run in range(1, 1_102):
+        world.add_run(run, shop, age_h=5.0 - run / 1000)
+    assert reconcile(world.service, "one") == 1_101
+    assert world.asked() == 10 + 2
+
+
+def test_renamed_transferred_and_privatised_repositories(
+    world: World, shop: FakeRepository, fake_app: FakeApp, installation: FakeInstallation
+) -> None:
+    shop.private = False
+    reconcile(world.service, "one")
+    shop.full_name, shop.private = "octo-org/store", True
+    reconcile(world.service, "one")
+    assert world.names() == ["octo-org/store"]
+    installation.repositories.remove(shop)
+    shop.full_name = "hexa-org/store"
+    other = fake_app.install(shop)
+    world.add_run(5, shop)
+    world.set_reconciled(timedelta(hours=2))
+    reconcile(world.service, "one")
+    with world.service.database.read() as connection:
+        (found,) = repositories.active(connection)
+    assert (found.full_name, found.installation_id) == ("hexa-org/store", other.id)
+    assert found.is_private
+    assert world.work() == [(11, 5, 1)]
+
+
+def test_deleted_and_uninstalled_repositories_are_removed(
+    world: World, fake_app: FakeApp, installation: FakeInstallation, shop: FakeRepository
+) -> None:
+    installation.repositories.append(FakeRepository(id=12, full_name="octo-org/api"))
+    reconcile(world.service, "one")
+    assert world.names() == ["octo-org/api", SHOP]
+    del installation.repositories[1]
+    reconcile(world.service, "one")
+    assert world.names() == [SHOP]
+    fake_app.installations.clear()
+    reconcile(world.service, "one")
+    assert world.names() == []
+    fake_app.install(shop)
+    reconcile(world.service, "one")
+    assert world.names() == [SHOP]
+
+
+def test_suspended_or_unreachable_installation_keeps_its_repositories(
+    world: World, installation: FakeInstallation, server: FakeGitHub
+) -> None:
+    reconcile(world.service, "one")
+    installation.suspended_at = "2026-11-26T10:00:00Z"
+    reconcile(world.service, "one")
+    installation.suspended_at = None
+    server.faults.append(Fault(path="/installation/repositories", times=9))
+    reconcile(world.service, "one")
+    assert world.names() == [SHOP]
+
+
+def test_what_a_webhook_says_meanwhile_is_newer(
+    world: World, shop: FakeRepository, server: FakeGitHub
+) -> None:
+    shop.private = False
+    reconcile(world.service, "one")
+
+    def privatize(request: Any) -> None:
+        if request.path == "/installation/repositories":
+            with world.service.database.write() as connection:
+                repositories.set_private(connection, shop.id, is_private=True)
+
+    shop.full_name, server.gate = "octo-org/store", privatize
+    reconcile(world.service, "one")
+    with world.service.database.read() as connection:
+        (found,) = repositories.active(connection)
+    assert found.is_private
+
+
+def test_rate_limit_delays_its_installation_only(
+    world: World, fake_app: FakeApp, shop: FakeRepository, server: FakeGitHub
+) -> None:
+    second, third = FakeRepository(12, "octo-org/web"), FakeRepository(13, "hexa-org/web")
+    fake_app.installations[101].repositories.append(second)
+    other = fake_app.install(third)
+    for run, one in enumerate((shop, second, third), 1):
+        world.add_run(run, one)
+    limit = {"retry-after": "600", "x-ratelimit-remaining": "0"}
+    server.faults.append(
+        Fault(path=f"/repos/{SHOP}/actions/runs", status=403, message=PRIMARY_LIMIT, headers=limit)
+    )
+    assert reconcile(world.service, "one") == 1
+    assert world.work() == [(13, 3, 1)]
+    assert world.asked("octo-org/web") == 0
+    with pytest.raises(GitHubError, match="wait for another") as caught:
+        world.service.github.client(101).__enter__()
+    assert caught.value.wait_s == pytest.approx(600, abs=60)
+    with world.service.github.client(other.id):
+        pass
+
+
+def test_repository_that_cannot_be_listed_hinders_no_other(
+    world: World, installation: FakeInstallation, server: FakeGitHub
+) -> None:
+    second = FakeRepository(12, "octo-org/api")
+    installation.repositories.append(second)
+    world.add_run(1, second)
+    server.faults.append(Fault(path=f"/repos/{SHOP}/actions/runs", status=404, message="Not Found"))
+    assert reconcile(world.service, "one") == 1
+
+
+def test_one_process_at_a_time(world: World, shop: FakeRepository) -> None:
+    world.add_run(1, shop)
+    with world.service.database.write() as connection:
+        lanes.acquire(connection, LANE, "another")
+    assert reconcile(world.service, "one") == 0
+    with world.service.database.write() as connection:
+        lanes.release(connection, LANE, "another")
+    assert reconcile(world.service, "one") == 1
+
+
+def test_turns_go_to_whoever_waits_longest(
+    world: World, installation: FakeInstallation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile_module, "TURNS", 1)
+    installation.repositories.append(FakeRepository(12, "octo-org/api"))
+    for _ in range(4):
+        reconcile(world.service, "one")
+    assert (world.asked(SHOP), world.asked("octo-org/api")) == (2, 2)
+
+
+def test_fixed_list_of_a_token(
+    open_world: Callable[..., World], server: FakeGitHub, shop: FakeRepository
+) -> None:
+    world = open_world(SHOP, "octo-org/old", "octo-org/gone")
+    moved = FakeRepository(12, "octo-org/new")
+    server.repositories += [shop, moved, FakeRepository(13, "octo-org/not-named")]
+    server.moved["octo-org/old"] = moved.id
+    world.add_run(1, shop)
+    world.add_run(2, moved)
+    assert reconcile(world.service, "one") == 2
+    assert world.names() == ["octo-org/new", SHOP]
+
+
+def test_it_is_repeated_when_somebody_asks(world: World, shop: FakeRepository) -> None:
+    stop, passes = threading.Event(), threading.Semaphore(0)
+
+    def count(request: Any) -> None:
+        if request.path.endswith("/actions/runs"):
+            passes.release()
+
+    world.server.gate = count
+    thread = threading.Thread(target=reconcile_repeatedly, args=(world.service, "one", stop))
+    thread.start()
+    try:
+        assert passes.acquire(timeout=20)
+        world.server.faults.append(Fault(path="/app/installations", times=9))
+        while world.server.faults[0].times == 9:
+            world.service.must_reconcile.set()
+        world.server.faults.clear()
+        while not passes.acquire(timeout=0.05):
+            world.service.must_reconcile.set()
+    finally:
+        stop.set()
+        world.service.must_reconcile.set()
+        thread.join(timeout=20)
+    assert not thread.is_alive()
