@@ -34,11 +34,12 @@ LANE: Final = "reconcile"  # one process at a time
 # A pass asks for so many repositories of an installation: 2,400 calls an hour of at least 5,000,
 # the rest of which are the jobs'. Where there are more, those come next whose turn is oldest.
 TURNS: Final = 200
-OVERLAP: Final = timedelta(minutes=10)  # GitHub's lists and clocks are not ours
 # GitHub filters by when a run was created, not by when it ended. A hosted job ends within 6 hours;
 # once a day the look goes back as far as a run can last or be run again.
 LOOK_BACK: Final = timedelta(hours=6)
 DAILY_LOOK_BACK: Final = timedelta(days=35)
+# Of those, the ones that ended before it are older than the service; our clock may be wrong.
+OVERLAP: Final = timedelta(days=1)
 
 
 def reconcile_repeatedly(service: Service, worker: str, stop: threading.Event) -> None:
@@ -113,9 +114,10 @@ def add_missing_runs(service: Service, repository: Repository) -> int:
     """
     with service.database.read() as connection:
         now = _time(connection.execute(sa.select(now_ms())).scalar_one())
-    last_ms = repository.reconciled_at_ms
-    since = now - LOOK_BACK if last_ms is None else _time(last_ms)
-    is_first_of_day = last_ms is not None and since.date() != now.date()
+    last = None if repository.reconciled_at_ms is None else _time(repository.reconciled_at_ms)
+    # A clock that went back: what was asked for meanwhile is not known.
+    since = now - LOOK_BACK if last is None or last > now else last
+    is_first_of_day = last is not None and last.date() != now.date()
     created_from = since - (DAILY_LOOK_BACK if is_first_of_day else LOOK_BACK)
     with service.github.client(repository.installation_id) as github:
         runs = completed_runs(github, repository.full_name, created_from=created_from)

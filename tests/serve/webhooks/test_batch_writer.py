@@ -15,18 +15,13 @@ from ciguard.serve.webhooks.batch_writer import BatchWriter, WriterOverloaded
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
-    from pathlib import Path
 
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.state.database import Database
 
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 NUMBERS = sa.table("number", sa.column("value"))
-
-
-@pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ciguard.db'}"
 
 
 class Writing:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
 
+# What differs is in `state`, whose tests have both engines.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
 
 def known(service: Service, number: int) -> Repository | None:
     with service.database.read() as connection:

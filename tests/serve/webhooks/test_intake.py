@@ -21,14 +21,9 @@ if TYPE_CHECKING:
 
     from ciguard.serve.service import Service
 
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 ROOT = Path(__file__).parents[3]
 SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "webhooks"
-
-
-@pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """SQLite only: `test_effects.py` has both engines."""
-    return f"sqlite:///{tmp_path / 'ciguard.db'}"
 
 
 def work_keys(service: Service) -> list[tuple[int, int, int]]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from ciguard.serve.state.database import Database
 
+# What differs is in `state`, whose tests have both engines.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 SHOP = "octo-org/shop"
 TOKEN = "ghp_of_the_service"
 
@@ -72,12 +74,6 @@ class World:
         with self.service.database.write() as connection:
             column = schema.repository.c.reconciled_at_ms
             connection.execute(sa.update(schema.repository).values({column: column - ago_ms}))
-
-
-@pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """SQLite only: what differs is in `state`, whose tests have both engines."""
-    return f"sqlite:///{tmp_path / 'ciguard.db'}"
 
 
 @pytest.fixture
@@ -140,6 +136,9 @@ def test_runs_that_no_webhook_told_of_are_added(world: World, shop: FakeReposito
     assert world.service.has_work.is_set()
     assert reconcile(world.service, "one") == 0
     assert world.asked() == 2
+    author = world.service.github.author()
+    assert author is not None
+    assert author.login == "shard-judge[bot]"
 
 
 def test_runs_of_before_the_service_are_left_to_backfill(
@@ -174,10 +173,17 @@ def test_time_in_which_the_service_was_down_is_made_up_for(
 ) -> None:
     reconcile(world.service, "one")
     world.add_run(1, shop, age_h=30.0)
-    world.add_run(2, shop, age_h=60.0)
+    world.add_run(2, shop, age_h=80.0)
     world.set_reconciled(timedelta(hours=48))
     assert reconcile(world.service, "one") == 1
     assert world.work() == [(11, 1, 1)]
+
+
+def test_clock_that_went_back_hides_no_run(world: World, shop: FakeRepository) -> None:
+    reconcile(world.service, "one")
+    world.set_reconciled(timedelta(days=-2))
+    world.add_run(1, shop, age_h=5.0)
+    assert reconcile(world.service, "one") == 1
 
 
 def test_more_runs_than_a_list_of_github_holds(world: World, shop: FakeRepository) -> None:
