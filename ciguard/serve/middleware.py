@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger(__name__)
 BODY_BYTES: Final = 1 << 20  # of a form or a query
+TOTAL_BYTES: Final = 128 << 20  # five of GitHub's largest; most have 20 KB
 RETRY_AFTER_S: Final = 30
 POLICY: Final = "; ".join(
     (
@@ -114,18 +115,24 @@ class ErrorResponses:
 class BodyLimit:
     """Refuses a body that is longer than its path allows, before it is read.
 
+    Whoever sends one need not have signed in, so that all that are held at once are bounded too.
+
     Args:
         paths: bytes by path; BODY_BYTES for all others.
+        total_bytes: of all requests that are under way.
     """
 
-    def __init__(self, app: ASGIApp, *, paths: Mapping[str, int]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, paths: Mapping[str, int], total_bytes: int = TOTAL_BYTES
+    ) -> None:
         self._app = app
         self._paths = paths
+        self._free = total_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        left = self._paths.get(scope["path"], BODY_BYTES)
+        left = limit = self._paths.get(scope["path"], BODY_BYTES)
         length = Headers(scope=scope).get("content-length", "")
         if length.isdigit() and int(length) > left:
             raise BodyTooLarge
@@ -133,9 +140,15 @@ class BodyLimit:
         async def receive_and_count() -> Message:
             nonlocal left
             message = await receive()
-            left -= len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            left, self._free = left - size, self._free - size
             if left < 0:
                 raise BodyTooLarge
+            if self._free < 0:
+                raise RemoteError("the bodies of all requests are too large")
             return message
 
-        return await self._app(scope, receive_and_count, send)
+        try:
+            return await self._app(scope, receive_and_count, send)
+        finally:
+            self._free += limit - left

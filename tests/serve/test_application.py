@@ -79,13 +79,19 @@ def test_full_disk_is_503_and_nothing_is_half_written(
     assert fill(2) == 202
 
 
-def answer_of(
-    error: Exception | None, *, is_https: bool = False, content: bytes = b""
-) -> httpx.Response:
-    """What a handler that raises, or answers with what it was sent, comes to."""
+def answers_of(
+    *contents: bytes, error: Exception | None = None, is_https: bool = False, waiting: int = 1
+) -> list[httpx.Response]:
+    """What a handler that raises, or answers with what it was sent, comes to.
+
+    Args:
+        waiting: requests that wait for one another before they are answered.
+    """
+    barrier = asyncio.Barrier(waiting)
 
     async def handle(request: Request) -> PlainTextResponse:
         body = await request.body()
+        await barrier.wait()
         if error is not None:
             raise error
         return PlainTextResponse(body, headers={"Cache-Control": "private"})
@@ -93,14 +99,14 @@ def answer_of(
     middleware = [
         Middleware(SecurityHeaders, is_https=is_https),
         Middleware(ErrorResponses),
-        Middleware(BodyLimit, paths={}),
+        Middleware(BodyLimit, paths={}, total_bytes=BODY_BYTES + 9),
     ]
     application = Starlette(routes=[Route("/", handle, methods=["POST"])], middleware=middleware)
 
-    async def call() -> httpx.Response:
+    async def call() -> list[httpx.Response]:
         transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.post("/", content=content)
+            return await asyncio.gather(*(client.post("/", content=one) for one in contents))
 
     return asyncio.run(call())
 
@@ -108,7 +114,7 @@ def answer_of(
 def test_bug_is_500_without_details_and_its_traceback_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    answer = answer_of(ZeroDivisionError("the inside"))
+    (answer,) = answers_of(b"", error=ZeroDivisionError("the inside"))
     assert answer.status_code == 500
     assert "inside" not in answer.text
     assert answer.headers["x-frame-options"] == "DENY"
@@ -116,7 +122,8 @@ def test_bug_is_500_without_details_and_its_traceback_is_logged(
 
 
 def test_unreachable_store_is_503_without_details(caplog: pytest.LogCaptureFixture) -> None:
-    answer = answer_of(RemoteError("connection refused", where="db.internal:5432"))
+    error = RemoteError("connection refused", where="db.internal:5432")
+    (answer,) = answers_of(b"", error=error)
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "30"
     assert "internal" not in answer.text
@@ -124,11 +131,17 @@ def test_unreachable_store_is_503_without_details(caplog: pytest.LogCaptureFixtu
 
 
 def test_body_over_the_limit_is_413() -> None:
-    assert answer_of(None, content=b"x" * BODY_BYTES).status_code == 200
-    assert answer_of(None, content=b"x" * (BODY_BYTES + 1)).status_code == 413
+    allowed, longer = answers_of(b"x" * BODY_BYTES), answers_of(b"x" * (BODY_BYTES + 1))
+    assert (allowed[0].status_code, longer[0].status_code) == (200, 413)
+
+
+def test_bodies_that_are_too_large_together_are_503() -> None:
+    large = b"x" * (BODY_BYTES - 1)
+    answers = answers_of(large, b"x", large, waiting=2)
+    assert sorted(one.status_code for one in answers) == [200, 200, 503]
 
 
 def test_headers_that_a_handler_sets_stay() -> None:
-    answer = answer_of(None, is_https=True)
+    (answer,) = answers_of(b"", is_https=True)
     assert answer.headers["cache-control"] == "private"
     assert answer.headers["strict-transport-security"] == "max-age=31536000"
