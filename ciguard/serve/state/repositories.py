@@ -17,7 +17,7 @@ from ciguard.serve.state import schema, statements
 from ciguard.serve.state.database import now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy.engine import Connection, Row
 
@@ -116,6 +116,14 @@ def get(connection: Connection, repository_id: int) -> Repository | None:
     """The active repository with this number."""
     row = connection.execute(_active().where(_REPOSITORY.id == repository_id)).first()
     return None if row is None else _repository(row)
+
+
+def states(
+    connection: Connection, repository_ids: Collection[int]
+) -> Mapping[int, RepositoryState]:
+    """What has become of those that are known."""
+    query = sa.select(_REPOSITORY.id, _REPOSITORY.state).where(_REPOSITORY.id.in_(repository_ids))
+    return {row.id: RepositoryState(row.state) for row in connection.execute(query)}
 
 
 def active(connection: Connection) -> tuple[Repository, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.state import deliveries, repositories, work_list
+from ciguard.serve.state.repositories import Repository, RepositoryState
 from ciguard.serve.work.run_attempts import latest_attempt
 
 if TYPE_CHECKING:
@@ -74,25 +75,26 @@ def _add_work(connection: Connection, payloads: Sequence[Webhook]) -> None:
 
     Only where an App's installation sent it: with a token the repositories are those of `--repo`.
     """
+    runs = [
+        (repository.id, one.workflow_run)
+        for one in payloads
+        if one.workflow_run and (repository := one.repository) and repository.id is not None
+    ]
+    known = repositories.states(connection, {number for number, _ in runs})
     new = [
-        repositories.Repository(
-            id=one.repository.id,
-            full_name=one.repository.full_name,
-            is_private=one.repository.private,
-            default_branch=one.repository.default_branch or "",
+        Repository(
+            id=repository.id,
+            full_name=repository.full_name,
+            is_private=repository.private,
+            default_branch=repository.default_branch or "",
             installation_id=one.installation.id,
         )
         for one in payloads
-        if one.installation and one.repository and one.repository.id is not None
+        if one.installation and (repository := one.repository)
+        if repository.id is not None and repository.id not in known
     ]
     repositories.add_unknown(connection, new)
-    runs = [
-        (one.repository.id, one.workflow_run)
-        for one in payloads
-        if one.workflow_run and one.repository and one.repository.id is not None
-    ]
-    active = {
-        number for number in {number for number, _ in runs} if repositories.get(connection, number)
-    }
+    active = {one.id for one in new}
+    active |= {number for number, state in known.items() if state is RepositoryState.ACTIVE}
     entries = [latest_attempt(number, run, "webhook") for number, run in runs if number in active]
     work_list.add(connection, entries)
