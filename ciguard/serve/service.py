@@ -25,7 +25,6 @@ class Service:
     Attributes:
         has_work: set when a row was added to the work list here; workers look all the same at
             intervals, because another process may have added one.
-        must_reconcile: set when GitHub is to be asked at once.
     """
 
     settings: Settings
@@ -33,7 +32,6 @@ class Service:
     objects: ObjectStore
     github: GitHubClients
     has_work: threading.Event = field(default_factory=threading.Event)
-    must_reconcile: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
         return self

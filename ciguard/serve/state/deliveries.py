@@ -47,6 +47,13 @@ def record(connection: Connection, deliveries: Sequence[Delivery]) -> frozenset[
     return frozenset(connection.execute(statement, values).scalars())
 
 
+def has_received(connection: Connection, events: Sequence[str], since_ms: int) -> bool:
+    """Say whether one of these events was received then or later, by the database's clock."""
+    column = schema.delivery.c
+    query = sa.select(column.id).where(column.received_at_ms >= since_ms, column.event.in_(events))
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def prune(connection: Connection, days: float) -> int:
     """Forget those received longer ago, and say how many.
 

@@ -29,7 +29,6 @@ HANDLED: Final[Mapping[str, frozenset[str]]] = {
     "installation_repositories": frozenset({"added", "removed"}),
     "repository": frozenset({"deleted", "renamed", "transferred", "privatized", "publicized"}),
 }
-RECONCILED: Final = HANDLED.keys() - {"workflow_run"}  # after which GitHub is asked what holds
 
 
 @dataclass(frozen=True, slots=True)

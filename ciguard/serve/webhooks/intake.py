@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ciguard.errors import RemoteError
 from ciguard.github.models import Webhook
 from ciguard.serve.state.deliveries import Delivery
-from ciguard.serve.webhooks.effects import HANDLED, RECONCILED, Received, is_complete
+from ciguard.serve.webhooks.effects import HANDLED, Received, is_complete
 from ciguard.serve.webhooks.signature import is_signed
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def receive(request: Request) -> PlainTextResponse:
         request.app.state.delivery_writer,
         Received(Delivery(delivery_id, event, payload.action, repository_id), payload),
     )
-    (service.must_reconcile if event in RECONCILED else service.has_work).set()
+    service.has_work.set()
     return _accepted("accepted")
 
 

@@ -6,23 +6,23 @@ The work list follows from GitHub's state, not from webhooks: those only make it
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from ciguard.errors import RemoteError, UsageError
+from ciguard.errors import UsageError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.run_client import completed_runs
-from ciguard.serve.state import lanes, repositories, work_list
+from ciguard.serve.state import deliveries, lanes, repositories, work_list
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.work.installed_repositories import synchronize_repositories
 from ciguard.serve.work.run_attempts import all_attempts
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger(__name__)
 INTERVAL_S: Final = 300.0
+# Webhooks after which GitHub is asked what holds now.
+RECONCILED: Final = ("installation", "installation_repositories", "repository")
+COMMIT_MS: Final = 2_000  # from the time of a delivery until others see it
 LANE: Final = "reconcile"  # one process at a time
 # A pass asks for so many repositories of an installation: 2,400 calls an hour of at least 5,000,
 # the rest of which are the jobs'. Where there are more, those come next whose turn is oldest.
@@ -42,22 +45,41 @@ DAILY_LOOK_BACK: Final = timedelta(days=35)
 OVERLAP: Final = timedelta(days=1)
 
 
-def reconcile_repeatedly(service: Service, worker: str, stop: threading.Event) -> None:
-    """Reconcile at once, every five minutes, and when `service.must_reconcile` is set.
+class Reconciler:
+    """Reconciles every five minutes, and soon after a webhook told of a repository.
 
-    Whoever sets `stop` sets `service.must_reconcile` after it.
+    Whichever process received that webhook: the database is asked.
+
+    Args:
+        worker: the name of this process.
+        clock: seconds, monotonic.
     """
-    while not stop.is_set():
-        service.must_reconcile.clear()
-        try:
-            reconcile(service, worker, stop)
-        except RemoteError as error:
-            LOG.warning("reconcile: %s", error)
-        if not stop.is_set():
-            service.must_reconcile.wait(INTERVAL_S)
+
+    def __init__(
+        self, service: Service, worker: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._service = service
+        self._worker = worker
+        self._clock = clock
+        self._due_s = clock()
+        self._began_ms = 0
+
+    def reconcile_when_due(self) -> int:
+        """Call it every few seconds; runs that were added.
+
+        Raises:
+            RemoteError: as `reconcile`; it is due again after five minutes, or the next webhook.
+        """
+        with self._service.database.read() as connection:
+            now: int = connection.execute(sa.select(now_ms())).scalar_one()
+            is_asked_for = deliveries.has_received(connection, RECONCILED, self._began_ms)
+        if self._clock() < self._due_s and not is_asked_for:
+            return 0
+        self._due_s, self._began_ms = self._clock() + INTERVAL_S, now - COMMIT_MS
+        return reconcile(self._service, self._worker)
 
 
-def reconcile(service: Service, worker: str, stop: threading.Event | None = None) -> int:
+def reconcile(service: Service, worker: str) -> int:
     """One pass over all repositories, unless another process is at it; runs that were added.
 
     Args:
@@ -66,31 +88,32 @@ def reconcile(service: Service, worker: str, stop: threading.Event | None = None
     Raises:
         RemoteError: no installation is known, or the database cannot be reached.
     """
-    added = 0
     with service.database.write() as connection:
         if not lanes.acquire(connection, LANE, worker):
             return 0
     try:
         synchronize_repositories(service)
-        delayed: set[int | None] = set()
-        for repository in _turns(service):
-            if stop is not None and stop.is_set():
-                break
-            with service.database.write() as connection:
-                if not lanes.renew(connection, LANE, worker):
-                    break
-            if repository.installation_id in delayed:
-                continue
-            try:
-                added += add_missing_runs(service, repository)
-            except GitHubError as error:
-                LOG.warning("runs of %s: %s", repository.full_name, error)
-                if error.is_lasting:
-                    delayed.add(repository.installation_id)
+        return sum(_passes(service, worker))
     finally:
         with service.database.write() as connection:
             lanes.release(connection, LANE, worker)
-    return added
+
+
+def _passes(service: Service, worker: str) -> Iterator[int]:
+    """Runs that were added, by repository; after a refusal no more of its installation."""
+    delayed: set[int | None] = set()
+    for repository in _turns(service):
+        with service.database.write() as connection:
+            if not lanes.renew(connection, LANE, worker):
+                return
+        if repository.installation_id in delayed:
+            continue
+        try:
+            yield add_missing_runs(service, repository)
+        except GitHubError as error:
+            LOG.warning("runs of %s: %s", repository.full_name, error)
+            if error.is_lasting:
+                delayed.add(repository.installation_id)
 
 
 def _turns(service: Service) -> Sequence[Repository]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -23,9 +22,10 @@ from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.objects import open_objects
 from ciguard.serve.service import Service
 from ciguard.serve.settings import read_settings
-from ciguard.serve.state import lanes, repositories, schema
+from ciguard.serve.state import deliveries, lanes, repositories, schema
+from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.work import reconcile as reconcile_module
-from ciguard.serve.work.reconcile import LANE, backfill, reconcile, reconcile_repeatedly
+from ciguard.serve.work.reconcile import LANE, Reconciler, backfill, reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -326,26 +326,24 @@ def test_fixed_list_of_a_token(
     assert world.names() == ["octo-org/new", SHOP]
 
 
-def test_it_is_repeated_when_somebody_asks(world: World, shop: FakeRepository) -> None:
-    stop, passes = threading.Event(), threading.Semaphore(0)
+def test_it_is_due_every_five_minutes_and_when_a_webhook_came(world: World) -> None:
+    now_s = [1_000.0]
+    reconciler = Reconciler(world.service, "one", clock=lambda: now_s[0])
 
-    def count(request: Any) -> None:
-        if request.path.endswith("/actions/runs"):
-            passes.release()
+    def asked_after(wait_s: float) -> int:
+        now_s[0] += wait_s
+        before = world.asked()
+        reconciler.reconcile_when_due()
+        return world.asked() - before
 
-    world.server.gate = count
-    thread = threading.Thread(target=reconcile_repeatedly, args=(world.service, "one", stop))
-    thread.start()
-    try:
-        assert passes.acquire(timeout=20)
-        world.server.faults.append(Fault(path="/app/installations", times=9))
-        while world.server.faults[0].times == 9:
-            world.service.must_reconcile.set()
-        world.server.faults.clear()
-        while not passes.acquire(timeout=0.05):
-            world.service.must_reconcile.set()
-    finally:
-        stop.set()
-        world.service.must_reconcile.set()
-        thread.join(timeout=20)
-    assert not thread.is_alive()
+    assert [asked_after(wait_s) for wait_s in (0, 5, 290, 10, 5)] == [1, 0, 0, 1, 0]
+    world.server.faults.append(Fault(path="/app/installations", times=2))
+    with pytest.raises(GitHubError):
+        asked_after(300)
+    assert [asked_after(wait_s) for wait_s in (5, 295)] == [0, 1]
+    with world.service.database.write() as connection:
+        deliveries.record(connection, [Delivery("1", "workflow_run", "completed", 11)])
+    assert asked_after(5) == 0
+    with world.service.database.write() as connection:
+        deliveries.record(connection, [Delivery("2", "repository", "renamed", 11)])
+    assert asked_after(5) == 1
