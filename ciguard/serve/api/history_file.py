@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 
 from ciguard.errors import RemoteError
+from ciguard.github.repository_ref import REPOSITORY
 from ciguard.serve.api.access import caller_repository
 from ciguard.serve.api.oidc import KeysUnavailable, TokenRefused
 from ciguard.serve.api.problem_details import problem
@@ -45,6 +46,8 @@ def history_response(
     """The file, or why not. Who asks is found out first, so it tells nothing of a repository."""
     try:
         caller = caller_repository(request.authorization, database, jobs)
+        if not REPOSITORY.fullmatch(request.full_name):
+            return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)  # PostgreSQL takes no NUL in a text
         with database.read() as connection:
             repository = repositories.find(connection, request.full_name)
             if repository is None or (repository.is_private and repository.id != caller):

@@ -156,6 +156,6 @@ class JobTokens:
         except jwt.InvalidAudienceError as error:
             what = f"the token is not made for {self._audience}"
             raise TokenRefused(what) from error
-        except (jwt.PyJWTError, ValueError, LookupError, TypeError) as error:
+        except (jwt.PyJWTError, ValueError, LookupError, TypeError, RecursionError) as error:
             words = str(error) if isinstance(error, jwt.PyJWTError) else "no repository_id"
             raise TokenRefused(f"the token is not valid: {words}") from error

@@ -93,5 +93,12 @@ def signed(found: Mapping[str, Any], key: str = "first", **header: Any) -> str:
 
 def assembled(header: Mapping[str, Any], found: Mapping[str, Any], signature: bytes = b"") -> str:
     """A token of any header, which no library would make."""
-    parts = (json.dumps(header).encode(), json.dumps(found).encode(), signature)
-    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+    return ".".join(
+        encoded(part)
+        for part in (json.dumps(header).encode(), json.dumps(found).encode(), signature)
+    )
+
+
+def encoded(part: bytes) -> str:
+    """A part of a token."""
+    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()

@@ -6,9 +6,12 @@ import hashlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from loopback import serving
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
@@ -103,14 +106,14 @@ OPENAPI: Final = OpenAPI.from_dict(
 def opened(folder: Path, server_url: str, public_url: str) -> Service:
     """A service with repositories, of which all but the new one have a history."""
     environ = {"GITHUB_SERVER_URL": server_url, "CIGUARD_WEBHOOK_SECRET": "x"}
-    settings = read_settings(
+    options = read_settings(
         environ,
         database=f"sqlite:///{folder / 'ciguard.db'}",
         results=str(folder / "objects"),
         role=Role.WEB,
         public_url=public_url,
     )
-    service = open_service(settings, {})
+    service = open_service(options, {})
     with service.database.write() as connection:
         repositories.upsert(connection, REPOSITORIES)
     for repository_id in (10, 11, 12, 14):
@@ -224,6 +227,29 @@ def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
     response = api.ask("public")
     assert "cannot be reached" in response.json()["detail"]
     assert str(path) not in response.text
+
+
+@given(
+    owner=st.text(min_size=1),
+    name=st.text(min_size=1),
+    authorization=st.binary(max_size=40) | st.binary(max_size=40).map(b"Bearer ".__add__),
+    if_none_match=st.binary(max_size=40),
+)
+@settings(
+    max_examples=40,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_request_gets_an_answer_of_the_document(
+    api: Api, owner: str, name: str, authorization: bytes, if_none_match: bytes
+) -> None:
+    path = HISTORY_PATH.format(owner=quote(owner, safe=""), name=quote(name, safe=""))
+    sent = [(b"Authorization", authorization), (b"If-None-Match", if_none_match)]
+    headers = [(key, bytes(byte for byte in value if byte >= 32).strip()) for key, value in sent]
+    response = api.client.get(path, headers=headers)
+    assert response.status_code in {401, 404}
+    if response.headers["Content-Type"] == MEDIA_TYPE:
+        check("GET", HISTORY_PATH.format(owner="o", name="n"), response)
 
 
 def test_document_is_served_as_it_is_tested(api: Api) -> None:

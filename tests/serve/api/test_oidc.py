@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from loopback import answering, serving
-from serve.api.oidc_issuer import PATH, Issuer, assembled, claims, jwk, private_key, signed
+from serve.api.oidc_issuer import PATH, Issuer, assembled, claims, encoded, jwk, private_key, signed
 from starlette.responses import JSONResponse, Response
 
 from ciguard.serve.api import oidc
@@ -127,6 +127,7 @@ def test_forged_token_is_refused(issuer: Issuer, server: str) -> None:
         f"{head}.{body}.",
         f"{head}.{body}",
         genuine[:-4],
+        *(f"{encoded(one)}.{body}.{signature}" for one in (b"[" * 30_000, b"{", b"5", b"\xff")),
         "",
         "...",
         "no token",
