@@ -5,10 +5,13 @@ Source: docs.github.com, "OpenID Connect reference", "Methods for requesting the
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+import httpx
 
 from ciguard.errors import RemoteError
 from ciguard.history.daemon_thread import in_thread
@@ -20,6 +23,8 @@ TOKEN_VARIABLE: Final = "CIGUARD_HISTORY_TOKEN"
 REQUEST_URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
 REQUEST_TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
 REQUEST_S: Final = 2.0
+# RFC 6750. Libraries repeat what is none in their errors.
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
 
@@ -77,12 +82,13 @@ def credentials(environ: Mapping[str, str], audience: str) -> Credentials:
             problem = f"GitHub gave no OIDC token within {REQUEST_S:g} s"
         except RemoteError as error:
             problem = error.what
-    return Credentials(environ.get(TOKEN_VARIABLE, "").strip(), problem)
+    token = environ.get(TOKEN_VARIABLE, "").strip()
+    if token and not _TOKEN.fullmatch(token):
+        return Credentials("", f"{TOKEN_VARIABLE} is not a token")
+    return Credentials(token, problem)
 
 
 def _request(url: str, secret: str, audience: str) -> str:
-    import httpx  # noqa: PLC0415 - takes 0.2 s, which other stores need not pay
-
     if not is_safe(url):
         raise RemoteError(f"{REQUEST_URL} is no https address")
     headers = {"Authorization": f"Bearer {secret}"}
@@ -94,6 +100,6 @@ def _request(url: str, secret: str, audience: str) -> str:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
         # Of the error only its kind: its text may hold the address, which is a secret in part.
         raise RemoteError(f"GitHub gave no OIDC token: {type(error).__name__}") from error
-    if not isinstance(token, str) or not token:
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise RemoteError(f"GitHub gave no OIDC token: HTTP {answer.status_code}")
     return token

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
+import httpx
+
 from ciguard.errors import InputError, RemoteError
 from ciguard.git.commands import without_secrets
 from ciguard.history.daemon_thread import in_thread
@@ -26,8 +28,6 @@ from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import httpx
 
     from ciguard.history.file import DamagedHistory
 
@@ -65,7 +65,7 @@ class ServiceStore:
         """
         if not is_safe(self.address) or "@" in self.address:
             what = "not the https address of a history"
-            fix = f"{ADDRESS_FIX}; a token belongs into {TOKEN_VARIABLE}"
+            fix = f"{ADDRESS_FIX}; set {TOKEN_VARIABLE} to a token"
             raise InputError(what, where=self.location, fix=fix)
         shown = credentials(self.environ, origin_of(self.address))
         answered = Event()
@@ -79,8 +79,6 @@ class ServiceStore:
             raise self._unreachable(f"not all of it within {DOWNLOAD_S:g} s") from None
 
     def _download(self, shown: Credentials, answered: Event) -> bytes | None:
-        import httpx  # noqa: PLC0415 - takes 0.2 s, which other stores need not pay
-
         headers = {"Accept-Encoding": "identity", **shown.headers()}
         try:
             with (
@@ -113,8 +111,8 @@ class ServiceStore:
                     f"{TOKEN_VARIABLE}"
                 )
         elif 300 <= status < 400:  # noqa: PLR2004
-            what = f"another address is named ({status}), which gets no token"
-            fix = "write the address that the service itself has"
+            what = f"the service redirects (HTTP {status}), which is not followed"
+            fix = "write the address that it redirects to"
         else:
             what = f"the service cannot answer: HTTP {status}{why}"
             fix = "see the log of the service"

@@ -19,7 +19,6 @@ from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory, NotAHistory, StoredBytes
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import count_without_room
-from ciguard.history.service_store import ServiceStore
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -136,6 +135,9 @@ def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> Reada
             of `service_credentials`).
     """
     if location.partition(":")[0] in SERVICE_SCHEMES:
+        # Imported here: httpx takes 0.2 s, which other stores need not pay.
+        from ciguard.history.service_store import ServiceStore  # noqa: PLC0415
+
         return ServiceStore(location, environ)
     return open_writable_store(location, folder, environ)
 

@@ -124,6 +124,7 @@ def test_oidc_token_of_the_job_comes_first_and_is_for_the_service(
         JSONResponse({"count": 0}),
         JSONResponse([]),
         JSONResponse({"value": 5}),
+        JSONResponse({"value": "two lines\n"}),
     ],
 )
 def test_without_an_oidc_token_the_next_one_is_used(
@@ -140,6 +141,20 @@ def test_without_an_oidc_token_the_next_one_is_used(
         read(address + PATH, environ)
     assert service.asked[1] == ("", f"Bearer {SECRET}")
     assert not {"runner", "secret=1", SECRET} & set(str(raised.value).split())
+
+
+@pytest.mark.parametrize(
+    "token", ["sec\nret", "secr\u00e9t", "sec ret", "secret\0", "\udcffsecret"]
+)
+def test_text_that_is_no_token_is_not_sent_and_not_shown(
+    service: Service, address: str, token: str
+) -> None:
+    assert read(address + PATH, {"CIGUARD_HISTORY_TOKEN": token}) == HISTORY
+    assert service.asked == [("", "")]
+    service.answers[PATH] = Response(status_code=404)
+    with pytest.raises(RemoteError, match="CIGUARD_HISTORY_TOKEN is not a token") as raised:
+        read(address + PATH, {"CIGUARD_HISTORY_TOKEN": token})
+    assert "sec" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +180,7 @@ def test_refusal_says_what_to_do(
 
 def test_redirect_is_not_followed(service: Service, address: str) -> None:
     service.answers[PATH] = RedirectResponse(f"{address}/elsewhere", 302)
-    with pytest.raises(RemoteError, match=r"another address is named \(302\)"):
+    with pytest.raises(RemoteError, match=r"redirects \(HTTP 302\), which is not"):
         read(address + PATH, {"CIGUARD_HISTORY_TOKEN": SECRET})
     assert len(service.asked) == 1
 
