@@ -116,6 +116,13 @@ class ObjectHistory:
         return 0
 
 
+def delete_history(database: Database, objects: ObjectStore, repository_id: int) -> None:
+    """Delete the history of a repository that is removed: the row first, as objects are of rows."""
+    with database.write() as connection:
+        histories.delete(connection, repository_id)
+    objects.delete([one.name for one in objects.list(f"{PREFIX}/{repository_id}")])
+
+
 def sweep_histories(database: Database, objects: ObjectStore, now_s: float) -> int:
     """Delete versions that are neither current nor among the last few, an hour after they came.
 

@@ -59,3 +59,8 @@ def replace(connection: Connection, row: HistoryRow, expected_version: int) -> b
     except IntegrityError:  # the primary key: another writer was first
         return False
     return True
+
+
+def delete(connection: Connection, repository_id: int) -> None:
+    """Forget the history of a repository that is removed."""
+    connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))

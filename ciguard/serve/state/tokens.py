@@ -76,5 +76,10 @@ def tokens_of(connection: Connection, repository_id: int) -> tuple[Token, ...]:
     return tuple(Token(*row) for row in rows)
 
 
+def delete(connection: Connection, repository_id: int) -> None:
+    """Forget the tokens of a repository that is removed."""
+    connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))
+
+
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

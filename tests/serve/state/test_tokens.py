@@ -28,6 +28,10 @@ def test_token_opens_one_repository_until_it_is_revoked(database: Database) -> N
         revoked, valid = tokens.tokens_of(connection, 11), tokens.tokens_of(connection, 12)
     assert [(one.id, one.revoked_at_ms is None) for one in revoked] == [(first.id, False)]
     assert [(one.id, one.revoked_at_ms is None) for one in valid] == [(second.id, True)]
+    with database.write() as connection:
+        tokens.delete(connection, 12)
+        assert tokens.tokens_of(connection, 12) == ()
+        assert len(tokens.tokens_of(connection, 11)) == 1
 
 
 def test_database_and_repr_hold_no_secret(database: Database) -> None:

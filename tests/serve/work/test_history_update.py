@@ -15,7 +15,7 @@ from ciguard.history.run_metadata import RunMetadata
 from ciguard.history.stores import load
 from ciguard.model import EndLine, Record, Result, ShardLine
 from ciguard.serve import history_objects
-from ciguard.serve.history_objects import ObjectHistory, sweep_histories
+from ciguard.serve.history_objects import ObjectHistory, delete_history, sweep_histories
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.state.run_key import RunKey
@@ -197,3 +197,17 @@ def test_write_is_refused_where_another_version_is_current(
     add(database, objects, 1)
     assert not store.write(b"other", StoredBytes(None, "0"))
     assert stored_runs(store) == [1]
+
+
+def test_history_of_a_removed_repository_is_deleted(
+    database: Database, objects: FolderStore
+) -> None:
+    add(database, objects, 1)
+    add(database, objects, 2)
+    other = ObjectHistory(database, objects, 110)
+    assert other.write(b"of another", StoredBytes(None, "0"))
+    delete_history(database, objects, 11)
+    assert [name.split("/")[1] for name in names(objects)] == ["110"]
+    assert not load(ObjectHistory(database, objects, 11)).exists
+    assert other.read().content == b"of another"
+    assert add(database, objects, 1)
