@@ -91,7 +91,7 @@ class ServiceStore:
             words = one_line(shown.redact(str(error) or type(error).__name__))
             raise self._unreachable(words) from error
         if content is None:
-            raise self._unreachable(f"more than {MAX_BYTES >> 20} MiB, or too slow")
+            raise self._unreachable(f"more than {MAX_BYTES >> 20} MiB")
         if response.is_success:
             return None if response.status_code == _NO_CONTENT else content
         raise self._refusal(response.status_code, shown, _detail(content))
@@ -126,13 +126,19 @@ class ServiceStore:
 
 
 def _read_all(response: httpx.Response) -> bytes | None:
-    """The body; None where it is too long, or nobody waits for it any more."""
+    """The body; None where it is too long.
+
+    Raises:
+        TimeoutError: nobody waits for it any more.
+    """
     until = time.monotonic() + DOWNLOAD_S
     content = bytearray()
     for part in response.iter_raw():
         content += part
-        if len(content) > MAX_BYTES or time.monotonic() > until:
+        if len(content) > MAX_BYTES:
             return None
+        if time.monotonic() > until:
+            raise TimeoutError
     return bytes(content)
 
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from ciguard.errors import InputError, RemoteError
 from ciguard.history import file as history_codec
-from ciguard.history import service_store
+from ciguard.history import service_credentials, service_store
 from ciguard.history.service_credentials import credentials, is_safe, origin_of
 from ciguard.history.stores import load_or_explain, open_store
 
@@ -47,6 +47,16 @@ class Service:
 
 
 SERVICE = Service()
+
+
+ANSWER_S = service_store.ANSWER_S
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seconds are enough for a service, and not for a machine that runs all tests at once."""
+    monkeypatch.setattr(service_store, "ANSWER_S", 30.0)
+    monkeypatch.setattr(service_credentials, "REQUEST_S", 30.0)
 
 
 @pytest.fixture
@@ -143,6 +153,15 @@ def test_without_an_oidc_token_the_next_one_is_used(
     assert not {"runner", "secret=1", SECRET} & set(str(raised.value).split())
 
 
+def test_answer_of_too_many_bytes_is_given_up(
+    service: Service, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_store, "MAX_BYTES", 1 << 20)
+    service.answers[PATH] = Response(bytes((1 << 20) + 1))
+    with pytest.raises(RemoteError, match="more than 1 MiB"):
+        read(address + PATH)
+
+
 @pytest.mark.parametrize(
     "token", ["sec\nret", "secr\u00e9t", "sec ret", "secret\0", "\udcffsecret"]
 )
@@ -230,7 +249,7 @@ DRIP = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(100))
         ([], 0.0, True, "disconnected"),
         ([OK_HEAD + b"ciguard-history"], 0.0, True, "closed connection"),
         ([b"no HTTP at all\r\n\r\n"], 0.0, True, "illegal status line"),
-        ([], 0.0, False, "no answer within 0.3 s"),
+        ([], 0.0, False, "no answer within 2 s"),
         ([bytes([byte]) for byte in DRIP], 0.05, False, "no answer within 0.3 s"),
         ([OK_HEAD, *itertools.repeat(b"x", 500)], 0.01, False, "not all of it within 0.4 s"),
     ],
@@ -243,7 +262,8 @@ def test_client_goes_on_without_a_broken_service(
     expected: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(service_store, "ANSWER_S", 0.3)
+    if "no answer" in expected:  # a busy machine may need longer for the others
+        monkeypatch.setattr(service_store, "ANSWER_S", 0.3 if parts else ANSWER_S)
     monkeypatch.setattr(service_store, "DOWNLOAD_S", 0.4)
     with answering(parts, pause_s, closes=closes) as address:
         start = time.monotonic()
@@ -251,4 +271,4 @@ def test_client_goes_on_without_a_broken_service(
             read(address + PATH)
         took_s = time.monotonic() - start
     assert expected in str(raised.value)
-    assert took_s < 1.5
+    assert took_s < 5

@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 
 from ciguard.errors import RemoteError
 from ciguard.history import file as history_codec
+from ciguard.history import service_credentials, service_store
 from ciguard.history.file import StoredBytes
 from ciguard.history.stores import open_store
 from ciguard.serve.api.openapi import HISTORY_PATH, OPENAPI_PATH, openapi_document
@@ -263,8 +264,12 @@ def test_document_is_served_as_it_is_tested(api: Api) -> None:
         assert api.client.post(path).status_code == 405
 
 
-def test_job_reads_the_history_from_the_running_service(tmp_path: Path) -> None:
-    """Client, OIDC issuer, and service: all real, on this machine."""
+def test_job_reads_the_history_from_the_running_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Client, OIDC issuer, and service: all real, on this machine, which may be a busy one."""
+    monkeypatch.setattr(service_store, "ANSWER_S", 30.0)
+    monkeypatch.setattr(service_credentials, "REQUEST_S", 30.0)
     proxy = Starlette()
     with (
         serving(Issuer().application()) as server,
