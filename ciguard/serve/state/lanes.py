@@ -2,7 +2,8 @@
 
 A lease is a row of its own. Its primary key lets one worker in; a condition over rows of `work`
 does not: PostgreSQL evaluates it over the rows as they were before the transaction it waited for.
-All times are the database's, so a worker's clock does not matter.
+All times are the database's, so a worker's clock does not matter. A lease that has expired is lost
+for good, whether or not another worker has taken the lane: who was told so may have given up.
 """
 
 from __future__ import annotations
@@ -53,29 +54,22 @@ def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEAS
 
 
 def renew(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:
-    """Prolong the lease; False where it is this worker's no more.
-
-    A lease that expired, and that nobody else has taken, is prolonged too.
-    """
-    statement = (
-        sa.update(schema.lane)
-        .where(_LANE.key == key, _LANE.worker == worker)
-        .values(until_ms=statements.after_ms(lease_s))
-    )
-    return connection.execute(statement).rowcount == 1
+    """Prolong the lease; False where it is this worker's no more."""
+    values = {"until_ms": statements.after_ms(lease_s)}
+    update = sa.update(schema.lane).where(_holds(key, worker)).values(values)
+    return connection.execute(update).rowcount == 1
 
 
 def release(connection: Connection, key: str, worker: str) -> bool:
     """End the lease; False where it is this worker's no more."""
-    statement = sa.delete(schema.lane).where(_LANE.key == key, _LANE.worker == worker)
-    return connection.execute(statement).rowcount == 1
+    return connection.execute(sa.delete(schema.lane).where(_holds(key, worker))).rowcount == 1
 
 
 def is_held(connection: Connection, key: str, worker: str) -> bool:
     """Say whether the lease is this worker's; nobody can take it before the transaction ends."""
-    query = (
-        sa.select(_LANE.key)
-        .where(_LANE.key == key, _LANE.worker == worker, _LANE.until_ms > now_ms())
-        .with_for_update()
-    )
+    query = sa.select(_LANE.key).where(_holds(key, worker)).with_for_update()
     return connection.execute(query).first() is not None
+
+
+def _holds(key: str, worker: str) -> sa.ColumnElement[bool]:
+    return sa.and_(_LANE.key == key, _LANE.worker == worker, _LANE.until_ms > now_ms())

@@ -135,18 +135,21 @@ def _next(connection: Connection, state: WorkState) -> Row[Any] | None:
 
 
 def renew(connection: Connection, work: Work, lease_s: float = lanes.LEASE_S) -> bool:
-    """Prolong the lease; False where the row is another worker's, or nobody's."""
+    """Prolong the lease; False where it has ended, so that the row is anybody's."""
     return lanes.renew(connection, work.lane, work.worker, lease_s)
 
 
 def still_holds(connection: Connection, work: Work) -> bool:
-    """Say whether the row is the worker's, and no other can take it before the transaction ends."""
+    """Say whether the row is the worker's, and no other can take it before the transaction ends.
+
+    Where it is not, whoever asked leaves the rest of the work to the next worker.
+    """
     _lock(connection, work)
     return lanes.is_held(connection, work.lane, work.worker)
 
 
 def finish(connection: Connection, work: Work) -> bool:
-    """Say that it has its verdict; False, and nothing is changed, where it is another worker's."""
+    """Say that it has its verdict; False, and nothing is changed, where the lease has ended."""
     values = {"state": WorkState.DONE, "finished_at_ms": now_ms(), "problem": ""}
     return _settle(connection, work, **values)
 

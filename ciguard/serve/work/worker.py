@@ -125,7 +125,7 @@ class Worker:
                 is_ours = outcome(connection, work)
             self._lease = None
         if not is_ours:
-            _LOG.warning("%s: another worker has it", work.key)
+            _LOG.warning("%s: its lease had ended; another worker takes it", work.key)
         return True
 
     def _run_job(self, work: Work, lease: Lease) -> Outcome:
@@ -142,7 +142,7 @@ class Worker:
             # Not its text: pages show the problem, and nobody chose these words for them.
             problem = f"{type(error).__name__}: see the log of worker {self.name}"
             return partial(work_list.fail, problem=problem)
-        # A job that was told so may have returned early.
+        # A job that was told so may have returned early, and the clock may have been set back.
         return _give_back if lease.is_lost else work_list.finish
 
 

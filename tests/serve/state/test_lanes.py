@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, schema
+from ciguard.serve.state.database import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -43,13 +44,17 @@ def test_an_expired_lease_is_anothers_for_the_taking(database: Database) -> None
         assert lanes.is_held(connection, "a", "second")
 
 
-def test_a_lease_is_renewed_even_late_where_nobody_took_it(database: Database) -> None:
+def test_a_lease_is_renewed_in_time_or_not_at_all(database: Database) -> None:
     with database.write() as connection:
-        lanes.acquire(connection, "a", "first")
+        lanes.acquire(connection, "a", "first", lease_s=50)
+        assert lanes.renew(connection, "a", "first", lease_s=5_000)
+        until_ms = connection.execute(sa.select(schema.lane.c.until_ms)).scalar_one()
+        now = connection.execute(sa.select(now_ms())).scalar_one()
+        assert 4_900_000 < until_ms - now <= 5_000_000
         expire(connection, "a")
-        assert lanes.renew(connection, "a", "first")
-        assert lanes.is_held(connection, "a", "first")
-        assert not lanes.acquire(connection, "a", "second")
+        # Nobody has taken it, but who was told that it is lost may have given up.
+        assert not lanes.renew(connection, "a", "first")
+        assert not lanes.release(connection, "a", "first")
 
 
 def test_of_threads_that_want_one_lane_one_gets_it(database: Database) -> None:

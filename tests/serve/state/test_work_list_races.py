@@ -84,21 +84,3 @@ def test_the_second_row_of_a_lane_is_not_taken_while_the_first_is_locked(
     other.join(PATIENCE_S)
     assert other.work is not None
     assert other.work.key.run_id == 3
-
-
-def test_a_late_end_and_a_takeover_never_wait_for_each_other(database: Database) -> None:
-    """Both need the row and its lane; each locks the row first."""
-    for run in range(10):
-        with database.write() as connection:
-            add(connection, f"{run}", run)
-            late = work_list.take(connection, "late", lease_s=0)
-        assert late is not None
-        other = Taking(database)
-        other.start()
-        with database.write() as connection:
-            has_finished = work_list.finish(connection, late)
-        other.join(PATIENCE_S)
-        assert has_finished is (other.work is None)
-        if other.work is not None:
-            with database.write() as connection:
-                assert work_list.finish(connection, other.work)

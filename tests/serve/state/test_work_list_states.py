@@ -58,6 +58,9 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
         def is_free(self, lane: str) -> bool:
             return lane not in self.leases or lane in self.expired
 
+        def holds(self, work: Work) -> bool:
+            return self.leases.get(work.lane) is work and work.lane not in self.expired
+
         def takeable(self, state: str) -> list[int]:
             due = [n for n, row in self.rows.items() if row.state == state and row.is_due]
             oldest = {self.rows[number].lane: number for number in sorted(due, reverse=True)}
@@ -79,7 +82,9 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
             orphans = self.takeable("running")
             for number in [n for n in orphans if self.rows[n].tries >= MAX_TRIES]:
                 self.rows[number].state = "dead"
-                self.leases.pop(self.rows[number].lane)
+                lane = self.rows[number].lane
+                self.leases.pop(lane, None)
+                self.expired.discard(lane)
                 orphans = self.takeable("running")
             expected = orphans or self.takeable("waiting")
             work = work_list.take(self.connection, worker)
@@ -96,11 +101,10 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
 
         def settle(self, worker: str, *, held: bool) -> Row | None:
             work = self.works.pop(worker)
-            assert held is (self.leases.get(work.lane) is work)
+            assert held is self.holds(work)
             if not held:
                 return None
             del self.leases[work.lane]
-            self.expired.discard(work.lane)
             return self.rows[work.key.run_id]
 
         @rule(worker=WORKERS)
@@ -135,9 +139,7 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
             if worker in self.works:
                 work = self.works[worker]
                 held = work_list.renew(self.connection, work)
-                assert held is (self.leases.get(work.lane) is work)
-                if held:
-                    self.expired.discard(work.lane)
+                assert held is self.holds(work)
 
         @rule(number=RUNS)
         def retry(self, number: int) -> None:
@@ -162,8 +164,7 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
             states = {number: row.state for number, row in self.rows.items()}
             assert dict(map(tuple, stored)) == states
             for work in self.works.values():
-                is_held = self.leases.get(work.lane) is work and work.lane not in self.expired
-                assert work_list.still_holds(self.connection, work) is is_held
+                assert work_list.still_holds(self.connection, work) is self.holds(work)
 
     return WorkList
 
