@@ -121,7 +121,7 @@ def second(folder: Path) -> Run:
     well = [key for key in units if key != held]
     lost = start(folder, *leg(held, f"{held}-1")[1:], HOLDS="yes", **of_run(held))
     try:
-        until((folder / "held").exists, what="the leg waits", timeout_s=60.0)
+        until((folder / "held").exists, what="the leg waits", timeout_s=300.0)
     finally:
         lost.process.send_signal(signal.SIGKILL)
         lost.process.communicate()
