@@ -313,6 +313,7 @@ def download(
     artifact: Artifact,
     limits: Limits,
     is_wanted: Callable[[str], bool],
+    *,
     keep: Callable[[Artifact, IO[bytes]], None] | None = None,
 ) -> list[tuple[str, bytes]]:
     """The wanted files of one artifact, by their name in it.
