@@ -31,6 +31,7 @@ VERBS: Final = {
     "report": "publish the results of guard and compare as a comment or a page",
     "export": "write the results of a run as JUnit XML or CTRF",
     "history": "add runs to the history, show it, export it",
+    "serve": "keep an organisation's runs: judge, show and compare them",
     "experiment": "measure commands or two commits against each other",
 }
 

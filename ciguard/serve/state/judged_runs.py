@@ -177,3 +177,9 @@ def suites_of(
 def _run_row(row: Row[Any]) -> RunRow:
     values = row._asdict()
     return RunRow(statements.take_key(values), **values)
+
+
+def delete(connection: Connection, repository_id: int) -> None:
+    """Forget the runs of a repository that is removed."""
+    for table in (schema.run_suite, schema.run):
+        connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))

@@ -50,13 +50,9 @@ def of_run(connection: Connection, key: RunKey) -> tuple[RawArtifact, ...]:
     return tuple(RawArtifact(*row) for row in rows)
 
 
-def stored_before(connection: Connection, age_s: float, limit: int = 1000) -> tuple[str, ...]:
-    """Objects that are older than that, the oldest first.
-
-    Args:
-        age_s: by the database's clock.
-    """
-    is_old = _ARTIFACT.stored_at_ms < now_ms() - round(age_s * 1000)
+def stored_before(connection: Connection, days: float, limit: int = 1000) -> tuple[str, ...]:
+    """Objects that are older than that, the oldest first."""
+    is_old = statements.is_older(_ARTIFACT.stored_at_ms, days)
     query = sa.select(_ARTIFACT.object).where(is_old).order_by(_ARTIFACT.stored_at_ms)
     return tuple(connection.execute(query.limit(limit)).scalars())
 
@@ -64,3 +60,8 @@ def stored_before(connection: Connection, age_s: float, limit: int = 1000) -> tu
 def forget(connection: Connection, objects: Collection[str]) -> None:
     """Forget what is kept no more."""
     connection.execute(sa.delete(schema.artifact).where(_ARTIFACT.object.in_(objects)))
+
+
+def delete(connection: Connection, repository_id: int) -> None:
+    """Forget all archives of a repository that is removed."""
+    connection.execute(sa.delete(schema.artifact).where(_ARTIFACT.repository_id == repository_id))

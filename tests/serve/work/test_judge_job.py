@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.actions import add_artifact, add_job, add_run
+from fakegithub.actions import add_run
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fixtures import World, make_leg
+from serve.fake_runs import BASE, HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
 
-from ciguard.codec import plan_file as plan_codec
 from ciguard.history.stores import load
 from ciguard.model import UnitKey
 from ciguard.serve import stored_answers
@@ -39,30 +39,13 @@ if TYPE_CHECKING:
     from ciguard.serve.state.judged_runs import RunRow
 
 TOKEN = "ghp_TheTokenThatMustStaySecret"
-REPOSITORY = "octo-org/shop"
-HEAD, BASE, MERGE = "a" * 40, "b" * 40, "c" * 40
-SHOP: dict[str, Any] = {"full_name": REPOSITORY, "default_branch": "main", "id": 1}
-BY_SERVICE = b'[report]\nby = "service"\n'
-STARTED = "2026-11-26T10:00:00Z"
 
 
 @pytest.fixture
 def server() -> Iterator[FakeGitHub]:
     with serving() as github:
         github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
-        github.pulls.add((REPOSITORY, 8))
-        tip = {"sha": HEAD, "ref": "topic", "repo": {"full_name": REPOSITORY, "id": 1}}
-        github.pulls_of[HEAD] = [
-            {
-                "number": 8,
-                "state": "open",
-                "head": tip,
-                "base": {"ref": "main", "sha": BASE, "repo": SHOP},
-                "merge_commit_sha": MERGE,
-            }
-        ]
-        for sha in (HEAD, BASE, MERGE):
-            github.files["ciguard.toml", sha] = BY_SERVICE
+        open_pull_request(github)
         yield github
 
 
@@ -83,22 +66,6 @@ def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
         with service.database.write() as connection:
             repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
         yield service
-
-
-def upload(server: FakeGitHub, world: World, run_id: int, **facts: Any) -> None:
-    """A completed run with its artifacts and jobs."""
-    add_run(server, run_id, head_sha=HEAD, run_started_at=STARTED, updated_at=STARTED, **facts)
-    plan = {"plan.json": plan_codec.encode(world.plan)}
-    add_artifact(server, f"ciguard-plan-{world.plan.id}-1", plan, run=run_id)
-    for key, leg in world.legs.items():
-        files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
-        add_artifact(server, f"ciguard-record-{world.plan.id}-{key}-1", files, run=run_id)
-        add_job(server, f"tests ({key})")
-        server.jobs[-1]["run_id"] = run_id
-
-
-def of_pull_request(**facts: Any) -> dict[str, Any]:
-    return {"event": "pull_request", "head_branch": "topic", **facts}
 
 
 @contextlib.contextmanager

@@ -1,0 +1,316 @@
+"""`ciguard serve`: starts the service, and what its administrator does beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+import click
+import sqlalchemy as sa
+
+from ciguard import console
+from ciguard.errors import ExitCode, InputError, UsageError
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
+from ciguard.serve.objects import open_objects
+from ciguard.serve.results import verify
+from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.retention import prune as prune_results
+from ciguard.serve.service import open_service
+from ciguard.serve.settings import DEFAULT_PORT, Role, read_settings
+from ciguard.serve.state import repositories, tokens, work_list
+from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
+from ciguard.serve.state.database import now_ms, open_database
+from ciguard.serve.web_process import listen, serve_web, worker_child
+from ciguard.serve.work import reconcile
+from ciguard.serve.work.worker_process import watch_input, work_until
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ciguard.invocation import Invocation
+    from ciguard.serve.service import Service
+    from ciguard.serve.settings import Settings
+    from ciguard.serve.state.database import Database
+
+DEFAULT_CACHE: Final = "./cache"
+DAY_MS: Final = 86_400_000
+_STORES: Final = (
+    click.option(
+        "--database",
+        metavar="URL",
+        default=DEFAULT_DATABASE,
+        show_default=True,
+        help="SQLite or PostgreSQL, as sqlite:///FILE or postgresql://USER@HOST/NAME.",
+    ),
+    click.option(
+        "--results",
+        metavar="URL",
+        default=DEFAULT_RESULTS,
+        show_default=True,
+        help="Folder of results and artifacts, or s3://BUCKET/PREFIX.",
+    ),
+    click.option(
+        "--cache",
+        metavar="DIR",
+        default=DEFAULT_CACHE,
+        show_default=True,
+        help="Folder for local copies of results.",
+    ),
+)
+_REPO: Final = click.option(
+    "--repo", "repository", metavar="OWNER/NAME", required=True, help="Repository."
+)
+
+
+def _stores(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of where the service keeps what it has."""
+    for option in reversed(_STORES):
+        option(command)
+    return command
+
+
+@click.group(invoke_without_command=True)
+@_stores
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=DEFAULT_PORT, show_default=True, help="Port to listen on.")
+@click.option(
+    "--url",
+    "public_url",
+    metavar="URL",
+    default="",
+    help="Address by which browsers and jobs reach the service.",
+)
+@click.option(
+    "--repo",
+    "names",
+    metavar="OWNER/NAME",
+    multiple=True,
+    help="Repository that CIGUARD_TOKEN is for; repeatable. A GitHub App knows its own.",
+)
+@click.option(
+    "--role",
+    type=click.Choice([one.value for one in Role]),
+    default=Role.ALL.value,
+    show_default=True,
+    help="Answer requests (web), judge runs (worker), or both.",
+)
+@click.option("--wake-by-input", is_flag=True, hidden=True)
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    *,
+    database: str,
+    results: str,
+    cache: str,
+    host: str,
+    port: int,
+    public_url: str,
+    names: tuple[str, ...],
+    role: str,
+    wake_by_input: bool,
+) -> int:
+    """Keep the runs of an organisation: judge each finished run, show all, give jobs their history.
+
+    Secrets come from the environment: CIGUARD_WEBHOOK_SECRET; CIGUARD_APP_ID and CIGUARD_APP_KEY of
+    a GitHub App, or CIGUARD_TOKEN; CIGUARD_OAUTH_ID and CIGUARD_OAUTH_SECRET for signing in.
+    """
+    if context.invoked_subcommand is not None:
+        return ExitCode.OK
+    invocation: Invocation = context.obj
+    settings = read_settings(
+        invocation.environ,
+        database=database,
+        results=results,
+        host=host,
+        port=port,
+        role=Role(role),
+        public_url=public_url,
+        repositories=names,
+    )
+    _start_logging()
+    with open_service(settings, invocation.environ) as service:
+        if settings.role is Role.WORKER:
+            _work(service, invocation.folder / cache, wake_by_input=wake_by_input)
+            return ExitCode.OK
+        with listen(host, port) as listening, contextlib.ExitStack() as stack:
+            if settings.role is Role.ALL:
+                child = _worker_command(settings, cache)
+                stack.enter_context(worker_child(service, child, invocation.environ))
+            console.err(f"ciguard serve: listening on http://{host}:{listening.getsockname()[1]}")
+            serve_web(service, listening)
+    return ExitCode.OK
+
+
+def _work(service: Service, cache_folder: Path, *, wake_by_input: bool) -> None:
+    """Judge runs until SIGTERM or SIGINT, or the end of the process that started this one."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if wake_by_input:
+        arguments = (service, sys.stdin.buffer, stop)
+        threading.Thread(target=watch_input, args=arguments, daemon=True).start()
+    with contextlib.closing(ObjectCache(service.objects, cache_folder)) as cache:
+        work_until(service, cache, stop)
+
+
+def _worker_command(settings: Settings, cache: str) -> list[str]:
+    """The command of a worker process with the same settings; secrets are in its environment."""
+    named = [word for name in settings.repositories for word in ("--repo", name)]
+    stores = ("--database", settings.database, "--results", settings.results, "--cache", cache)
+    options = ("--url", settings.public_url, "--role", Role.WORKER.value, "--wake-by-input")
+    return [sys.executable, "-m", "ciguard", "serve", *stores, *options, *named]
+
+
+def _start_logging() -> None:
+    """Log to standard error, one line each."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    for noisy in ("httpx", "httpcore", "alembic", "uvicorn.error"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+@command.command(short_help="Judge past runs of a repository.")
+@_stores
+@_REPO
+@click.option("--runs", default=200, show_default=True, help="Number of runs, the newest first.")
+@click.pass_obj
+def backfill(
+    invocation: Invocation,
+    /,
+    *,
+    database: str,
+    results: str,
+    cache: str,  # noqa: ARG001 - an option of all commands
+    repository: str,
+    runs: int,
+) -> int:
+    """Add the newest completed runs of a repository to the work list of the service."""
+    settings = read_settings(
+        invocation.environ,
+        database=database,
+        results=results,
+        role=Role.WORKER,
+        repositories=() if invocation.environ.get("CIGUARD_APP_ID") else (repository,),
+    )
+    with open_service(settings, invocation.environ) as service:
+        added = reconcile.backfill(service, repository, runs)
+    console.out(f"{count_of(added, 'run attempt')} of {repository} added to the work list")
+    return ExitCode.OK
+
+
+@command.command(short_help="Compare all results with what was written.")
+@_stores
+@click.option("--repair", is_flag=True, help="Judge runs again whose results are damaged.")
+@click.pass_obj
+def check(
+    invocation: Invocation,
+    /,
+    *,
+    database: str,
+    results: str,
+    cache: str,  # noqa: ARG001 - an option of all commands
+    repair: bool,
+) -> int:
+    """Compare the SHA-256 of every result file, and name the runs whose results are damaged.
+
+    The command ends with 3 if a file is damaged and not repaired.
+    """
+    objects = open_objects(results, invocation.environ)
+    with _open(database) as opened:
+        found = verify.check(opened, objects)
+        for one in found.damaged:
+            console.out(f"{one.file.name}: {one.problem}; {count_of(len(one.runs), 'run')}")
+        rows = count_of(found.rows, "result")
+        console.out(f"{count_of(found.files, 'file')} with {rows}, {len(found.damaged)} damaged")
+        if found.unwritten:
+            console.out(f"{count_of(len(found.unwritten), 'judged run')} without results")
+        if not repair:
+            return ExitCode.INPUT if found.damaged else ExitCode.OK
+        again = [*verify.forget(opened, found.damaged), *found.unwritten]
+        with opened.write() as connection:
+            retried = sum(work_list.retry(connection, key) for key in dict.fromkeys(again))
+    console.out(f"{count_of(retried, 'run')} put back on the work list")
+    return ExitCode.OK
+
+
+@command.command(short_help="Delete results of old runs.")
+@_stores
+@click.option(
+    "--days", default=365, show_default=True, help="Age of runs whose results are deleted."
+)
+@click.pass_obj
+def prune(invocation: Invocation, /, *, database: str, results: str, cache: str, days: int) -> int:
+    """Delete the results of runs older than DAYS; sums by test and day stay."""
+    if days < 1:
+        raise UsageError(f"expected an integer >= 1, found {days}", where="--days")
+    objects = open_objects(results, invocation.environ)
+    with (
+        _open(database) as opened,
+        contextlib.closing(ObjectCache(objects, invocation.folder / cache)) as copies,
+        contextlib.closing(Compactor(opened, objects, copies)) as compactor,
+    ):
+        with opened.read() as connection:
+            before_ms = _now_ms(connection) - days * DAY_MS
+        prune_results(opened, compactor, before_ms)
+    console.out(f"results of runs older than {count_of(days, 'day')} deleted")
+    return ExitCode.OK
+
+
+@command.command(short_help="Make a token by which jobs read the history.")
+@_stores
+@_REPO
+@click.option("--revoke", metavar="ID", help="End a token instead.")
+@click.pass_obj
+def token(
+    invocation: Invocation,  # noqa: ARG001 - of all commands
+    /,
+    *,
+    database: str,
+    results: str,  # noqa: ARG001 - an option of all commands
+    cache: str,  # noqa: ARG001 - an option of all commands
+    repository: str,
+    revoke: str | None,
+) -> int:
+    """Print a new token for the jobs of one repository, as CIGUARD_HISTORY_TOKEN.
+
+    The service keeps a digest only: the token cannot be shown again.
+    """
+    with _open(database) as opened, opened.write() as connection:
+        found = repositories.find(connection, repository)
+        if found is None:
+            fix = "wait until the service has asked GitHub, or check the name"
+            raise InputError("the service does not know it", where=repository, fix=fix)
+        if revoke is not None:
+            if not tokens.revoke(connection, found.id, revoke):
+                raise InputError("no valid token with this id", where=f"--revoke {revoke}")
+            console.out(f"token {revoke} revoked")
+            return ExitCode.OK
+        made = tokens.create(connection, found.id)
+    console.err(f"token {made.id} of {found.full_name}; revoke it by --revoke {made.id}")
+    console.out(made.secret)
+    return ExitCode.OK
+
+
+@contextlib.contextmanager
+def _open(url: str) -> Iterator[Database]:
+    opened = open_database(url)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _now_ms(connection: sa.Connection) -> int:
+    found: int = connection.execute(sa.select(now_ms())).scalar_one()
+    return found

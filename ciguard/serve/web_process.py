@@ -1,0 +1,136 @@
+"""The process that answers requests; with `--role all` it starts the one that judges runs.
+
+The child is told of new work by a byte on its standard input. It is started again when it ends by
+itself, and it ends when this process does, however that happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from ciguard.errors import UsageError
+from ciguard.serve.application import build_application
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.serve.service import Service
+
+_LOG: Final = logging.getLogger(__name__)
+GRACE_S: Final = 20  # for requests that are being answered when the process is to end
+CHILD_GRACE_S: Final = 30.0
+FIRST_RESTART_S: Final = 1.0
+LONGEST_RESTART_S: Final = 60.0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket to serve on.
+
+    Raises:
+        UsageError: the address is in use, or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        fix = "pass another --host or --port, or stop what uses it"
+        where = f"--host {host} --port {port}"
+        raise UsageError(error.strerror or str(error), where=where, fix=fix) from error
+
+
+def serve_web(service: Service, listening: socket.socket) -> None:
+    """Answer requests until SIGTERM or SIGINT; requests that are being answered are completed."""
+    config = uvicorn.Config(
+        build_application(service),
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    server = uvicorn.Server(config)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # uvicorn has its own handlers while it runs. It raises what it caught once more for these,
+    # and they also catch what comes before it has begun.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    server.run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def worker_child(
+    service: Service, command: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[None]:
+    """Keep a worker process running while the block does.
+
+    Args:
+        command: of the worker process, which reads its standard input.
+    """
+    child = _Child(service, command, environ)
+    thread = threading.Thread(target=child.keep_running, name="worker-process")
+    thread.start()
+    try:
+        yield
+    finally:
+        child.stop()
+        thread.join()
+
+
+class _Child:
+    def __init__(
+        self, service: Service, command: Sequence[str], environ: Mapping[str, str]
+    ) -> None:
+        self._service, self._command, self._environ = service, command, environ
+        self._stop = threading.Event()
+
+    def keep_running(self) -> None:
+        wait_s = FIRST_RESTART_S
+        while not self._stop.is_set():
+            with subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, env=dict(self._environ)
+            ) as process:
+                self._pass_on(process)
+                self._end(process)
+            if not self._stop.is_set():
+                _LOG.error(
+                    "the worker process ended with %s; started again in %.0f s",
+                    process.returncode,
+                    wait_s,
+                )
+                self._stop.wait(wait_s)
+                wait_s = min(2 * wait_s, LONGEST_RESTART_S)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._service.has_work.set()
+
+    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
+        """Tell the child of new work, until it or we end."""
+        assert process.stdin is not None
+        while not self._stop.is_set() and process.poll() is None:
+            if self._service.has_work.wait(1.0):
+                self._service.has_work.clear()
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write(b"\n")
+                    process.stdin.flush()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(CHILD_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()

@@ -1,0 +1,95 @@
+"""What is deleted, and when: unlisted files, old archives and rows, all of a removed repository.
+
+Any process may do it at any time, and be killed in the middle: rows that name objects go first,
+and an object without a row is found by its name the next time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.serve.history_objects import delete_history, sweep_histories
+from ciguard.serve.results.retention import drop_repository
+from ciguard.serve.results.sweep import sweep
+from ciguard.serve.state import (
+    deliveries,
+    judged_runs,
+    raw_artifacts,
+    repositories,
+    tokens,
+    work_rows,
+)
+
+if TYPE_CHECKING:
+    from ciguard.serve.object_cache import ObjectCache
+    from ciguard.serve.results.compaction import Compactor
+    from ciguard.serve.service import Service
+
+_LOG: Final = logging.getLogger(__name__)
+INTERVAL_S: Final = 3600.0
+ARTIFACT_DAYS: Final = 30.0  # what `check --repair` makes results of again
+DELIVERY_DAYS: Final = 7.0  # GitHub sends one again for three days
+WORK_DAYS: Final = 90.0  # of rows that are done; a run with a verdict needs none
+
+
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """Keeps the store and the tables as small as they may be."""
+
+    service: Service
+    cache: ObjectCache
+    compactor: Compactor
+
+    def clean_up(self) -> None:
+        """Delete what is due, of everything.
+
+        Raises:
+            RemoteError: the store or the database cannot be reached; the rest is done next time.
+        """
+        service, now_s = self.service, time.time()
+        self.drop_removed_repositories()
+        self.delete_old_artifacts()
+        swept = sweep(service.database, service.objects, self.cache, now_s)
+        swept += sweep_histories(service.database, service.objects, now_s)
+        if swept:
+            _LOG.info("%d unlisted objects deleted", swept)
+        with service.database.write() as connection:
+            deliveries.prune(connection, DELIVERY_DAYS)
+            work_rows.prune(connection, WORK_DAYS)
+
+    def delete_old_artifacts(self) -> None:
+        """Delete archives that are older than ARTIFACT_DAYS."""
+        database, objects = self.service.database, self.service.objects
+        while True:
+            with database.read() as connection:
+                old = raw_artifacts.stored_before(connection, ARTIFACT_DAYS)
+            if not old:
+                return
+            with database.write() as connection:
+                raw_artifacts.forget(connection, old)
+            objects.delete(old)
+
+    def drop_removed_repositories(self) -> None:
+        """Delete rows, files and objects of repositories that are shown to nobody any more."""
+        with self.service.database.read() as connection:
+            removed = repositories.removed(connection)
+        for one in removed:
+            self.drop(one.id)
+
+    def drop(self, repository_id: int) -> None:
+        """Delete all that is known of a removed repository, its row last."""
+        database, objects = self.service.database, self.service.objects
+        drop_repository(database, self.compactor, repository_id)
+        delete_history(database, objects, repository_id)
+        with database.write() as connection:
+            tokens.delete(connection, repository_id)
+            raw_artifacts.delete(connection, repository_id)
+            work_rows.forget(connection, repository_id)
+            judged_runs.delete(connection, repository_id)
+        for prefix in ("answers", "artifacts"):
+            objects.delete([one.name for one in objects.list(f"{prefix}/{repository_id}")])
+        with database.write() as connection:
+            repositories.delete(connection, repository_id)

@@ -1,0 +1,125 @@
+"""The process that judges runs: workers, the reconciliation with GitHub, and the care of files.
+
+With `--role all` it is a child of the web process, so that judging holds up no request: a byte on
+its standard input wakes the workers, and the end of that input ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import RemoteError
+from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.work import housekeeping
+from ciguard.serve.work.housekeeping import Housekeeping
+from ciguard.serve.work.judge_job import JudgeJob
+from ciguard.serve.work.reconcile import Reconciler
+from ciguard.serve.work.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import BinaryIO
+
+    from ciguard.errors import CiguardError
+    from ciguard.serve.object_cache import ObjectCache
+    from ciguard.serve.service import Service
+
+_LOG: Final = logging.getLogger(__name__)
+WORKERS: Final = 2  # threads: one waits for GitHub while the other computes
+GRACE_S: Final = 25.0  # for jobs that run when the process is to end; then they are given back
+RECONCILE_POLL_S: Final = 5.0  # how often is looked whether GitHub is to be asked
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something that is done again and again, by a thread of its own.
+
+    Attributes:
+        every_s: between two beginnings; a fifth more or less, so that processes do not meet.
+    """
+
+    name: str
+    every_s: float
+    act: Callable[[], object]
+
+
+def work_until(
+    service: Service, cache: ObjectCache, stop: threading.Event, workers: int = WORKERS
+) -> None:
+    """Judge runs and take care of the files until `stop`; what runs then is completed.
+
+    A job that takes longer than GRACE_S is given back, and another worker does it again.
+    """
+    with (
+        contextlib.closing(
+            ResultsWriter(service.database, service.objects, cache.scratch)
+        ) as results,
+        contextlib.closing(Compactor(service.database, service.objects, cache)) as compactor,
+    ):
+        loops = [Worker(service.database, JudgeJob(service, results)) for _ in range(workers)]
+        keeping = Housekeeping(service, cache, compactor)
+        reconciler = Reconciler(service, loops[0].name)
+        chores = (
+            Chore("reconcile", RECONCILE_POLL_S, reconciler.reconcile_when_due),
+            Chore("housekeeping", housekeeping.INTERVAL_S, keeping.clean_up),
+        )
+        threads = [
+            *(threading.Thread(target=one.run, name="worker", daemon=True) for one in loops),
+            *(
+                threading.Thread(target=_repeat, args=(one, stop), name=one.name, daemon=True)
+                for one in chores
+            ),
+            threading.Thread(
+                target=compactor.run, args=(stop, _warn), name="compactor", daemon=True
+            ),
+            threading.Thread(target=_wake, args=(service, loops, stop), name="wake", daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        stop.wait()
+        _stop(loops)
+
+
+def watch_input(service: Service, stream: BinaryIO, stop: threading.Event) -> None:
+    """Wake the workers at each byte; the end of the stream is that of whoever started us."""
+    while stream.read(1):
+        service.has_work.set()
+    stop.set()
+
+
+def _stop(workers: Sequence[Worker]) -> None:
+    deadline_s = time.monotonic() + GRACE_S
+    for one in workers:
+        one.stop()
+    for one in workers:
+        one.stop(max(0.0, deadline_s - time.monotonic()))
+
+
+def _wake(service: Service, workers: Sequence[Worker], stop: threading.Event) -> None:
+    while not stop.is_set():
+        service.has_work.wait()
+        service.has_work.clear()
+        for one in workers:
+            one.wake()
+
+
+def _warn(error: CiguardError) -> None:
+    _LOG.warning("compaction: %s", error)
+
+
+def _repeat(chore: Chore, stop: threading.Event) -> None:
+    while not stop.is_set():
+        try:
+            chore.act()
+        except RemoteError as error:
+            _LOG.warning("%s: %s", chore.name, error)
+        except Exception:  # noqa: BLE001 - a bug of one pass must not end all later ones
+            _LOG.exception("%s: tried again in %.0f s", chore.name, chore.every_s)
+        stop.wait(chore.every_s * random.uniform(0.8, 1.2))

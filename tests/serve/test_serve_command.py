@@ -1,0 +1,155 @@
+"""`ciguard serve` as real processes on loopback, with a fake GitHub: from webhook to comment."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from conftest import clean_environment
+from fakegithub.apps import APP_ID, SLUG, FakeRepository, add_app, private_key_pem
+from fakegithub.deliveries import PATH, WEBHOOK_SECRET, workflow_run
+from fakegithub.server import serving
+from guard.fixtures import World, make_leg
+from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
+
+from ciguard.history.file import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Ciguard
+    from fakegithub.state import FakeGitHub
+
+PATIENCE_S = 120.0
+SHOP = FakeRepository(id=1, full_name=REPOSITORY, private=False)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        add_app(github).install(SHOP)
+        open_pull_request(github)
+        yield github
+
+
+@pytest.fixture
+def environ(server: FakeGitHub) -> dict[str, str]:
+    return {
+        "CIGUARD_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "CIGUARD_APP_ID": APP_ID,
+        "CIGUARD_APP_KEY": private_key_pem(),
+        "GITHUB_API_URL": server.address,
+        "NO_PROXY": "*",
+    }
+
+
+def wait_until(is_so: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def served(
+    folder: Path, environ: dict[str, str], *words: str
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The process and its address."""
+    log = folder / "log.txt"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ciguard", "serve", "--port", "0", *words],
+            cwd=folder,
+            env=clean_environment(**environ),
+            stderr=stream,
+        )
+    try:
+        wait_until(lambda: process.poll() is not None or "listening" in log.read_text(), "start")
+        found = re.search(r"listening on (http://\S+)", log.read_text())
+        assert found, log.read_text()
+        yield process, found[1]
+    except AssertionError as error:
+        error.add_note(log.read_text())
+        raise
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+        assert "BEGIN" not in log.read_text()
+
+
+def post(address: str, run_id: int, **facts: Any) -> httpx.Response:
+    delivery = workflow_run(SHOP, run_id, **facts)
+    return httpx.post(
+        address + PATH, content=delivery.body, headers=delivery.headers(), trust_env=False
+    )
+
+
+def test_webhooks_become_a_comment_and_a_history(
+    server: FakeGitHub, environ: dict[str, str], tmp_path: Path, ciguard: Ciguard
+) -> None:
+    world = World()
+    of_base = replace(world, legs={key: make_leg(world.plan, key, run=6) for key in world.legs})
+    upload(server, of_base, 6, event="push", head_branch="main")
+    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    upload(server, world, 7, **of_pull_request())
+    with served(tmp_path, environ) as (_, address):
+        assert httpx.get(f"{address}/readyz", trust_env=False).status_code == 200
+        assert post(address, 6, head_sha=HEAD).status_code == 202
+        history = f"{address}/api/v1/repos/{REPOSITORY}/history"
+        wait_until(lambda: httpx.get(history, trust_env=False).status_code == 200, "no history")
+        stored = decode(httpx.get(history, trust_env=False).content, "history")
+        assert [run.run_id for run in stored.runs] == [6]
+        pull = of_pull_request(head_sha=HEAD)
+        assert post(address, 7, **pull).status_code == 202
+        assert post(address, 7, **pull).status_code == 202
+        wait_until(lambda: server.comments, "no comment")
+    (comment,) = server.comments.values()
+    assert comment["user"]["login"] == f"{SLUG}[bot]"
+    assert "### :x: FAILED: 1 of 8 tests failed" in comment["body"]
+    assert "compared with [run 6]" in comment["body"]
+    checked = ciguard("serve", "check", cwd=tmp_path)
+    assert "16 results, 0 damaged" in checked.stdout
+    made = ciguard("serve", "token", "--repo", REPOSITORY, cwd=tmp_path)
+    assert made.stdout.startswith("cgs_")
+
+
+def test_dropped_webhooks_are_found_by_asking_github(
+    server: FakeGitHub, environ: dict[str, str], tmp_path: Path
+) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    facts = of_pull_request(created_at=now, repository={"id": SHOP.id})
+    upload(server, World(), 7, **facts)
+    server.runs[0] |= {"run_started_at": now, "updated_at": now}
+    with served(tmp_path, environ):
+        wait_until(lambda: server.comments, "no comment")
+
+
+def test_mistakes_are_named_before_anything_starts(tmp_path: Path, ciguard: Ciguard) -> None:
+    done = ciguard("serve", cwd=tmp_path, expect=2)
+    assert "CIGUARD_WEBHOOK_SECRET" in done.stderr
+    assert "CIGUARD_APP_ID" in done.stderr
+    assert not (tmp_path / "ciguard.db").exists()
+
+
+def test_other_commands_import_nothing_of_the_service() -> None:
+    names = "['plan', 'guard', 'compare', 'report', 'history', 'doctor', 'init', 'audit']"
+    program = (
+        "import importlib, sys\n"
+        f"for name in {names}: importlib.import_module(f'ciguard.{{name}}.command')\n"
+        "print([one for one in ('starlette', 'uvicorn', 'sqlalchemy', 'duckdb', 'obstore')"
+        " if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
