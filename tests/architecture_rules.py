@@ -179,7 +179,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
     ),
     "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
-    "report.judging": (*(*SHARED, "compare", "config", "github", "guard", "report", "sources"),),
+    "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
+    "report.remote_run": (*SHARED, "config", "github", "guard", "report", "sources"),
     "report.publish": (*SHARED, "github", "guard", "render", "report", "sources.inputs"),
     # Composes all, for an organisation.
     "serve": (
