@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
-from ciguard.serve.results.rows import ResultRow, hash_message, hash_unit
+from ciguard.serve.results.rows import ResultRow, hash_message, hash_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -151,7 +151,7 @@ def arrays(runs: Sequence[RunResults]) -> dict[str, NDArray[Any]]:
     }
     names = ("suite", "variant", "unit")
     keyed = zip(found["repository_id"].tolist(), *map(columns.__getitem__, names), strict=True)
-    found["key"] = np.fromiter((hash_unit(*one) for one in keyed), np.int64, sum(sizes))
+    found["key"] = np.array(hash_units(keyed), np.int64)
     for name in (*names, "case", "shard"):
         found[name] = _texts(columns[name])
     for name in ("outcome", "ending", "status", "tries"):

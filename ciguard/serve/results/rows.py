@@ -6,8 +6,9 @@ by the guard. Pure.
 
 from __future__ import annotations
 
-import hashlib
+import struct
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -75,18 +76,31 @@ def hash_unit(repository_id: int, suite: str, variant: str, unit: str) -> int:
     """A test's signed 64-bit key, which its rows are sorted by.
 
     The first 8 bytes, little-endian, of BLAKE2b over the parts, each with its length before it, so
-    that no two lists of parts are one text. Two of a million tests share a key once in 4 * 10^7
+    that no two lists of parts are one text. Of a million tests two share a key in one of 4 * 10^7
     installations; the names are compared as well.
     """
-    parts = (b"%d" % repository_id, *(_encode(part) for part in (suite, variant, unit)))
-    text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little", signed=True)
+    (key,) = hash_units([(repository_id, suite, variant, unit)])
+    return key
+
+
+def hash_units(tests: Iterable[tuple[int, str, str, str]]) -> list[int]:
+    """The keys of tests, as `hash_unit`; 1 us each."""
+    prefixes: dict[tuple[int, str, str], bytes] = {}
+    digests = []
+    for repository_id, suite, variant, unit in tests:
+        place = repository_id, suite, variant
+        prefix = prefixes.get(place)
+        if prefix is None:
+            prefix = prefixes[place] = b"".join(map(_sized, (str(repository_id), suite, variant)))
+        text = unit.encode("utf-8", "surrogatepass")
+        digests.append(blake2b(b"%b%d:%b" % (prefix, len(text), text), digest_size=8).digest())
+    return list(struct.unpack(f"<{len(digests)}q", b"".join(digests)))
 
 
 def hash_message(repository_id: int, message: str) -> int:
     """A message's key, as a test's; the same text of two repositories is two messages."""
-    text = b"%d:%b" % (repository_id, _encode(message))
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little", signed=True)
+    text = _sized(str(repository_id)) + _sized(message)
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def run_results(
@@ -161,5 +175,7 @@ def _missing(unit: UnitKey, shard: str) -> ResultRow:
     return ResultRow(*unit, None, shard, outcome, ending, STATUS_CODES["unfinished"])
 
 
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _sized(text: str) -> bytes:
+    """A text after its length in bytes."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    return b"%d:%b" % (len(encoded), encoded)
