@@ -104,7 +104,6 @@ def measure_writing(folder: Path, seconds: int) -> None:
     print(f"{'write':30} {100 * write_s / seconds:8.2f}   (longest {longest_s:.2f} s)")
     print(f"{'compact':30} {100 * compact_s / seconds:8.2f}")
     print(f"{'both':30} {100 * (write_s + compact_s) / seconds:8.2f}   (reach < 15)")
-    print_sizes(database, "these results")
     database.close()
 
 

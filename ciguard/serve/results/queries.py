@@ -76,23 +76,29 @@ TEST_RUNS: Final = (
 OF_CASE: Final = ' AND "case" = $case'
 
 # Sums of tests since a day, of the sums by day and of the arrivals, which are not in them yet.
+# ClickHouse adds no signed numbers to unsigned ones.
+_COUNTS: Final = ", ".join(
+    f"CAST(sum({name}) AS BIGINT) AS {name}" for name in ("runs", "results", "failed", "flaky")
+)
 _SUMS: Final = (
-    "SELECT suite, variant, unit, sum(runs) AS runs, sum(results) AS results,"
-    " sum(failed) AS failed, sum(flaky) AS flaky, sum(wall_us) AS wall_us,"
-    " sum(measured) AS measured, max(peak_bytes) AS peak_bytes,"
+    f"SELECT suite, variant, unit, {_COUNTS}, sum(wall_us) AS wall_us,"
+    " CAST(sum(measured) AS BIGINT) AS measured, max(peak_bytes) AS peak_bytes,"
     " max(peak_delta_bytes) AS peak_delta_bytes"
 )
 _BY_DAY: Final = (
     f"{_SUMS} FROM {{by_day}} WHERE repository_id = $repository_id AND day >= $day"
     " GROUP BY suite, variant, unit"
 )
+# ClickHouse reads a name as the alias of the same query where there is one.
 _OF_ARRIVALS: Final = (
     f"{_SUMS} FROM (SELECT suite, variant, unit, run_id, run_attempt, 1 AS runs,"
     " count(*) AS results, sum(CASE WHEN status = 1 THEN 1 ELSE 0 END) AS failed,"
     " sum(CASE WHEN status = 0 AND tries > 1 THEN 1 ELSE 0 END) AS flaky,"
-    " sum(wall_us) AS wall_us, CASE WHEN count(wall_us) > 0 THEN 1 ELSE 0 END AS measured,"
-    " max(peak_bytes) AS peak_bytes, max(peak_delta_bytes) AS peak_delta_bytes"
-    " FROM {arrivals} WHERE repository_id = $repository_id AND at_ms >= $from_ms"
+    " sum(one_us) AS wall_us, CASE WHEN count(one_us) > 0 THEN 1 ELSE 0 END AS measured,"
+    " max(one_peak) AS peak_bytes, max(one_delta) AS peak_delta_bytes"
+    " FROM (SELECT suite, variant, unit, run_id, run_attempt, status, tries,"
+    " wall_us AS one_us, peak_bytes AS one_peak, peak_delta_bytes AS one_delta"
+    " FROM {arrivals} WHERE repository_id = $repository_id AND at_ms >= $from_ms) AS cases"
     " GROUP BY suite, variant, unit, run_id, run_attempt) AS by_run"
     " GROUP BY suite, variant, unit"
 )
@@ -110,9 +116,8 @@ def select_offenders(by: str, *, by_day: bool, arrivals: bool) -> str:
     parts = " UNION ALL ".join((_BY_DAY,) * by_day + (_OF_ARRIVALS,) * arrivals)
     column = OFFENDER_COLUMNS[by]
     return (
-        f"{_SUMS} FROM ({parts}) AS parts GROUP BY suite, variant, unit"
-        f" HAVING {'max' if 'bytes' in column else 'sum'}({column}) > 0"
-        f" ORDER BY {column} DESC, suite, variant, unit LIMIT $limit"
+        f"SELECT * FROM ({_SUMS} FROM ({parts}) AS parts GROUP BY suite, variant, unit) AS sums"
+        f" WHERE {column} > 0 ORDER BY {column} DESC, suite, variant, unit LIMIT $limit"
     )
 
 

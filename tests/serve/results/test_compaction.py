@@ -149,6 +149,9 @@ def test_pairs_of_like_size_are_chosen_until_they_are_great() -> None:
     assert choose_sources([]) == []
     arrivals = [fake(number, 10, "arrival", "") for number in range(FAN_IN + 3)]
     assert choose_sources(arrivals) == arrivals[:FAN_IN]
+    big_runs = [fake(number, 100_000, "arrival", "") for number in range(3)]
+    assert choose_sources(big_runs[:2]) == []
+    assert choose_sources(big_runs) == big_runs
     small = [one for number in range(FAN_IN) for one in pair(number, 1000 + number)]
     assert choose_sources(small) == small
     assert choose_sources([*small[:-2], *pair(99, 100_000)]) == []
