@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT_PORT: Final = 8080
+LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
 _PEM: Final = "-----BEGIN "
 
 
@@ -63,6 +67,8 @@ class Settings:
             is not said.
         repositories: the ones that `token` is for; () with an App, which knows its own.
         webhook_secret: None in a role that does not listen.
+        proxy_header: in which a proxy says who somebody is; "" for none.
+        proxies: addresses or networks from which that header counts.
     """
 
     database: str = field(repr=False)
@@ -78,6 +84,8 @@ class Settings:
     token: SecretStr | None
     app: AppCredentials | None
     oauth: OAuthCredentials | None
+    proxy_header: str = ""
+    proxies: tuple[str, ...] = LOOPBACK
 
 
 def read_settings(
@@ -90,6 +98,8 @@ def read_settings(
     role: Role = Role.ALL,
     public_url: str = "",
     repositories: Sequence[str] = (),
+    proxy_header: str = "",
+    proxies: Sequence[str] = LOOPBACK,
 ) -> Settings:
     """Put options and environment together; an empty variable counts as not set.
 
@@ -113,6 +123,8 @@ def read_settings(
         token=token,
         app=app,
         oauth=found.oauth(),
+        proxy_header=proxy_header.strip(),
+        proxies=tuple(proxies),
     )
     mistakes = [*found.mistakes, *_mistakes(settings)]
     if mistakes:
@@ -188,7 +200,23 @@ def _mistakes(settings: Settings) -> list[CiguardError]:
     if settings.role.answers and settings.webhook_secret is None:
         fix = "set it to the secret that GitHub signs its webhooks with"
         found.append(UsageError("is not set", where="CIGUARD_WEBHOOK_SECRET", fix=fix))
-    return [*found, *_identity_mistakes(settings)]
+    return [*found, *_proxy_mistakes(settings), *_identity_mistakes(settings)]
+
+
+def _proxy_mistakes(settings: Settings) -> list[CiguardError]:
+    found: list[CiguardError] = []
+    if settings.proxy_header and not _HEADER.fullmatch(settings.proxy_header):
+        what = f'expected the name of a header, found "{settings.proxy_header:.80}"'
+        fix = "pass --trust-proxy-header X-Forwarded-User"
+        found.append(UsageError(what, where="--trust-proxy-header", fix=fix))
+    for one in settings.proxies:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError:
+            what = f'expected an address or a network, found "{one:.80}"'
+            fix = "pass --trust-proxy 10.0.0.1, or 10.0.0.0/24"
+            found.append(UsageError(what, where="--trust-proxy", fix=fix))
+    return found
 
 
 def _identity_mistakes(settings: Settings) -> list[CiguardError]:

@@ -100,3 +100,11 @@ def test_mistake_is_named(environ: dict[str, str], options: dict[str, Any], word
 def test_all_mistakes_come_together() -> None:
     with pytest.raises(UsageError, match="3 problems"):
         read({"CIGUARD_OAUTH_ID": "1"}, role=Role.ALL)
+
+
+def test_mistakes_about_the_proxy_are_named() -> None:
+    with pytest.raises(UsageError) as caught:
+        read({**APP, **HOOK}, proxy_header="X Forwarded", proxies=["10.0.0.1", "proxy.example"])
+    assert "--trust-proxy-header" in str(caught.value)
+    assert '"proxy.example"' in str(caught.value)
+    assert read({**APP, **HOOK}, proxy_header="X-User").proxy_header == "X-User"
