@@ -30,6 +30,7 @@ if __name__ == "__main__":  # as a program it finds its own folder on the path, 
 from fakegithub.actions import ACTIONS, add_artifact, add_job
 from fakegithub.apps import APP_ROUTES
 from fakegithub.issues_and_checks import ISSUE_AND_CHECK_ROUTES
+from fakegithub.sign_in import SIGN_IN_ROUTES
 from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 ROUTES.update(ACTIONS)
 ROUTES.update(ISSUE_AND_CHECK_ROUTES)
 ROUTES.update(APP_ROUTES)
+ROUTES.update(SIGN_IN_ROUTES)
 
 
 class _Handler(BaseHTTPRequestHandler):

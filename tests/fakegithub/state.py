@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakegithub.apps import FakeApp, FakeRepository
+    from fakegithub.sign_in import FakeSignIn
 
 DOCS: Final = "https://docs.github.com/rest"
 READ_ONLY: Final = "Resource not accessible by integration"
@@ -154,6 +155,7 @@ class FakeGitHub:
         self.app: FakeApp | None = None
         self.repositories: list[FakeRepository] = []
         self.moved: dict[str, int] = {}
+        self.sign_in: FakeSignIn | None = None
         self.pulls: set[tuple[str, int]] = set()
         self.comments: dict[int, dict[str, Json]] = {}
         self.jobs: list[dict[str, Json]] = []
@@ -223,6 +225,8 @@ class FakeGitHub:
 
     def answer(self, request: Request) -> Answer:
         """Do what GitHub does with this request."""
+        if self.sign_in is not None and request.path == "/login/oauth/access_token":
+            return self.sign_in.exchange(self, request)
         login = self.tokens.get(request.token)
         if request.path.startswith(STORAGE):
             login = Login()  # whoever has the address may read
