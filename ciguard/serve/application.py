@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from ciguard.serve import health
 from ciguard.serve.api.routes import routes
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
+from ciguard.serve.pages import routes as pages
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.batch_writer import BatchWriter
 from ciguard.serve.webhooks.effects import apply_deliveries
@@ -31,8 +32,8 @@ def build_application(service: Service) -> Starlette:
             yield
 
     application = Starlette(
-        # Each part has its list: here come those of pages.
-        routes=[*health.ROUTES, *intake.ROUTES, *routes(service)],
+        # Each part has its list. That of the pages ends with a route for all that is left.
+        routes=[*health.ROUTES, *intake.ROUTES, *routes(service), *pages.ROUTES],
         middleware=[
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
             Middleware(ErrorResponses),

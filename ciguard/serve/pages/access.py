@@ -1,0 +1,153 @@
+"""Who asks, and which repositories they may see: the one rule, for every page and format.
+
+People sign in with GitHub; or a proxy says in a header who they are, and whom it lets through sees
+everything; or, where neither is configured, requests of this machine see everything. A private
+repository does not exist for anybody else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.oauth import private_repositories
+from ciguard.serve.pages import cookies
+from ciguard.serve.state import repositories, sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.requests import Request
+
+    from ciguard.serve.service import Service
+    from ciguard.serve.settings import Settings
+    from ciguard.serve.state.repositories import Repository
+
+LOG: Final = logging.getLogger(__name__)
+VISIBLE_S: Final = 300.0  # how long an answer of GitHub about a person counts
+# What proxies add: such a request comes from elsewhere, whatever its address is.
+FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who asks.
+
+    Attributes:
+        login: "" where nobody signed in.
+        sees_all: all private repositories.
+        visible: numbers of the private repositories to see.
+        bound_to: the secret that forms of this browser are bound to; "" where it has none yet.
+        is_stale: GitHub could not be asked, so that no private repository is shown.
+    """
+
+    login: str = ""
+    sees_all: bool = False
+    visible: frozenset[int] = frozenset()
+    bound_to: str = ""
+    is_stale: bool = False
+
+    @property
+    def may_act(self) -> bool:
+        """Say whether they may see the work list, and have work done again."""
+        return self.sees_all or bool(self.login)
+
+    def may_see(self, repository: Repository) -> bool:
+        """Say whether the repository exists for them."""
+        return not repository.is_private or self.sees_all or repository.id in self.visible
+
+
+def find_viewer(request: Request, service: Service) -> Viewer:
+    """Who sends a request.
+
+    Raises:
+        RemoteError: the database cannot be reached.
+    """
+    settings = service.settings
+    forms = cookies.read(request, cookies.FORMS)
+    if settings.proxy_header:
+        login = request.headers.get(settings.proxy_header, "").strip()
+        is_known = bool(login) and is_from(request, settings.proxies)
+        return Viewer(login if is_known else "", sees_all=is_known, bound_to=forms)
+    if settings.oauth is not None:
+        return _signed_in(request, service) or Viewer(bound_to=forms)
+    return Viewer(sees_all=is_local(request, settings), bound_to=forms)
+
+
+def is_from(request: Request, networks: Iterable[str]) -> bool:
+    """Say whether the connection comes from one of these addresses or networks."""
+    try:
+        address = ipaddress.ip_address(request.client.host if request.client else "")
+    except ValueError:  # a socket of Unix has no address
+        return False
+    return any(address in ipaddress.ip_network(one) for one in networks)
+
+
+def is_local(request: Request, settings: Settings) -> bool:
+    """Say whether a program of this machine asks for this machine.
+
+    The name that it asks for counts too: a page of another site can have its own name lead here.
+    """
+    public = urlsplit(settings.public_url).hostname
+    return (
+        is_from(request, ("127.0.0.0/8", "::1/128"))
+        and cookies.is_loopback_name(request.url.hostname)
+        and (public is None or cookies.is_loopback_name(public))
+        and not any(name in request.headers for name in FORWARDED)
+    )
+
+
+def _signed_in(request: Request, service: Service) -> Viewer | None:
+    secret = cookies.read(request, cookies.SESSION)
+    if not secret:
+        return None
+    with service.database.read() as connection:
+        session = sessions.find(connection, secret)
+    if session is None:
+        return None
+    if session.age_s <= VISIBLE_S:
+        return Viewer(session.login, visible=session.visible, bound_to=secret)
+    try:
+        visible = _ask_again(request, service, secret)
+    except GitHubError as error:
+        LOG.warning("what %s may see: %s", session.login, error)
+        return Viewer(session.login, bound_to=secret, is_stale=True)
+    return None if visible is None else Viewer(session.login, visible=visible, bound_to=secret)
+
+
+def _ask_again(request: Request, service: Service, secret: str) -> frozenset[int] | None:
+    """What the person may see now; None, and the session ends, where their token is void."""
+    oauth = service.settings.oauth
+    assert oauth is not None
+    token = cookies.unseal(oauth.client_secret, cookies.read(request, cookies.GITHUB))
+    try:
+        visible = None if token is None else visible_repositories(service, SecretStr(token))
+    except GitHubError as error:
+        if error.status != HTTPStatus.UNAUTHORIZED:
+            raise
+        visible = None
+    with service.database.write() as connection:
+        if visible is None:
+            sessions.end(connection, secret)
+        else:
+            sessions.set_visible(connection, secret, visible)
+    return visible
+
+
+def visible_repositories(service: Service, token: SecretStr) -> frozenset[int]:
+    """Of the private repositories that the service knows, those that a person may see.
+
+    Raises:
+        GitHubError: GitHub refused or did not answer.
+    """
+    found = private_repositories(service.settings.api_url, token)
+    with service.database.read() as connection:
+        known = {one.id for one in repositories.active(connection) if one.is_private}
+    return found & known

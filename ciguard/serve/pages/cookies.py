@@ -1,0 +1,118 @@
+"""Cookies: their names and attributes, what is sealed in them, and tokens against forged requests.
+
+Source: OWASP, "Session Management" and "Cross-Site Request Forgery Prevention" cheat sheets. On
+loopback there is no https, and browsers refuse `__Host-` and `Secure` without it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from cryptography.fernet import Fernet, InvalidToken
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+SESSION: Final = "ciguard-session"  # the secret of a session
+GITHUB: Final = "ciguard-github"  # the person's own token of GitHub, sealed
+SIGN_IN: Final = "ciguard-sign-in"  # a sign-in that has begun, sealed
+FORMS: Final = "ciguard-forms"  # of whoever has no session: what their forms are bound to
+_HOST: Final = "__Host-"
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+def new_secret() -> str:
+    """256 bits that cannot be guessed."""
+    return secrets.token_urlsafe(32)
+
+
+def own_origin(request: Request) -> str:
+    """Scheme, host and port that browsers reach us by: as configured, else as they ask."""
+    public_url: str = request.app.state.service.settings.public_url
+    parts = urlsplit(public_url or str(request.url))
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def is_secure(request: Request) -> bool:
+    """Say whether cookies are for https alone: everywhere but on loopback."""
+    origin = urlsplit(own_origin(request))
+    return origin.scheme == "https" or not is_loopback_name(origin.hostname)
+
+
+def is_loopback_name(host: str | None) -> bool:
+    """Say whether a name or address is of this machine."""
+    return host in _LOOPBACK
+
+
+def read(request: Request, name: str) -> str:
+    """A cookie's value; "" where it was not sent."""
+    return request.cookies.get(_full_name(request, name), "")
+
+
+def write(
+    request: Request, response: Response, name: str, value: str, max_age_s: float | None = None
+) -> None:
+    """Set a cookie; without an age it ends with the browser."""
+    response.set_cookie(
+        _full_name(request, name),
+        value,
+        max_age=None if max_age_s is None else round(max_age_s),
+        path="/",
+        secure=is_secure(request),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def clear(request: Request, response: Response, *names: str) -> None:
+    """Have cookies forgotten."""
+    for name in names:
+        full = _full_name(request, name)
+        secure = is_secure(request)
+        response.delete_cookie(full, path="/", secure=secure, httponly=True, samesite="lax")
+
+
+def _full_name(request: Request, name: str) -> str:
+    return f"{_HOST}{name}" if is_secure(request) else name
+
+
+def seal(secret: SecretStr, value: Any) -> str:
+    """A value that the browser keeps but can neither read nor change."""
+    return _fernet(secret).encrypt(json.dumps(value).encode()).decode()
+
+
+def unseal(secret: SecretStr, text: str, max_age_s: float | None = None) -> Any:
+    """What was sealed; None where it was not sealed by us, or too long ago."""
+    try:
+        ttl = None if max_age_s is None else round(max_age_s)
+        return json.loads(_fernet(secret).decrypt(text.encode("utf-8", "replace"), ttl))
+    except InvalidToken:
+        return None
+
+
+def _fernet(secret: SecretStr) -> Fernet:
+    key = hmac.digest(secret.get_secret_value().encode(), b"ciguard: cookies", "sha256")
+    return Fernet(base64.urlsafe_b64encode(key))
+
+
+def form_token(bound_to: str) -> str:
+    """What a form must send to be from one of our pages: made of a secret that only its browser
+    has."""
+    return hmac.new(bound_to.encode(), b"ciguard: form", hashlib.sha256).hexdigest()
+
+
+def is_own_form(request: Request, token: str, bound_to: str) -> bool:
+    """Say whether a form comes from a page that we gave to this browser."""
+    if request.headers.get("origin", own_origin(request)) != own_origin(request):
+        return False
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return False
+    return bool(bound_to) and hmac.compare_digest(token.encode(), form_token(bound_to).encode())

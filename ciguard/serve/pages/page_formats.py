@@ -1,0 +1,102 @@
+"""A page's value in its three formats: HTML by a template, JSON of all of it, CSV of its rows."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from dataclasses import asdict, fields
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+
+from starlette.responses import Response
+
+from ciguard.serve.pages import cookies
+from ciguard.serve.pages.page_templates import render_template
+from ciguard.serve.pages.sign_in_links import sign_in_address
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.serve.pages.visit import Format, Visit
+
+SCHEMA: Final = 1
+MEDIA_TYPES: Final[Mapping[Format, str]] = {
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+}
+# A spreadsheet takes such a cell for a formula (OWASP, "CSV Injection").
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+class View(Protocol):
+    """What a page shows: a frozen dataclass, whose units are in its names.
+
+    Attributes:
+        TEMPLATE: of templates/serve.
+        ROW: the dataclass of `rows`: what CSV has a line of.
+    """
+
+    TEMPLATE: ClassVar[str]
+    ROW: ClassVar[type]
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        """The lines of its main table."""
+
+
+def render_page(visit: Visit, view: View) -> Response:
+    """The page; a browser that has the same bytes already is told so."""
+    content = _FORMATS[visit.format](visit, view).encode("utf-8", "backslashreplace")
+    tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
+    # Asked for again each time: who may see what can change.
+    headers = {"Cache-Control": "private, no-cache", "ETag": tag, "Vary": "Cookie"}
+    if tag in visit.request.headers.get("if-none-match", ""):
+        response = Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    else:
+        response = Response(content, headers=headers, media_type=MEDIA_TYPES[visit.format])
+    return response
+
+
+def as_html(visit: Visit, view: View) -> str:
+    """By the view's template."""
+    return render_template(view.TEMPLATE, view=view, **frame_values(visit))
+
+
+def frame_values(visit: Visit) -> dict[str, Any]:
+    """What is around every page."""
+    return {
+        "visit": visit,
+        "viewer": visit.viewer,
+        "now_ms": visit.now_ms,
+        "form_token": cookies.form_token(visit.viewer.bound_to),
+        "sign_in": sign_in_address(visit.request) if visit.service.settings.oauth else "",
+    }
+
+
+def as_json(_: Visit, view: View) -> str:
+    """Every value of the view; null is what is not known."""
+    return json.dumps({"schema": SCHEMA, **asdict(view)}, indent=1) + "\n"  # type: ignore[call-overload]
+
+
+def as_csv(_: Visit, view: View) -> str:
+    """A line for each row, below one with the names of its values."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\r\n")
+    names = [one.name for one in fields(view.ROW)]
+    writer.writerow(names)
+    writer.writerows([_cell(getattr(row, name)) for name in names] for row in view.rows)
+    return stream.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, dict):
+        value = " ".join(f"{name}:{one}" for name, one in value.items())
+    if isinstance(value, str) and value.startswith(FORMULA):
+        return f"'{value}"
+    return value
+
+
+_FORMATS: Final = {"html": as_html, "json": as_json, "csv": as_csv}

@@ -1,0 +1,90 @@
+"""The Jinja environment of the pages: that of the reports, with filters for values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from ciguard import template_loader, text
+from ciguard.serve.pages.static_files import static_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jinja2 import Environment
+
+FOLDER: Final = "serve/"
+NONE: Final = "–"
+_AGES: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def age(from_ms: int | None, now_ms: int) -> str:
+    """How long ago: "3 d", "2 h", "5 min", "now"; a clock may be ahead of another."""
+    if from_ms is None:
+        return NONE
+    age_s = (now_ms - from_ms) / 1000
+    for unit, seconds in _AGES:
+        if age_s >= seconds:
+            return f"{age_s // seconds:.0f} {unit}"
+    return "now"
+
+
+def moment(at_ms: int | None) -> str:
+    """Date and time: "2026-11-26 19:08 UTC"."""
+    if at_ms is None:
+        return NONE
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def machine_time(at_ms: int) -> str:
+    """As HTML's `datetime` wants it."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """ "61 %"; an en dash where either is not known."""
+    return f"{100 * part / whole:.0f} %" if part is not None and whole else NONE
+
+
+def ratio(part: float | None, whole: float | None) -> str:
+    """ "1.04"; an en dash where either is not known."""
+    return f"{part / whole:.2f}" if part is not None and whole else NONE
+
+
+def number(value: float | None) -> str:
+    """ "1,040"; an en dash where it is not known."""
+    return NONE if value is None else f"{value:,}"
+
+
+def _measured(show: Callable[[float | None], str]) -> Callable[[float | None], str]:
+    return lambda value: NONE if value is None else show(value)
+
+
+FILTERS: Final[Mapping[str, Callable[..., str]]] = {
+    "age": age,
+    "duration": _measured(text.duration),
+    "machine_time": machine_time,
+    "moment": moment,
+    "number": number,
+    "path": quote,
+    "price": _measured(text.price),
+    "size": _measured(text.size),
+    "static": static_address,
+    "verdict_words": lambda verdict: verdict.replace("_", " "),
+}
+
+
+@lru_cache(maxsize=1)
+def page_environment() -> Environment:
+    """Where the pages' templates are found, by the name of the page."""
+    found = template_loader.environment().overlay()
+    found.filters = {**found.filters, **FILTERS}
+    found.globals = {**found.globals, "share": share, "ratio": ratio}
+    return found
+
+
+def render_template(name: str, **values: Any) -> str:
+    """A page in HTML."""
+    return page_environment().get_template(f"{FOLDER}{name}.html.j2").render(**values)

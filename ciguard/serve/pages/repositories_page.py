@@ -1,0 +1,110 @@
+"""`/`: the repositories that somebody may see, each with its newest runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from ciguard.serve.state import judged_runs, repositories
+from ciguard.serve.state.base_runs import newest_base_runs
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.pages.visit import Visit
+    from ciguard.serve.state.judged_runs import RunRow
+    from ciguard.serve.state.repositories import Repository
+
+PAGE_SIZE: Final = 50
+MAX_PAGE: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryLine:
+    """A repository; `base_` is of the newest run of its default branch, `run_` of all runs.
+
+    Values of runs are None where none was judged.
+    """
+
+    repository: str
+    is_private: bool
+    default_branch: str
+    base_run_id: int | None
+    base_run_attempt: int | None
+    base_verdict: str | None
+    base_headline: str | None
+    base_completed_at_ms: int | None
+    run_id: int | None
+    run_attempt: int | None
+    run_branch: str | None
+    run_verdict: str | None
+    run_completed_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoriesPage:
+    """A page of repositories by name; `total` of them are to be seen and meet the search."""
+
+    TEMPLATE: ClassVar[str] = "repositories"
+    ROW: ClassVar[type] = RepositoryLine
+
+    search: str
+    page: int
+    pages: int
+    total: int
+    repositories: tuple[RepositoryLine, ...]
+
+    @property
+    def rows(self) -> tuple[RepositoryLine, ...]:
+        """The repositories."""
+        return self.repositories
+
+
+def repositories_page(visit: Visit) -> RepositoriesPage:
+    """Find what somebody may see; what they may not is not counted either.
+
+    Raises:
+        UsageError: the query has no sense.
+    """
+    search = visit.query.get("q", "").strip()[:200]
+    page = visit.number("page", 1, least=1, most=MAX_PAGE)
+    with visit.service.database.read() as connection:
+        found = [
+            one
+            for one in repositories.active(connection)
+            if visit.viewer.may_see(one) and search.lower() in one.full_name.lower()
+        ]
+        shown = found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        lines = tuple(
+            _line(
+                one,
+                _newest_of_base(connection, one.id),
+                next(iter(judged_runs.newest(connection, one.id, limit=1)), None),
+            )
+            for one in shown
+        )
+    pages = max(1, -(-len(found) // PAGE_SIZE))
+    return RepositoriesPage(search, page, pages, len(found), lines)
+
+
+def _newest_of_base(connection: Connection, repository_id: int) -> RunRow | None:
+    keys = newest_base_runs(connection, repository_id, 1)
+    return judged_runs.get(connection, keys[0]) if keys else None
+
+
+def _line(repository: Repository, base: RunRow | None, newest: RunRow | None) -> RepositoryLine:
+    return RepositoryLine(
+        repository.full_name,
+        repository.is_private,
+        repository.default_branch,
+        base.key.run_id if base else None,
+        base.key.run_attempt if base else None,
+        base.verdict if base else None,
+        base.headline if base else None,
+        base.completed_at_ms if base else None,
+        newest.key.run_id if newest else None,
+        newest.key.run_attempt if newest else None,
+        newest.branch if newest else None,
+        newest.verdict if newest else None,
+        newest.completed_at_ms if newest else None,
+    )

@@ -1,0 +1,99 @@
+"""Which address is which page. Every page has three formats, and one rule of who may see it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.routing import Route
+
+from ciguard.errors import UsageError
+from ciguard.serve.pages import cookies, sign_in, static_files
+from ciguard.serve.pages.access import find_viewer
+from ciguard.serve.pages.error_pages import error_page
+from ciguard.serve.pages.page_formats import render_page
+from ciguard.serve.pages.repositories_page import repositories_page
+from ciguard.serve.pages.repository_page import repository_page
+from ciguard.serve.pages.visit import PageNotFound, make_visit
+from ciguard.serve.pages.work_page import try_again, work_page
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ciguard.serve.pages.page_formats import View
+    from ciguard.serve.pages.visit import Format, Visit
+
+    Build = Callable[[Visit], View]
+    Respond = Callable[[Visit], Response]
+
+WORK: Final = "/work"
+REPOSITORY: Final = "/{owner}/{name}"
+PAGES: Final[Mapping[str, Build]] = {
+    "/index": repositories_page,
+    WORK: work_page,
+    REPOSITORY: repository_page,
+}
+# Names of repositories may have dots: the longer path comes first.
+ENDINGS: Final[Mapping[Format, str]] = {"json": ".json", "csv": ".csv", "html": ""}
+
+
+def respond(request: Request, form: Format, action: Respond) -> Response:
+    """Find out who asks, and answer; what they may not see is not there."""
+    service = request.app.state.service
+    viewer = find_viewer(request, service)
+    is_bound = bool(viewer.bound_to) or not viewer.may_act
+    if not is_bound:
+        viewer = replace(viewer, bound_to=cookies.new_secret())
+    try:
+        response = action(make_visit(request, service, viewer, form))
+    except PageNotFound:
+        return error_page(request, HTTPStatus.NOT_FOUND, viewer=viewer)
+    except UsageError as error:
+        return error_page(request, HTTPStatus.BAD_REQUEST, str(error), viewer)
+    if not is_bound:
+        cookies.write(request, response, cookies.FORMS, viewer.bound_to)
+    return response
+
+
+def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[Response]]:
+    """A page in one format."""
+
+    def answer(visit: Visit) -> Response:
+        return render_page(visit, build(visit))
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(respond, request, form, answer)
+
+    return endpoint
+
+
+async def try_again_endpoint(request: Request) -> Response:
+    """Have work done again."""
+    form = await sign_in.read_form(request)
+    return await run_in_threadpool(respond, request, "html", partial(try_again, form=form))
+
+
+async def no_page(request: Request) -> Response:
+    """There is nothing else."""
+    return error_page(request, HTTPStatus.NOT_FOUND)
+
+
+def _routes() -> list[Route]:
+    found = [*static_files.ROUTES, *sign_in.ROUTES]
+    found.append(Route("/", page_endpoint(repositories_page, "html")))
+    found.append(Route(WORK, try_again_endpoint, methods=["POST"]))
+    for path, build in PAGES.items():
+        for form, ending in ENDINGS.items():
+            if path != "/index" or ending:
+                found.append(Route(path + ending, page_endpoint(build, form)))
+    found.append(Route("/{path:path}", no_page))
+    return found
+
+
+ROUTES: Final = tuple(_routes())

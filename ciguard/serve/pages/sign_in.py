@@ -1,0 +1,147 @@
+"""Signing in with GitHub, and out.
+
+What a sign-in needs to remember (state, the verifier of PKCE, where to return to) is sealed in a
+cookie for ten minutes: any web process can finish what another began.
+"""
+
+from __future__ import annotations
+
+import hmac
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.oauth import authorize_url, exchange_code, login_of
+from ciguard.serve.pages import cookies
+from ciguard.serve.pages.access import find_viewer, visible_repositories
+from ciguard.serve.pages.error_pages import error_page
+from ciguard.serve.pages.sign_in_links import SIGN_IN, SIGN_IN_RETURN, SIGN_OUT, own_path
+from ciguard.serve.state import sessions
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ciguard.serve.service import Service
+
+BEGUN_S: Final = 600.0
+
+
+def start(request: Request) -> Response:
+    """Send the person to GitHub."""
+    service: Service = request.app.state.service
+    oauth = service.settings.oauth
+    if oauth is None:
+        return error_page(request, HTTPStatus.NOT_FOUND)
+    begun = {
+        "state": cookies.new_secret(),
+        "verifier": cookies.new_secret(),
+        "return_to": own_path(request.query_params.get("return_to", "/")),
+    }
+    public_url = service.settings.public_url
+    address = authorize_url(
+        service.settings.server_url,
+        oauth.client_id,
+        state=begun["state"],
+        verifier=begun["verifier"],
+        redirect_uri=public_url + SIGN_IN_RETURN if public_url else "",
+    )
+    response = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+    sealed = cookies.seal(oauth.client_secret, begun)
+    cookies.write(request, response, cookies.SIGN_IN, sealed, BEGUN_S)
+    return response
+
+
+def finish(request: Request) -> Response:
+    """GitHub sends the person back with a code: begin a session, with a new secret."""
+    service: Service = request.app.state.service
+    settings, oauth = service.settings, service.settings.oauth
+    begun = _begun(request, service)
+    if oauth is None or begun is None:
+        words = "this sign-in was not begun here, or more than 10 minutes ago; sign in again"
+        return error_page(request, HTTPStatus.BAD_REQUEST, words)
+    try:
+        token = exchange_code(
+            settings.server_url,
+            oauth.client_id,
+            oauth.client_secret,
+            code=request.query_params.get("code", "")[:200],
+            verifier=begun["verifier"],
+        )
+        login = login_of(settings.api_url, token)
+        visible = visible_repositories(service, token)
+    except GitHubError as error:
+        words = f"GitHub did not let you in: {error.what}"
+        return error_page(request, HTTPStatus.BAD_GATEWAY, words)
+    secret = cookies.new_secret()
+    with service.database.write() as connection:
+        sessions.add(connection, secret, login, visible)
+    response = RedirectResponse(own_path(begun["return_to"]), HTTPStatus.SEE_OTHER)
+    sealed = cookies.seal(oauth.client_secret, token.get_secret_value())
+    cookies.write(request, response, cookies.SESSION, secret, sessions.LIFETIME_S)
+    cookies.write(request, response, cookies.GITHUB, sealed, sessions.LIFETIME_S)
+    cookies.clear(request, response, cookies.SIGN_IN)
+    return response
+
+
+def _begun(request: Request, service: Service) -> dict[str, Any] | None:
+    """What was sealed at the start; None where `state` is not of it."""
+    oauth = service.settings.oauth
+    if oauth is None:
+        return None
+    sealed = cookies.read(request, cookies.SIGN_IN)
+    begun: dict[str, Any] | None = cookies.unseal(oauth.client_secret, sealed, BEGUN_S)
+    state = request.query_params.get("state", "")
+    if begun is None or not hmac.compare_digest(begun["state"].encode(), state.encode()):
+        return None
+    return begun
+
+
+async def start_endpoint(request: Request) -> Response:
+    """As `start`."""
+    return start(request)
+
+
+async def finish_endpoint(request: Request) -> Response:
+    """As `finish`."""
+    return await run_in_threadpool(finish, request)
+
+
+async def out_endpoint(request: Request) -> Response:
+    """End the session, here and in the database."""
+    form = await read_form(request)
+    return await run_in_threadpool(_sign_out, request, form)
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The last value of each field of a form; its length is limited around all requests."""
+    text = (await request.body()).decode("utf-8", "replace")
+    try:
+        fields = parse_qs(text, max_num_fields=20)
+    except ValueError:  # more than any of our forms has
+        return {}
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def _sign_out(request: Request, form: dict[str, str]) -> Response:
+    service: Service = request.app.state.service
+    viewer = find_viewer(request, service)
+    if not cookies.is_own_form(request, form.get("token", ""), viewer.bound_to):
+        return error_page(request, HTTPStatus.FORBIDDEN)
+    with service.database.write() as connection:
+        sessions.end(connection, viewer.bound_to)
+    response = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+    cookies.clear(request, response, cookies.SESSION, cookies.GITHUB)
+    return response
+
+
+ROUTES: Final = (
+    Route(SIGN_IN, start_endpoint),
+    Route(SIGN_IN_RETURN, finish_endpoint),
+    Route(SIGN_OUT, out_endpoint, methods=["POST"]),
+)

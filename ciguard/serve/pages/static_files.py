@@ -1,0 +1,74 @@
+"""Stylesheet and scripts, under names that hold their hash: a browser keeps them for a year.
+
+htmx 4.0.1 and uPlot 1.6.32 are copies of what their authors publish, with their licences beside
+them; nothing is loaded from another server.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ciguard.template_loader import template_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+PREFIX: Final = "/-/static/"  # no owner's name begins with a hyphen
+CACHE: Final = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file in memory, also compressed."""
+
+    content: bytes
+    compressed: bytes
+    media_type: str
+
+
+@lru_cache(maxsize=1)
+def static_files() -> tuple[Mapping[str, str], Mapping[str, StaticFile]]:
+    """Addresses by file name, and files by the last part of their address."""
+    addresses: dict[str, str] = {}
+    files: dict[str, StaticFile] = {}
+    for path in sorted(
+        (template_folder() / "serve" / "static").iterdir(), key=lambda one: one.name
+    ):
+        content = path.read_bytes()
+        name = f"{hashlib.sha256(content).hexdigest()[:16]}-{path.name}"
+        media_type = mimetypes.types_map.get(f".{path.name.rpartition('.')[2]}", "text/plain")
+        files[name] = StaticFile(content, gzip.compress(content, mtime=0), media_type)
+        addresses[path.name] = PREFIX + name
+    return addresses, files
+
+
+def static_address(name: str) -> str:
+    """Where a file is served from."""
+    return static_files()[0][name]
+
+
+async def serve_static(request: Request) -> Response:
+    """A file by its name with hash; another version of it is 404."""
+    file = static_files()[1].get(request.path_params["name"])
+    if file is None:
+        return Response("not found\n", HTTPStatus.NOT_FOUND, media_type="text/plain")
+    headers = {"Cache-Control": CACHE, "Vary": "Accept-Encoding"}
+    is_compressed = "gzip" in request.headers.get("accept-encoding", "")
+    if is_compressed:
+        headers["Content-Encoding"] = "gzip"
+    content = file.compressed if is_compressed else file.content
+    return Response(content, headers=headers, media_type=file.media_type)
+
+
+ROUTES: Final = (Route(PREFIX + "{name}", serve_static),)

@@ -1,0 +1,139 @@
+"""One request for a page: who asks for what, in which format, and what they may be told."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import quote, urlencode
+
+from ciguard.errors import UsageError
+from ciguard.serve.state import judged_runs, repositories
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy.engine import Connection
+    from starlette.requests import Request
+
+    from ciguard.serve.pages.access import Viewer
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.judged_runs import RunRow
+    from ciguard.serve.state.repositories import Repository
+
+Format = Literal["html", "json", "csv"]
+MAX_NUMBER: Final = 2**53  # GitHub's numbers are below it, and so is what both engines hold
+
+
+class PageNotFound(Exception):
+    """There is no such page, or not for whoever asks: both look the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request, once it is known who sends it.
+
+    Attributes:
+        path: without the ending that names a format; "/" is that of the first page.
+        now_ms: by this machine's clock, for ages.
+    """
+
+    request: Request
+    service: Service
+    viewer: Viewer
+    format: Format
+    path: str
+    now_ms: int
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The address's query; of a name that is there twice the last value."""
+        return self.request.query_params
+
+    def address(self, **changes: str | int | None) -> str:
+        """This page with some values of its query changed; None leaves one out."""
+        return page_address(self.path, {**self.query, **changes})
+
+    def format_address(self, form: Format) -> str:
+        """This page in another format."""
+        base = "/index" if self.path == "/" and form != "html" else self.path
+        return page_address(base if form == "html" else f"{base}.{form}", self.query)
+
+    def find_repository(self, connection: Connection) -> Repository:
+        """The repository that the path names.
+
+        Raises:
+            PageNotFound: it is unknown, or not for whoever asks.
+        """
+        names = self.request.path_params
+        found = repositories.find(connection, f"{names['owner']}/{names['name']}")
+        if found is None or not self.viewer.may_see(found):
+            raise PageNotFound
+        return found
+
+    def find_run(self, connection: Connection) -> tuple[Repository, RunRow]:
+        """The repository and the judged run that the path names.
+
+        Raises:
+            PageNotFound: either is unknown, or not for whoever asks.
+        """
+        repository = self.find_repository(connection)
+        run_id, attempt = (self.request.path_params[name] for name in ("run_id", "attempt"))
+        if max(run_id, attempt) > MAX_NUMBER:
+            raise PageNotFound
+        run = judged_runs.get(connection, RunKey(repository.id, run_id, attempt))
+        if run is None:
+            raise PageNotFound
+        return repository, run
+
+    def number(self, name: str, default: int, *, least: int, most: int) -> int:
+        """A number of the query.
+
+        Raises:
+            UsageError: it is none, or out of bounds.
+        """
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        if text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most:  # noqa: PLR2004
+            return int(text)
+        what = f"expected a whole number from {least} to {most}, found {text[:80]!r}"
+        raise UsageError(what, where=name, fix=f"leave {name} out of the address")
+
+    def choice(self, name: str, choices: Mapping[str, object], default: str) -> str:
+        """One of a few words of the query.
+
+        Raises:
+            UsageError: it is another.
+        """
+        text = self.query.get(name, "") or default
+        if text not in choices:
+            what = f"expected one of {', '.join(choices)}, found {text[:80]!r}"
+            raise UsageError(what, where=name, fix=f"leave {name} out of the address")
+        return text
+
+
+def make_visit(request: Request, service: Service, viewer: Viewer, form: Format) -> Visit:
+    """Of a request whose path ends in `.json` or `.csv` unless it is for HTML."""
+    path = request.url.path
+    if form != "html":
+        path = path.removesuffix(f".{form}")
+    now_ms = round(time.time() * 1000)
+    return Visit(request, service, viewer, form, "/" if path == "/index" else path, now_ms)
+
+
+def page_address(path: str, query: Mapping[str, str | int | None]) -> str:
+    """A path with a query, without what is None or "" in it."""
+    known = {name: value for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(known, errors='replace', quote_via=quote)}" if known else path
+
+
+def repository_path(full_name: str) -> str:
+    """The address of a repository's page."""
+    return "/" + quote(full_name)
+
+
+def run_path(full_name: str, key: RunKey) -> str:
+    """The address of a run's page."""
+    return f"{repository_path(full_name)}/runs/{key.run_id}/{key.run_attempt}"

@@ -1,0 +1,116 @@
+"""A filled service, and clients that ask it as one person or another."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from serve.pages.asgi_client import AsgiClient
+from serve.pages.filled import VAULT, fill
+
+from ciguard.serve.application import build_application
+from ciguard.serve.github_clients import GitHubClients
+from ciguard.serve.objects import open_objects
+from ciguard.serve.pages import cookies
+from ciguard.serve.service import Service
+from ciguard.serve.settings import Settings, read_settings
+from ciguard.serve.state import sessions
+from ciguard.serve.state.database import open_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOST: Final = "ci.example"
+PEER: Final = ("192.0.2.7", 50_000)
+LOOPBACK: Final = ("127.0.0.1", 50_000)
+ENVIRON: Final = {
+    "CIGUARD_WEBHOOK_SECRET": "secret-of-the-webhooks",
+    "CIGUARD_TOKEN": "ghp_of_the_service",
+    "GITHUB_API_URL": "http://127.0.0.1:9",
+}
+OAUTH: Final = {"CIGUARD_OAUTH_ID": "Iv1.client", "CIGUARD_OAUTH_SECRET": "secret-of-the-client"}
+
+
+@pytest.fixture(scope="package")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with something on every page. Whoever changes it changes it back."""
+    folder = tmp_path_factory.mktemp("pages")
+    url, results = f"sqlite:///{folder / 'ciguard.db'}", str(folder / "results")
+    settings = read_settings(ENVIRON, database=url, results=results, repositories=["o/r"])
+    database = open_database(url)
+    made = Service(settings, database, open_objects(results, {}), GitHubClients(settings))
+    fill(made, round(time.time() * 1000), runs=8)
+    with database.write() as connection:
+        sessions.add(connection, "member", "octocat", [VAULT.id])
+        sessions.add(connection, "outsider", "mallory", [])
+    yield made
+    database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """How somebody reaches the service."""
+
+    settings: Callable[[Settings], Settings] = lambda one: one
+    peer: tuple[str, int] = PEER
+    url: str = f"https://{HOST}"
+    session: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def with_oauth(settings: Settings) -> Settings:
+    """People sign in with GitHub."""
+    found = read_settings(
+        {**ENVIRON, **OAUTH}, database="sqlite://", results="", repositories=["o/r"]
+    )
+    return replace(settings, oauth=found.oauth)
+
+
+def with_proxy(settings: Settings) -> Settings:
+    """A proxy at one address says who somebody is."""
+    return replace(settings, proxy_header="X-Forwarded-User", proxies=("10.0.0.0/24",))
+
+
+USER: Final = (("x-forwarded-user", "octocat"),)
+# Who sees the private repository, and who does not.
+INSIDERS: Final = {
+    "local": Who(peer=LOOPBACK, url="http://localhost:8080"),
+    "member": Who(with_oauth, session="member"),
+    "behind-proxy": Who(with_proxy, peer=("10.0.0.9", 1), headers=USER),
+}
+OUTSIDERS: Final = {
+    "stranger": Who(),
+    "not-signed-in": Who(with_oauth),
+    "outsider": Who(with_oauth, session="outsider"),
+    "void-session": Who(with_oauth, session="forged"),
+    "forged-header": Who(with_proxy, headers=USER),
+    "proxy-without-user": Who(with_proxy, peer=("10.0.0.9", 1)),
+    "header-without-proxy": Who(headers=USER),
+    "rebound-name": Who(peer=LOOPBACK, url="http://evil.example:8080"),
+    "forwarded": Who(
+        peer=LOOPBACK, url="http://localhost", headers=(("x-forwarded-for", "192.0.2.7"),)
+    ),
+    "local-of-public": Who(
+        lambda one: replace(one, public_url=f"https://{HOST}"), LOOPBACK, "http://localhost"
+    ),
+    "local-with-oauth": Who(with_oauth, LOOPBACK, "http://localhost"),
+}
+EVERYBODY: Final = {**INSIDERS, **OUTSIDERS}
+
+
+def client_of(service: Service, who: Who) -> AsgiClient:
+    """A client of the application as it is configured for this person."""
+    application = build_application(replace(service, settings=who.settings(service.settings)))
+    client = AsgiClient(application, base_url=who.url, peer=who.peer, headers=dict(who.headers))
+    if who.session:
+        prefix = "__Host-" if who.url.startswith("https") else ""
+        client.cookies.set(prefix + cookies.SESSION, who.session)
+    return client
+
+
+@pytest.fixture
+def local(filled: Service) -> AsgiClient:
+    """A client on the machine of the service."""
+    return client_of(filled, INSIDERS["local"])

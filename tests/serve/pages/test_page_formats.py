@@ -1,0 +1,113 @@
+"""Pages as HTML, JSON and CSV: one value, safe in each format, and bad queries in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from serve.pages.filled import HOSTILE
+
+if TYPE_CHECKING:
+    from serve.pages.asgi_client import AsgiClient
+
+PAGES: Final = ("/", "/octo-org/shop", "/octo-org/empty", "/work", "/work?state=waiting", "/none")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_is_inline_and_hostile_names_are_text(local: AsgiClient, path: str) -> None:
+    answer = local.get(path)
+    text = answer.text
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert not re.search(r"<style|\sstyle=|\son\w+=\"|javascript:|http://|https://", text)
+    assert all(" src=" in tag for tag in re.findall(r"<script[^>]*>", text))
+    assert "<img" not in text
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for address in re.findall(r'(?:href|src)="(/-/static/[^"]+)"', text):
+        assert local.get(address).status_code == 200
+
+
+def test_hostile_names_are_shown(local: AsgiClient) -> None:
+    assert "&lt;script&gt;ale" in local.get("/octo-org/shop").text
+    assert HOSTILE in local.get("/work.csv").text
+
+
+@pytest.mark.parametrize("page", ["/index", "/octo-org/shop", "/work"])
+def test_formats_have_the_same_rows(local: AsgiClient, page: str) -> None:
+    found = local.get(f"{page}.json").json()
+    lines = list(csv.DictReader(io.StringIO(local.get(f"{page}.csv").text)))
+    assert found["schema"] == 1
+    if page == "/octo-org/shop":
+        assert {line["run_id"] for line in lines} == {str(run["run_id"]) for run in found["runs"]}
+        assert len(lines) == sum(len(run["cells"]) or 1 for run in found["runs"])
+    else:
+        assert len(lines) == len(found["repositories" if page == "/index" else "work"])
+
+
+def test_incomplete_run_is_not_called_complete(local: AsgiClient) -> None:
+    runs = local.get("/octo-org/shop.json").json()["runs"]
+    assert {run["verdict"]: run["is_complete"] for run in runs} == {
+        "passed": True,
+        "failed": True,
+        "incomplete": False,
+        "not_evaluated": False,
+    }
+    (lost,) = [run for run in runs if run["verdict"] == "incomplete"]
+    assert [cell["is_green"] for cell in lost["cells"]] == [True, True, False, True]
+
+
+def test_runs_are_paged_and_filtered(local: AsgiClient) -> None:
+    runs = local.get("/octo-org/shop.json").json()["runs"]
+    last = runs[2]
+    after = local.get(f"/octo-org/shop.json?before={last['run_id']}-{last['run_attempt']}").json()
+    assert [run["run_id"] for run in after["runs"]] == [run["run_id"] for run in runs[3:]]
+    of_pull = local.get("/octo-org/shop.json?pull_request=401").json()["runs"]
+    assert [run["pull_request"] for run in of_pull] == [401]
+    assert {
+        run["branch"] for run in local.get("/octo-org/shop.json?branch=main").json()["runs"]
+    } == {"main"}
+    assert "No run of" in local.get("/octo-org/shop?branch=none").text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/?page=0",
+        "/?page=x",
+        "/?page=99999999999999999999999",
+        "/octo-org/shop?before=1",
+        "/octo-org/shop?before=1-1",
+        "/octo-org/shop?pull_request=-1",
+        "/octo-org/shop?pull_request=²",
+        "/work?state=asleep",
+    ],
+)
+def test_bad_query_is_400_in_words(local: AsgiClient, path: str) -> None:
+    for ending in ("", ".json", ".csv"):
+        place, _, query = path.partition("?")
+        answer = local.get(f"{'/index' if place == '/' and ending else place}{ending}?{query}")
+        assert answer.status_code == 400
+        name = query.partition("=")[0]
+        assert name in answer.text
+        assert "Traceback" not in answer.text
+
+
+def test_unchanged_page_is_not_sent_again(local: AsgiClient) -> None:
+    first = local.get("/octo-org/shop.json")
+    tag = first.headers["etag"]
+    again = local.get("/octo-org/shop.json", headers={"if-none-match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+    assert first.headers["cache-control"] == "private, no-cache"
+
+
+def test_static_file_is_cached_by_its_hash(local: AsgiClient) -> None:
+    (address,) = re.findall(r'href="(/-/static/[^"]+css)"', local.get("/").text)
+    answer = local.get(address)
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-type"].startswith("text/css")
+    assert answer.headers["content-encoding"] == "gzip"
+    assert local.get(address.replace("/-/static/", "/-/static/0")).status_code == 404

@@ -1,0 +1,214 @@
+"""Signing in with a GitHub, what it shows, and forms that are not ours."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import sqlalchemy as sa
+from fakegithub.apps import FakeRepository
+from fakegithub.server import serving
+from fakegithub.sign_in import FakeSignIn
+from fakegithub.state import Fault
+from serve.pages.asgi_client import AsgiClient
+from serve.pages.conftest import INSIDERS, OAUTH, PEER, client_of, with_oauth
+from serve.pages.filled import VAULT
+
+from ciguard.serve.application import build_application
+from ciguard.serve.pages.access import VISIBLE_S
+from ciguard.serve.pages.sign_in_links import own_path
+from ciguard.serve.state import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fakegithub.state import FakeGitHub
+
+    from ciguard.serve.service import Service
+
+PRIVATE = f"/{VAULT.full_name}"
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    """A GitHub with two people, of whom octocat sees the private repository and one unknown."""
+    with serving() as found:
+        found.sign_in = FakeSignIn(OAUTH["CIGUARD_OAUTH_ID"], OAUTH["CIGUARD_OAUTH_SECRET"])
+        vault = FakeRepository(VAULT.id, VAULT.full_name)
+        found.sign_in.private = {"octocat": [vault, FakeRepository(999, "octo-org/other")]}
+        yield found
+
+
+@pytest.fixture
+def signed(filled: Service, github: FakeGitHub) -> Service:
+    """The service, whose people sign in at this GitHub."""
+    settings = with_oauth(filled.settings)
+    settings = replace(settings, server_url=github.address, api_url=github.address)
+    return replace(filled, settings=settings)
+
+
+def browser(service: Service) -> AsgiClient:
+    return AsgiClient(build_application(service), base_url="https://ci.example", peer=PEER)
+
+
+def sign_in(client: AsgiClient, github: FakeGitHub, login: str, return_to: str = "/") -> str:
+    """Sign in as a browser does; where it is sent to."""
+    started = client.get(f"/-/sign-in?return_to={return_to}")
+    assert started.status_code == 303
+    assert github.sign_in is not None
+    query = github.sign_in.click(started.headers["location"], login)
+    finished = client.get(f"/-/sign-in/return?{query}")
+    assert finished.status_code == 303, finished.text
+    for cookie in finished.headers.get_list("set-cookie"):
+        assert cookie.startswith("__Host-")
+        assert {"HttpOnly", "Path=/", "SameSite=lax", "Secure"} <= set(cookie.split("; "))
+    return finished.headers["location"]
+
+
+def test_person_sees_what_github_shows_them(signed: Service, github: FakeGitHub) -> None:
+    client = browser(signed)
+    link = re.search(r'href="(/-/sign-in[^"]+)"', client.get(PRIVATE).text)
+    assert link is not None
+    assert parse_qs(urlsplit(link[1]).query) == {"return_to": [PRIVATE]}
+    assert sign_in(client, github, "octocat", PRIVATE) == PRIVATE
+    page = client.get(PRIVATE)
+    assert page.status_code == 200
+    assert "octocat" in page.text
+    other = browser(signed)
+    sign_in(other, github, "mallory")
+    assert other.get(PRIVATE).status_code == 404
+
+
+def test_secrets_are_not_in_the_database(signed: Service, github: FakeGitHub) -> None:
+    client = browser(signed)
+    sign_in(client, github, "octocat")
+    with signed.database.read() as connection:
+        rows = str(connection.execute(sa.select(schema.session)).all())
+    secrets = [value for name, value in client.cookies.items() if "session" in name]
+    assert len(secrets) == 1
+    assert secrets[0] not in rows
+    assert not [token for token in github.tokens if token in rows]
+    assert "999" not in rows
+    assert not [value for value in client.cookies.values() if "ghu_" in value]
+
+
+def age_sessions(service: Service, seconds: float) -> None:
+    with service.database.write() as connection:
+        old = schema.session.c.visible_at_ms - round(seconds * 1000)
+        connection.execute(sa.update(schema.session).values(visible_at_ms=old))
+
+
+def test_visibility_is_asked_again_after_five_minutes(signed: Service, github: FakeGitHub) -> None:
+    client = browser(signed)
+    sign_in(client, github, "octocat")
+    assert github.sign_in is not None
+    github.sign_in.private["octocat"] = []
+    assert client.get(PRIVATE).status_code == 200
+    age_sessions(signed, VISIBLE_S + 1)
+    assert client.get(PRIVATE).status_code == 404
+    assert "octocat" in client.get("/").text
+
+
+def test_silent_github_shows_nothing_private(signed: Service, github: FakeGitHub) -> None:
+    client = browser(signed)
+    sign_in(client, github, "octocat")
+    age_sessions(signed, VISIBLE_S + 1)
+    github.faults.append(Fault(path="/user/repos", status=403, message="Forbidden", times=9))
+    assert client.get(PRIVATE).status_code == 404
+    assert "GitHub does not answer" in client.get("/").text
+
+
+def test_revoked_token_ends_the_session(signed: Service, github: FakeGitHub) -> None:
+    client = browser(signed)
+    sign_in(client, github, "octocat")
+    age_sessions(signed, VISIBLE_S + 1)
+    github.tokens.clear()
+    assert client.get(PRIVATE).status_code == 404
+    assert "Sign in with GitHub" in client.get("/").text
+
+
+def test_sign_in_of_another_browser_is_refused(signed: Service, github: FakeGitHub) -> None:
+    victim, attacker = browser(signed), browser(signed)
+    assert github.sign_in is not None
+    started = attacker.get("/-/sign-in")
+    query = github.sign_in.click(started.headers["location"], "mallory")
+    for path in (f"/-/sign-in/return?{query}", "/-/sign-in/return", "/-/sign-in/return?state=x"):
+        assert victim.get(path).status_code == 400
+    victim.get("/-/sign-in")
+    assert victim.get(f"/-/sign-in/return?{query}").status_code == 400
+    forged = re.sub("state=[^&]+", "state=ä", query)
+    assert attacker.get(f"/-/sign-in/return?{forged}").status_code == 400
+
+
+def test_refused_code_is_told_in_words(signed: Service, github: FakeGitHub) -> None:
+    client = browser(signed)
+    state = parse_qs(urlsplit(client.get("/-/sign-in").headers["location"]).query)["state"][0]
+    answer = client.get(f"/-/sign-in/return?code=forged&state={state}")
+    assert answer.status_code == 502
+    assert "bad_verification_code" in answer.text
+    assert not github.tokens
+
+
+def test_sign_out_needs_the_form_of_our_page(signed: Service, github: FakeGitHub) -> None:
+    client = browser(signed)
+    sign_in(client, github, "octocat")
+    token = form_token(client.get("/").text)
+    sent = {"origin": "https://evil.example"}
+    assert client.post("/-/sign-out", {"token": ""}).status_code == 403
+    assert client.post("/-/sign-out", {"token": token}, headers=sent).status_code == 403
+    sent = {"sec-fetch-site": "cross-site"}
+    assert client.post("/-/sign-out", {"token": token}, headers=sent).status_code == 403
+    assert client.get("/-/sign-out").status_code == 404
+    assert client.get(PRIVATE).status_code == 200
+    secret = dict(client.cookies)
+    sent = {"origin": "https://ci.example", "sec-fetch-site": "same-origin"}
+    assert client.post("/-/sign-out", {"token": token}, headers=sent).status_code == 303
+    assert not client.cookies
+    client.cookies.update(secret)
+    assert client.get(PRIVATE).status_code == 404
+
+
+def form_token(page: str) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["//evil.example", "/\\evil.example", "https://evil.example", "/\t/evil.example", "", "/a b"],
+)
+def test_sign_in_returns_to_this_site_only(text: str) -> None:
+    assert own_path(text) == "/"
+
+
+def test_own_path_keeps_its_query() -> None:
+    assert own_path("/o/r?branch=a%2Fb&page=2") == "/o/r?branch=a%2Fb&page=2"
+
+
+def test_dead_work_is_tried_again(filled: Service) -> None:
+    client = client_of(filled, INSIDERS["local"])
+    page = client.get("/work").text
+    names = ("token", "repository_id", "run_id", "run_attempt")
+    values = {name: re.findall(rf'name="{name}" value="([^"]+)"', page)[-1] for name in names}
+    assert values["repository_id"] == "11"
+    other = client_of(filled, INSIDERS["local"])
+    assert other.post("/work", values).status_code == 403
+    stranger = client_of(filled, INSIDERS["behind-proxy"])
+    assert stranger.post("/work", {**values, "run_id": "²"}).status_code == 403
+    filled.has_work.clear()
+    assert client.post("/work", {**values, "token": "x"}).status_code == 403
+    assert client.post("/work", {**values, "run_id": "²"}).status_code == 404
+    assert client.post("/work", {**values, "repository_id": "999"}).status_code == 404
+    assert not filled.has_work.is_set()
+    answer = client.post("/work", values)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/work")
+    assert filled.has_work.is_set()
+    with filled.database.write() as connection:
+        row = schema.work.c.run_id == int(values["run_id"])
+        state = sa.select(schema.work.c.state).where(row, schema.work.c.repository_id == 11)
+        assert connection.execute(state).scalar_one() == "waiting"
+        connection.execute(sa.update(schema.work).where(row).values(state="dead"))
