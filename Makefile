@@ -17,6 +17,9 @@ NODE_FRAMEWORKS := jest@30.5.2 vitest@4.1.12 @playwright/test@1.65.1 mocha@12.0.
 NODE_TOOLS := .tools/frameworks/node_modules/.package-lock.json
 GO_VERSION := 1.27.3
 GO := .tools/go/.installed
+# What the pages of `ciguard serve` are checked with in a browser.
+AXE_VERSION := 4.14.1
+AXE := .tools/browser/node_modules/.package-lock.json
 NEXTEST_VERSION := 0.9.148
 NEXTEST := .tools/nextest/.installed
 
@@ -56,7 +59,7 @@ bench: $(INSTALLED)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 # GitHub's own workflow parser and test frameworks of npm and PyPI; without one its tests are skipped.
-tools: $(if $(shell command -v npm),$(PARSER) $(NODE_TOOLS)) $(GO) $(NEXTEST)
+tools: $(if $(shell command -v npm),$(PARSER) $(NODE_TOOLS) $(AXE)) $(GO) $(NEXTEST)
 
 $(PARSER): Makefile
 	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \
@@ -66,6 +69,11 @@ $(PARSER): Makefile
 $(NODE_TOOLS): Makefile
 	@npm install --prefix .tools/frameworks --no-audit --no-fund --ignore-scripts --loglevel=error \
 		$(NODE_FRAMEWORKS)
+	@touch $@
+
+$(AXE): Makefile
+	@npm install --prefix .tools/browser --no-audit --no-fund --ignore-scripts --loglevel=error \
+		axe-core@$(AXE_VERSION)
 	@touch $@
 
 $(GO): Makefile

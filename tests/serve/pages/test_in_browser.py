@@ -1,0 +1,116 @@
+"""Pages in Chromium: nothing in the console, nothing wider than the window, no violation of axe."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import uvicorn
+from playwright.sync_api import sync_playwright
+from report.browser import CHROMIUM, needs_browser
+
+from ciguard.serve.application import build_application
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+    from ciguard.serve.service import Service
+
+AXE: Final = Path(__file__).parents[3] / ".tools/browser/node_modules/axe-core/axe.min.js"
+VIOLATIONS: Final = """axe.run().then(found => found.violations.map(
+    one => [one.id, one.nodes.map(node => node.html.slice(0, 200))]))"""
+PAGES: Final = (
+    *("/", "/?q=none", "/?page=0", "/octo-org/shop", "/octo-org/empty", "/octo-org/none"),
+    *("/work", "/work?state=running"),
+)
+FEW: Final = [("/octo-org/shop", 390, "dark"), ("/", 1440, "light"), ("/work", 390, "light")]
+
+pytestmark = needs_browser
+
+
+@pytest.fixture(scope="module")
+def site(filled: Service) -> Iterator[str]:
+    """Where the service listens, as a program of this machine reaches it."""
+    config = uvicorn.Config(build_application(filled), port=0, log_config=None, proxy_headers=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 30
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        flags = [flag for flag in CHROMIUM if flag != "--headless"]
+        opened = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        yield opened
+        opened.close()
+
+
+def look(browser: Browser, address: str, width: int, scheme: Any) -> list[object]:
+    """What is wrong with a page; without axe only the rest is looked at."""
+    found = look_once(browser, address, width, scheme, has_axe=False)
+    if AXE.is_file():
+        found += look_once(browser, address, width, scheme, has_axe=True)
+    # Chromium says so of every answer that is an error.
+    return [one for one in found if "Failed to load resource" not in str(one)]
+
+
+def look_once(
+    browser: Browser, address: str, width: int, scheme: Any, *, has_axe: bool
+) -> list[object]:
+    # axe is no script of ours, so that the policy keeps it out.
+    view: Any = {"width": width, "height": 900}
+    context = browser.new_context(viewport=view, color_scheme=scheme, bypass_csp=has_axe)
+    page = context.new_page()
+    said: list[object] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(address, wait_until="load")
+    excess = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    if excess > 0:
+        said.append(f"{excess} px too wide")
+    if has_axe:
+        page.add_script_tag(path=AXE)
+        said.extend(page.evaluate(VIOLATIONS))
+    context.close()
+    return said
+
+
+@pytest.mark.parametrize(("path", "width", "scheme"), FEW)
+def test_page_in_a_browser(browser: Browser, site: str, path: str, width: int, scheme: str) -> None:
+    assert look(browser, site + path, width, scheme) == []
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not here: make tools")
+def test_violation_is_found(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("<!doctype html><title>t</title><img src=x><p style=width:9000px>x", "utf-8")
+    found = str(look(browser, f"file://{path}", 390, "dark"))
+    assert "image-alt" in found
+    assert "too wide" in found
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_in_a_browser(
+    browser: Browser, site: str, path: str, width: int, scheme: str
+) -> None:
+    assert look(browser, site + path, width, scheme) == []
