@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.document import Cell, Headline, cell_content, first_line, plain, spans, visible
 from ciguard.template_loader import environment, page_script
@@ -27,13 +27,24 @@ def as_html(blocks: Sequence[Block]) -> str:
         .render(
             title=plain(headline.content) if headline is not None else "ciguard",
             blocks=shown,
-            rows=ROWS,
             most_rows=MAX_ROWS,
-            kind=lambda value: type(value).__name__,
-            spans=spans,
-            first_line=first_line,
-            content=cell_content,
-            sort_value=lambda cell: cell.value if isinstance(cell, Cell) else None,
+            **block_values(ROWS),
             **page_script(),
         )
     )
+
+
+def block_values(rows: int) -> dict[str, Any]:
+    """What `templates/blocks.html.j2` needs to show blocks.
+
+    Args:
+        rows: of a table, where no script runs.
+    """
+    return {
+        "rows": rows,
+        "kind": lambda value: type(value).__name__,
+        "spans": spans,
+        "first_line": first_line,
+        "content": cell_content,
+        "sort_value": lambda cell: cell.value if isinstance(cell, Cell) else None,
+    }
