@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 from ciguard.serve import health
 from ciguard.serve.api.routes import routes
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
-from ciguard.serve.pages import routes as pages
+from ciguard.serve.pages import page_routes
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.batch_writer import BatchWriter
 from ciguard.serve.webhooks.effects import apply_deliveries
@@ -19,11 +19,16 @@ from ciguard.serve.webhooks.effects import apply_deliveries
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
 
 
-def build_application(service: Service) -> Starlette:
-    """Routes of all parts; handlers find the service as `request.app.state.service`."""
+def build_application(service: Service, read_model: ReadModel | None = None) -> Starlette:
+    """Routes of all parts; handlers find the service as `request.app.state.service`.
+
+    Args:
+        read_model: what the pages ask of results; None where no page is asked for.
+    """
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
@@ -33,7 +38,7 @@ def build_application(service: Service) -> Starlette:
 
     application = Starlette(
         # Each part has its list. That of the pages ends with a route for all that is left.
-        routes=[*health.ROUTES, *intake.ROUTES, *routes(service), *pages.ROUTES],
+        routes=[*health.ROUTES, *intake.ROUTES, *routes(service), *page_routes.ROUTES],
         middleware=[
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
             Middleware(ErrorResponses),
@@ -42,4 +47,5 @@ def build_application(service: Service) -> Starlette:
         lifespan=lifespan,
     )
     application.state.service = service
+    application.state.read_model = read_model
     return application

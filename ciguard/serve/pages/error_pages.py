@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from ciguard.serve.pages.access import Viewer
 from ciguard.serve.pages.page_formats import MEDIA_TYPES, SCHEMA, frame_values
 from ciguard.serve.pages.page_templates import render_template
+from ciguard.serve.pages.viewers import Viewer
 from ciguard.serve.pages.visit import make_visit
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from starlette.responses import Response
 
+from ciguard.render.html import block_values
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_templates import render_template
 from ciguard.serve.pages.sign_in_links import sign_in_address
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ciguard.serve.pages.visit import Format, Visit
 
 SCHEMA: Final = 1
+ROWS: Final = 200  # of a table of a document, in HTML
 MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
@@ -62,7 +64,8 @@ def render_page(visit: Visit, view: View) -> Response:
 
 def as_html(visit: Visit, view: View) -> str:
     """By the view's template."""
-    return render_template(view.TEMPLATE, view=view, **frame_values(visit))
+    values = {**block_values(ROWS), "most_rows": None, **frame_values(visit)}
+    return render_template(view.TEMPLATE, view=view, **values)
 
 
 def frame_values(visit: Visit) -> dict[str, Any]:
@@ -71,6 +74,7 @@ def frame_values(visit: Visit) -> dict[str, Any]:
         "visit": visit,
         "viewer": visit.viewer,
         "now_ms": visit.now_ms,
+        "github": visit.service.settings.server_url,
         "form_token": cookies.form_token(visit.viewer.bound_to),
         "sign_in": sign_in_address(visit.request) if visit.service.settings.oauth else "",
     }

@@ -12,11 +12,15 @@ from starlette.routing import Route
 
 from ciguard.errors import UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
-from ciguard.serve.pages.access import find_viewer
+from ciguard.serve.pages.comparison_page import comparison_page
 from ciguard.serve.pages.error_pages import error_page
+from ciguard.serve.pages.offenders_page import flaky_page, offenders_page
 from ciguard.serve.pages.page_formats import render_page
 from ciguard.serve.pages.repositories_page import repositories_page
 from ciguard.serve.pages.repository_page import repository_page
+from ciguard.serve.pages.run_page import run_page
+from ciguard.serve.pages.unit_page import unit_page
+from ciguard.serve.pages.viewers import find_viewer
 from ciguard.serve.pages.visit import PageNotFound, make_visit
 from ciguard.serve.pages.work_page import try_again, work_page
 
@@ -34,9 +38,15 @@ if TYPE_CHECKING:
 
 WORK: Final = "/work"
 REPOSITORY: Final = "/{owner}/{name}"
+RUN: Final = REPOSITORY + "/runs/{run_id:int}/{attempt:int}"
 PAGES: Final[Mapping[str, Build]] = {
     "/index": repositories_page,
     WORK: work_page,
+    f"{REPOSITORY}/offenders": offenders_page,
+    f"{REPOSITORY}/flaky": flaky_page,
+    f"{REPOSITORY}/tests": unit_page,
+    RUN: run_page,
+    f"{RUN}/comparison": comparison_page,
     REPOSITORY: repository_page,
 }
 # Names of repositories may have dots: the longer path comes first.

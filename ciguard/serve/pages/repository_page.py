@@ -147,7 +147,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
         shown = found[:PAGE_SIZE]
         suites = judged_runs.suites_of(connection, [run.key for run in shown])
         greens = last_greens(connection, repository.id)
-    runs = tuple(_grid_run(run, suites[run.key]) for run in shown)
+    runs = tuple(grid_run(run, suites[run.key]) for run in shown)
     return RepositoryPage(
         repository.full_name,
         repository.is_private,
@@ -175,7 +175,8 @@ def _place(run: RunRow) -> str:
     return f"{run.key.run_id}-{run.key.run_attempt}"
 
 
-def _grid_run(run: RunRow, suites: tuple[RunSuiteRow, ...]) -> GridRun:
+def grid_run(run: RunRow, suites: tuple[RunSuiteRow, ...]) -> GridRun:
+    """A run with its suites and variants."""
     return GridRun(
         run.key.run_id,
         run.key.run_attempt,

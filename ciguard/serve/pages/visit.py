@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
-    from ciguard.serve.pages.access import Viewer
+    from ciguard.serve.pages.viewers import Viewer
+    from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
     from ciguard.serve.state.judged_runs import RunRow
     from ciguard.serve.state.repositories import Repository
 
 Format = Literal["html", "json", "csv"]
+NAMES: Final = ("suite", "variant")  # "" is that of a plan without suites
 MAX_NUMBER: Final = 2**53  # GitHub's numbers are below it, and so is what both engines hold
 
 
@@ -55,10 +57,20 @@ class Visit:
         """This page with some values of its query changed; None leaves one out."""
         return page_address(self.path, {**self.query, **changes})
 
+    def other_address(self, path: str, **query: str | int | None) -> str:
+        """Another page, with a query."""
+        return page_address(path, query)
+
     def format_address(self, form: Format) -> str:
         """This page in another format."""
         base = "/index" if self.path == "/" and form != "html" else self.path
         return page_address(base if form == "html" else f"{base}.{form}", self.query)
+
+    @property
+    def read_model(self) -> ReadModel:
+        """Answers questions about results."""
+        found: ReadModel = self.request.app.state.read_model
+        return found
 
     def find_repository(self, connection: Connection) -> Repository:
         """The repository that the path names.
@@ -124,8 +136,12 @@ def make_visit(request: Request, service: Service, viewer: Viewer, form: Format)
 
 
 def page_address(path: str, query: Mapping[str, str | int | None]) -> str:
-    """A path with a query, without what is None or "" in it."""
-    known = {name: value for name, value in query.items() if value not in (None, "")}
+    """A path with a query, without what is None, or "" where that is no name."""
+    known = {
+        name: value
+        for name, value in query.items()
+        if value is not None and (value != "" or name in NAMES)
+    }
     return f"{path}?{urlencode(known, errors='replace', quote_via=quote)}" if known else path
 
 

@@ -1,19 +1,18 @@
-"""`/work`: the run attempts that wait for their verdict, and those that were given up."""
+"""`/work`: the run attempts that were given up, and those that wait for their verdict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from starlette.responses import RedirectResponse
 
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.error_pages import error_page
 from ciguard.serve.pages.visit import PageNotFound
-from ciguard.serve.state import repositories, work_list
+from ciguard.serve.state import repositories, work_list, work_rows
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_overview import count_by_state, work_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +20,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ciguard.serve.pages.visit import Visit
-
-PAGE_SIZE: Final = 100
-STATES: Final[Mapping[str, str]] = {
-    "dead": "given up",
-    "waiting": "waiting",
-    "running": "being judged",
-    "done": "done",
-}
+    from ciguard.serve.state.work_rows import WorkRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,83 +28,72 @@ class WorkLine:
     """A run attempt of the work list; `problem` is that of its last try, "" for none."""
 
     repository: str
+    repository_id: int
     run_id: int
     run_attempt: int
     state: str
     source: str
     tries: int
-    lane: str
     due_at_ms: int
     added_at_ms: int
     finished_at_ms: int | None
     problem: str
-    repository_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class WorkPage:
-    """A page of rows in one state; `counts` has the rows of every state."""
+    """At most `limit` rows that are tried no more, and as many that wait or run."""
 
     TEMPLATE: ClassVar[str] = "work"
     ROW: ClassVar[type] = WorkLine
 
-    state: str
-    page: int
-    pages: int
-    counts: dict[str, int]
-    work: tuple[WorkLine, ...]
+    limit: int
+    dead: tuple[WorkLine, ...]
+    unfinished: tuple[WorkLine, ...]
 
     @property
     def rows(self) -> tuple[WorkLine, ...]:
-        """The rows of the work list."""
-        return self.work
-
-    @property
-    def states(self) -> Mapping[str, str]:
-        """The words of each state."""
-        return STATES
+        """All of them."""
+        return (*self.dead, *self.unfinished)
 
 
 def work_page(visit: Visit) -> WorkPage:
-    """Find rows of repositories that the viewer may see, the newest first.
+    """Find rows of repositories that the viewer may see.
 
     Raises:
         PageNotFound: nobody signed in.
-        UsageError: the query has no sense.
     """
     if not visit.viewer.may_act:
         raise PageNotFound
-    state = visit.choice("state", STATES, "dead")
-    page = visit.number("page", 1, least=1, most=10_000)
     with visit.service.database.read() as connection:
         names = {
             one.id: one.full_name
             for one in repositories.active(connection)
             if visit.viewer.may_see(one)
         }
-        counts = count_by_state(connection, names)
-        offset = (page - 1) * PAGE_SIZE
-        found = work_rows(connection, names, state, limit=PAGE_SIZE, offset=offset)
-    lines = tuple(
-        WorkLine(
-            names[row.repository_id],
-            row.run_id,
-            row.run_attempt,
-            row.state,
-            row.source,
-            row.tries,
-            row.lane,
-            row.due_at_ms,
-            row.added_at_ms,
-            row.finished_at_ms,
-            row.problem,
-            row.repository_id,
-        )
-        for row in found
+        dead = work_rows.dead_letters(connection, names)
+        unfinished = work_rows.unfinished(connection, names)
+    return WorkPage(
+        work_rows.LIMIT,
+        tuple(_line(one, names) for one in dead),
+        tuple(_line(one, names) for one in unfinished),
     )
-    pages = max(1, -(-counts.get(state, 0) // PAGE_SIZE))
-    shown = {name: counts.get(name, 0) for name in STATES}
-    return WorkPage(state, page, pages, shown, lines)
+
+
+def _line(row: WorkRow, names: Mapping[int, str]) -> WorkLine:
+    return WorkLine(
+        names[row.key.repository_id],
+        row.key.repository_id,
+        row.key.run_id,
+        row.key.run_attempt,
+        row.state.value,
+        row.source,
+        row.tries,
+        row.due_at_ms,
+        row.added_at_ms,
+        row.finished_at_ms,
+        row.problem,
+    )
 
 
 def try_again(visit: Visit, form: Mapping[str, str]) -> Response:

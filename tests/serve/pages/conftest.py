@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from serve.pages.asgi_client import AsgiClient
-from serve.pages.filled import VAULT, fill
+from serve.pages.filled import VAULT, Site, fill
+from stored_results import opened_results
 
 from ciguard.serve.application import build_application
 from ciguard.serve.github_clients import GitHubClients
@@ -21,6 +23,7 @@ from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 HOST: Final = "ci.example"
 PEER: Final = ("192.0.2.7", 50_000)
@@ -34,18 +37,27 @@ OAUTH: Final = {"CIGUARD_OAUTH_ID": "Iv1.client", "CIGUARD_OAUTH_SECRET": "secre
 
 
 @pytest.fixture(scope="package")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A service with something on every page. Whoever changes it changes it back."""
     folder = tmp_path_factory.mktemp("pages")
+    with opened_site(folder, runs=8) as site:
+        with site.service.database.write() as connection:
+            sessions.add(connection, "member", "octocat", [VAULT.id])
+            sessions.add(connection, "outsider", "mallory", [])
+        yield site
+
+
+@contextlib.contextmanager
+def opened_site(folder: Path, runs: int) -> Iterator[Site]:
+    """A service in a folder, filled."""
     url, results = f"sqlite:///{folder / 'ciguard.db'}", str(folder / "results")
     settings = read_settings(ENVIRON, database=url, results=results, repositories=["o/r"])
-    database = open_database(url)
-    made = Service(settings, database, open_objects(results, {}), GitHubClients(settings))
-    fill(made, round(time.time() * 1000), runs=8)
-    with database.write() as connection:
-        sessions.add(connection, "member", "octocat", [VAULT.id])
-        sessions.add(connection, "outsider", "mallory", [])
-    yield made
+    database, objects = open_database(url), open_objects(results, {})
+    service = Service(settings, database, objects, GitHubClients(settings))
+    with opened_results(database, objects, folder / "cache") as opened:
+        site = Site(service, opened)
+        fill(site, round(time.time() * 1000), runs)
+        yield site
     database.close()
 
 
@@ -100,9 +112,10 @@ OUTSIDERS: Final = {
 EVERYBODY: Final = {**INSIDERS, **OUTSIDERS}
 
 
-def client_of(service: Service, who: Who) -> AsgiClient:
+def client_of(site: Site, who: Who) -> AsgiClient:
     """A client of the application as it is configured for this person."""
-    application = build_application(replace(service, settings=who.settings(service.settings)))
+    service = replace(site.service, settings=who.settings(site.service.settings))
+    application = build_application(service, site.results.read)
     client = AsgiClient(application, base_url=who.url, peer=who.peer, headers=dict(who.headers))
     if who.session:
         prefix = "__Host-" if who.url.startswith("https") else ""
@@ -111,6 +124,6 @@ def client_of(service: Service, who: Who) -> AsgiClient:
 
 
 @pytest.fixture
-def local(filled: Service) -> AsgiClient:
+def local(filled: Site) -> AsgiClient:
     """A client on the machine of the service."""
     return client_of(filled, INSIDERS["local"])

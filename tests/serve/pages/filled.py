@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
+from stored_results import Results, row
 
+from ciguard.serve import answers
+from ciguard.serve.answers import Answer
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import judged_runs, repositories, schema, statements, work_list
 from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
 from ciguard.serve.state.repositories import Repository
@@ -13,8 +20,9 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.service import Service
     from ciguard.serve.state.judged_runs import RunVerdict
 
@@ -22,29 +30,38 @@ SHOP: Final = Repository(11, "octo-org/shop", is_private=False, default_branch="
 VAULT: Final = Repository(12, "octo-org/vault", is_private=True, default_branch="trunk")
 EMPTY: Final = Repository(13, "octo-org/empty", is_private=False)
 HOSTILE: Final = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
+SAMPLES: Final = Path(__file__).parents[2] / "samples"
 MIB: Final = 1 << 20
 MINUTE_MS: Final = 60_000
+NEWEST: Final = 19_500_000_000
 VERDICTS: Final[Sequence[RunVerdict]] = ("passed", "failed", "incomplete", "not_evaluated")
 HEADLINES: Final = {
     "passed": "PASSED: 1,284 tests in 8 shards, all with a result",
     "failed": "FAILED: 2 of 1,284 tests failed",
-    "incomplete": "INCOMPLETE: shard 03 of 8 has no record; 161 of 1,284 tests have no result",
+    "incomplete": "INCOMPLETE: shard 03 of 3 has no record; 161 of 1,284 tests have no result",
     "not_evaluated": "INCOMPLETE: the plan of this run could not be read",
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What an application is made of."""
+
+    service: Service
+    results: Results
+
+
 def make_run(repository: Repository, number: int, now_ms: int, answer: str = "") -> RunRow:
-    """A run of one of four verdicts, an hour and 17 minutes before the one of the number before."""
+    """A run of one of four verdicts, 77 minutes before the one of the number before."""
     verdict = VERDICTS[(0, 1, 0, 2, 0, 0, 3)[number % 7]]
     is_base = number % 3 != 1
-    missing = 161 if verdict == "incomplete" else 0
     completed_at_ms = now_ms - (3 + 77 * number) * MINUTE_MS
     return RunRow(
-        key=RunKey(repository.id, 19_500_000_000 - number * 1013, 1 + number % 5 // 4),
+        key=key_of(repository, number),
         workflow="tests.yml",
         event="push" if is_base else "pull_request",
         branch=repository.default_branch if is_base else f"feature/{HOSTILE}"[: 40 + number],
-        head_sha=f"{number * 7919 + 3:040x}"[::-1],
+        head_sha=f"{number // 2 * 7919 + 3:040x}"[::-1],
         pull_request=None if is_base else 400 + number,
         is_base_branch=is_base,
         started_at_ms=completed_at_ms - 9 * MINUTE_MS,
@@ -54,12 +71,17 @@ def make_run(repository: Repository, number: int, now_ms: int, answer: str = "")
         headline=HEADLINES[verdict],
         exit_code=0,
         planned=1284,
-        missing=missing,
+        missing=161 if verdict == "incomplete" else 0,
         makespan_s=None if verdict == "not_evaluated" else 412.5 + 7 * number % 60,
         bound_s=None if verdict == "not_evaluated" else 398.0,
         price_usd=None if verdict == "not_evaluated" else 0.43,
         answer=answer,
     )
+
+
+def key_of(repository: Repository, number: int) -> RunKey:
+    """The key of a run; 0 is the newest."""
+    return RunKey(repository.id, NEWEST - number, 1 + number % 5 // 4)
 
 
 def make_suites(run: RunRow, number: int) -> list[RunSuiteRow]:
@@ -76,21 +98,61 @@ def make_suites(run: RunRow, number: int) -> list[RunSuiteRow]:
             missing=run.missing if at == 1 else 0,
             counts={"passed": 319, "failed": failed if at == 0 else 0, "skipped": 2},
             wall_s=180.0 + 53 * at + number,
-            peak_bytes=(900 + 260 * at + 10 * number) * MIB if at != 2 else None,
-            budget_bytes=1700 * MIB if at != 2 else None,
+            peak_bytes=(700 + 260 * at + 10 * number) * MIB if variant != "windows" else None,
+            budget_bytes=1700 * MIB if variant != "windows" else None,
         )
         for at, (suite, variant) in enumerate(places)
     ]
 
 
-def fill(service: Service, now_ms: int, runs: int = 34) -> None:
+def make_answer(run: RunRow) -> Answer:
+    """What the guard's and the comparison's own tests have as JSON, with a death and its cause."""
+    verdict = json.loads((SAMPLES / "guard/hurt.json").read_text("utf-8"))
+    comparison = json.loads((SAMPLES / "compare/hurt.json").read_text("utf-8"))
+    memory = {"most_bytes": 6 << 30, "most_at_s": 40.0, "left_bytes": 90 * MIB, "at_s": 61.5}
+    verdict["findings"].append(
+        {
+            "level": "incomplete",
+            "kind": "lost_runner",
+            "facts": {},
+            "shard": f"02 {HOSTILE}",
+            "units": [],
+            "cause": {"kind": "out_of_memory", "facts": {}},
+            "evidence": [
+                {"kind": "memory", "facts": memory, "url": None},
+                {"kind": "of_another_version", "facts": {}, "url": None},
+            ],
+            "culprits": [{"suite": "", "variant": "", "unit": f"c.t::{HOSTILE}"}],
+        }
+    )
+    return Answer((run.headline, comparison["headline"]), verdict, comparison, "")
+
+
+def make_rows(number: int) -> Iterator[ResultRow]:
+    """Results of a run: hostile, failed, flaky, missing, and 150 others."""
+    yield row(f"a.py::{HOSTILE}", "failed", message=f"AssertionError: {HOSTILE}\nat line 2")
+    yield row("a.py::flaky", tries=2 if number % 2 else 1, message="it flaked")
+    yield row("a.py::sometimes", "failed" if number in (1, 4) else "passed", wall_s=0.4)
+    yield row("a.py::lost", "missing", wall_s=None)
+    yield row("b.py", case="case <one>", wall_s=2.5, peak_bytes=900 * MIB)
+    yield row("b.py", "skipped", case="case two", wall_s=None)
+    for at in range(150):
+        more: dict[str, Any] = {"wall_s": 0.01 * (at + number), "cpu_s": 0.005 * at}
+        more |= {"peak_bytes": (40 + at) * MIB, "peak_delta_bytes": at * MIB}
+        yield row(f"c/{at % 7}.py::test_{at:03}", shard=f"unit-{at % 3}", **more)
+
+
+def fill(site: Site, now_ms: int, runs: int = 34) -> None:
     """Put in what the pages show."""
+    service = site.service
+    results: list[RunResults] = []
     with service.database.write() as connection:
         repositories.upsert(connection, [SHOP, VAULT, EMPTY])
         for repository in (SHOP, VAULT):
             for number in range(runs):
-                run = make_run(repository, number, now_ms)
+                run = make_run(repository, number, now_ms, add_answer(service, repository, number))
                 judged_runs.record_run(connection, run, make_suites(run, number))
+                results.append(RunResults(run.key, run.started_at_ms, tuple(make_rows(number))))
         for repository, lane in ((SHOP, "a"), (VAULT, "b")):
             dead, waiting = RunKey(repository.id, 19_600_000_000, 1), RunKey(repository.id, 7, 2)
             entries = [NewWork(dead, lane, "webhook"), NewWork(waiting, lane * 2, "reconcile")]
@@ -100,3 +162,15 @@ def fill(service: Service, now_ms: int, runs: int = 34) -> None:
                 .where(statements.is_run(schema.work, dead))
                 .values(state="dead", tries=8, problem=f"artifact {HOSTILE}: expired (HTTP 410)")
             )
+    site.results.writer.write(results)
+
+
+def add_answer(service: Service, repository: Repository, number: int) -> str:
+    """Store what a run came to, of those that were judged; the name of it."""
+    run = make_run(repository, number, 0)
+    if run.verdict == "not_evaluated":
+        return ""
+    content = answers.encode(make_answer(run))
+    name = answers.object_name(run.key, content)
+    service.objects.put_new(name, content)
+    return name

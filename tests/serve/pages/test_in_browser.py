@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import sync_playwright
 from report.browser import CHROMIUM, needs_browser
+from serve.pages.filled import NEWEST, Site
 
 from ciguard.serve.application import build_application
 
@@ -20,24 +21,31 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-    from ciguard.serve.service import Service
-
 AXE: Final = Path(__file__).parents[3] / ".tools/browser/node_modules/axe-core/axe.min.js"
 VIOLATIONS: Final = """axe.run().then(found => found.violations.map(
     one => [one.id, one.nodes.map(node => node.html.slice(0, 200))]))"""
+RUN: Final = f"/octo-org/shop/runs/{NEWEST - 3}/1"
+TEST: Final = "/octo-org/shop/tests?suite=unit&variant=py311&unit=a.py%3A%3Asometimes"
 PAGES: Final = (
     *("/", "/?q=none", "/?page=0", "/octo-org/shop", "/octo-org/empty", "/octo-org/none"),
-    *("/work", "/work?state=running"),
+    *(RUN, f"{RUN}?text=none", f"{RUN}/comparison", TEST, f"{TEST}x", "/work"),
+    *("/octo-org/shop/offenders", "/octo-org/empty/offenders", "/octo-org/shop/flaky"),
+    "/octo-org/empty/flaky",
 )
-FEW: Final = [("/octo-org/shop", 390, "dark"), ("/", 1440, "light"), ("/work", 390, "light")]
+FEW: Final = [("/octo-org/shop", 390, "dark"), (RUN, 1440, "light"), (TEST, 390, "light")]
 
 pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
-def site(filled: Service) -> Iterator[str]:
+def site(filled: Site) -> Iterator[str]:
     """Where the service listens, as a program of this machine reaches it."""
-    config = uvicorn.Config(build_application(filled), port=0, log_config=None, proxy_headers=False)
+    config = uvicorn.Config(
+        build_application(filled.service, filled.results.read),
+        port=0,
+        log_config=None,
+        proxy_headers=False,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -95,6 +103,33 @@ def look_once(
 @pytest.mark.parametrize(("path", "width", "scheme"), FEW)
 def test_page_in_a_browser(browser: Browser, site: str, path: str, width: int, scheme: str) -> None:
     assert look(browser, site + path, width, scheme) == []
+
+
+def test_results_are_sorted_in_their_place(browser: Browser, site: str) -> None:
+    page = browser.new_page()
+    page.goto(site + RUN)
+    page.evaluate("document.body.dataset.mark = 'the same page'")
+    page.click("#results thead >> text=Wall time")
+    page.wait_for_selector("th[aria-sort=descending]")
+    assert page.text_content(".results tbody a") == "case <one>"
+    assert page.url.endswith("?sort=-wall#results")
+    assert page.evaluate("document.body.dataset.mark") == "the same page"
+    page.click(".results tbody a")
+    page.wait_for_selector(".uplot canvas")
+    assert page.evaluate("document.body.dataset.mark") is None
+    page.close()
+
+
+def test_pages_work_without_scripts(browser: Browser, site: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site + RUN)
+    page.fill("input[name=text]", "test_149")
+    page.click("#results button")
+    assert page.locator(".results tbody tr").count() == 1
+    page.click(".results tbody a")
+    assert page.locator(".chart polyline").count() == 2
+    context.close()
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not here: make tools")

@@ -18,16 +18,15 @@ from serve.pages.conftest import INSIDERS, OAUTH, PEER, client_of, with_oauth
 from serve.pages.filled import VAULT
 
 from ciguard.serve.application import build_application
-from ciguard.serve.pages.access import VISIBLE_S
 from ciguard.serve.pages.sign_in_links import own_path
+from ciguard.serve.pages.viewers import VISIBLE_S
 from ciguard.serve.state import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fakegithub.state import FakeGitHub
-
-    from ciguard.serve.service import Service
+    from serve.pages.filled import Site
 
 PRIVATE = f"/{VAULT.full_name}"
 
@@ -43,15 +42,16 @@ def github() -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
-def signed(filled: Service, github: FakeGitHub) -> Service:
+def signed(filled: Site, github: FakeGitHub) -> Site:
     """The service, whose people sign in at this GitHub."""
-    settings = with_oauth(filled.settings)
+    settings = with_oauth(filled.service.settings)
     settings = replace(settings, server_url=github.address, api_url=github.address)
-    return replace(filled, settings=settings)
+    return replace(filled, service=replace(filled.service, settings=settings))
 
 
-def browser(service: Service) -> AsgiClient:
-    return AsgiClient(build_application(service), base_url="https://ci.example", peer=PEER)
+def browser(site: Site) -> AsgiClient:
+    application = build_application(site.service, site.results.read)
+    return AsgiClient(application, base_url="https://ci.example", peer=PEER)
 
 
 def sign_in(client: AsgiClient, github: FakeGitHub, login: str, return_to: str = "/") -> str:
@@ -68,7 +68,7 @@ def sign_in(client: AsgiClient, github: FakeGitHub, login: str, return_to: str =
     return finished.headers["location"]
 
 
-def test_person_sees_what_github_shows_them(signed: Service, github: FakeGitHub) -> None:
+def test_person_sees_what_github_shows_them(signed: Site, github: FakeGitHub) -> None:
     client = browser(signed)
     link = re.search(r'href="(/-/sign-in[^"]+)"', client.get(PRIVATE).text)
     assert link is not None
@@ -82,26 +82,27 @@ def test_person_sees_what_github_shows_them(signed: Service, github: FakeGitHub)
     assert other.get(PRIVATE).status_code == 404
 
 
-def test_secrets_are_not_in_the_database(signed: Service, github: FakeGitHub) -> None:
+def test_secrets_are_not_in_the_database(signed: Site, github: FakeGitHub) -> None:
     client = browser(signed)
     sign_in(client, github, "octocat")
-    with signed.database.read() as connection:
+    with signed.service.database.read() as connection:
         rows = str(connection.execute(sa.select(schema.session)).all())
     secrets = [value for name, value in client.cookies.items() if "session" in name]
     assert len(secrets) == 1
     assert secrets[0] not in rows
     assert not [token for token in github.tokens if token in rows]
-    assert "999" not in rows
+    assert "[12]" in rows
+    assert "999]" not in rows
     assert not [value for value in client.cookies.values() if "ghu_" in value]
 
 
-def age_sessions(service: Service, seconds: float) -> None:
-    with service.database.write() as connection:
+def age_sessions(site: Site, seconds: float) -> None:
+    with site.service.database.write() as connection:
         old = schema.session.c.visible_at_ms - round(seconds * 1000)
         connection.execute(sa.update(schema.session).values(visible_at_ms=old))
 
 
-def test_visibility_is_asked_again_after_five_minutes(signed: Service, github: FakeGitHub) -> None:
+def test_visibility_is_asked_again_after_five_minutes(signed: Site, github: FakeGitHub) -> None:
     client = browser(signed)
     sign_in(client, github, "octocat")
     assert github.sign_in is not None
@@ -112,7 +113,7 @@ def test_visibility_is_asked_again_after_five_minutes(signed: Service, github: F
     assert "octocat" in client.get("/").text
 
 
-def test_silent_github_shows_nothing_private(signed: Service, github: FakeGitHub) -> None:
+def test_silent_github_shows_nothing_private(signed: Site, github: FakeGitHub) -> None:
     client = browser(signed)
     sign_in(client, github, "octocat")
     age_sessions(signed, VISIBLE_S + 1)
@@ -121,7 +122,7 @@ def test_silent_github_shows_nothing_private(signed: Service, github: FakeGitHub
     assert "GitHub does not answer" in client.get("/").text
 
 
-def test_revoked_token_ends_the_session(signed: Service, github: FakeGitHub) -> None:
+def test_revoked_token_ends_the_session(signed: Site, github: FakeGitHub) -> None:
     client = browser(signed)
     sign_in(client, github, "octocat")
     age_sessions(signed, VISIBLE_S + 1)
@@ -130,7 +131,7 @@ def test_revoked_token_ends_the_session(signed: Service, github: FakeGitHub) -> 
     assert "Sign in with GitHub" in client.get("/").text
 
 
-def test_sign_in_of_another_browser_is_refused(signed: Service, github: FakeGitHub) -> None:
+def test_sign_in_of_another_browser_is_refused(signed: Site, github: FakeGitHub) -> None:
     victim, attacker = browser(signed), browser(signed)
     assert github.sign_in is not None
     started = attacker.get("/-/sign-in")
@@ -143,7 +144,7 @@ def test_sign_in_of_another_browser_is_refused(signed: Service, github: FakeGitH
     assert attacker.get(f"/-/sign-in/return?{forged}").status_code == 400
 
 
-def test_refused_code_is_told_in_words(signed: Service, github: FakeGitHub) -> None:
+def test_refused_code_is_told_in_words(signed: Site, github: FakeGitHub) -> None:
     client = browser(signed)
     state = parse_qs(urlsplit(client.get("/-/sign-in").headers["location"]).query)["state"][0]
     answer = client.get(f"/-/sign-in/return?code=forged&state={state}")
@@ -152,7 +153,7 @@ def test_refused_code_is_told_in_words(signed: Service, github: FakeGitHub) -> N
     assert not github.tokens
 
 
-def test_sign_out_needs_the_form_of_our_page(signed: Service, github: FakeGitHub) -> None:
+def test_sign_out_needs_the_form_of_our_page(signed: Site, github: FakeGitHub) -> None:
     client = browser(signed)
     sign_in(client, github, "octocat")
     token = form_token(client.get("/").text)
@@ -189,26 +190,26 @@ def test_own_path_keeps_its_query() -> None:
     assert own_path("/o/r?branch=a%2Fb&page=2") == "/o/r?branch=a%2Fb&page=2"
 
 
-def test_dead_work_is_tried_again(filled: Service) -> None:
+def test_dead_work_is_tried_again(filled: Site) -> None:
     client = client_of(filled, INSIDERS["local"])
     page = client.get("/work").text
     names = ("token", "repository_id", "run_id", "run_attempt")
     values = {name: re.findall(rf'name="{name}" value="([^"]+)"', page)[-1] for name in names}
-    assert values["repository_id"] == "11"
     other = client_of(filled, INSIDERS["local"])
     assert other.post("/work", values).status_code == 403
     stranger = client_of(filled, INSIDERS["behind-proxy"])
     assert stranger.post("/work", {**values, "run_id": "²"}).status_code == 403
-    filled.has_work.clear()
+    filled.service.has_work.clear()
     assert client.post("/work", {**values, "token": "x"}).status_code == 403
     assert client.post("/work", {**values, "run_id": "²"}).status_code == 404
     assert client.post("/work", {**values, "repository_id": "999"}).status_code == 404
-    assert not filled.has_work.is_set()
+    assert not filled.service.has_work.is_set()
     answer = client.post("/work", values)
     assert (answer.status_code, answer.headers["location"]) == (303, "/work")
-    assert filled.has_work.is_set()
-    with filled.database.write() as connection:
+    assert filled.service.has_work.is_set()
+    with filled.service.database.write() as connection:
         row = schema.work.c.run_id == int(values["run_id"])
-        state = sa.select(schema.work.c.state).where(row, schema.work.c.repository_id == 11)
+        number = int(values["repository_id"])
+        state = sa.select(schema.work.c.state).where(row, schema.work.c.repository_id == number)
         assert connection.execute(state).scalar_one() == "waiting"
         connection.execute(sa.update(schema.work).where(row).values(state="dead"))

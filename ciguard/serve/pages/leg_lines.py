@@ -1,0 +1,144 @@
+"""The shards of a judged run, and what went wrong with it, out of the guard's JSON. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ciguard.guard.verdict import Evidence, Finding, Reason
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.model import BAD_OUTCOMES, UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T", Finding, Evidence)
+
+BAR: Final = 100.0  # width of a bar's room
+MAX_UNITS: Final = 5  # named in a finding; all are in the JSON of the guard
+
+
+@dataclass(frozen=True, slots=True)
+class LegLine:
+    """A shard. Times and sizes are None where not measured, or not predicted.
+
+    Attributes:
+        ending: how it ended, or "no record".
+        wall_x, predicted_wall_x: 0 to 100, of the longest shard.
+        peak_x, predicted_peak_x: 0 to 100, of the largest.
+    """
+
+    shard: str
+    is_bad: bool
+    ending: str
+    planned: int
+    with_result: int
+    bad: int
+    wall_s: float | None
+    predicted_wall_s: float | None
+    peak_bytes: int | None
+    predicted_peak_bytes: int | None
+    peak_measured_by: str | None
+    wall_x: float | None
+    predicted_wall_x: float | None
+    peak_x: float | None
+    predicted_peak_x: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding in words, with what was seen of it and what to do about it."""
+
+    level: str
+    text: str
+    evidence: tuple[str, ...]
+    tests: tuple[str, ...]
+    more_tests: int
+    fix: str
+
+
+def leg_lines(verdict: Mapping[str, Any]) -> tuple[LegLine, ...]:
+    """Those that went wrong first, then the longest.
+
+    Args:
+        verdict: as `ciguard guard --format json`.
+    """
+    legs = verdict["legs"]
+    wall_s = _most(legs, "wall_s")
+    peak_bytes = _most(legs, "peak_bytes")
+    found = [_leg_line(leg, wall_s, peak_bytes) for leg in legs]
+    return tuple(sorted(found, key=lambda one: (not one.is_bad, -(one.wall_s or 0.0), one.shard)))
+
+
+def _most(legs: list[dict[str, Any]], measure: str) -> float:
+    values = [leg[measure][name] or 0 for leg in legs for name in ("actual", "predicted")]
+    return max(values, default=0) or 1
+
+
+def _leg_line(leg: dict[str, Any], most_wall_s: float, most_peak_bytes: float) -> LegLine:
+    wall, peak = leg["wall_s"], leg["peak_bytes"]
+    is_known = leg["recorded"] or leg["ending"] != "unknown"
+    bad = sum(leg["counts"].get(one, 0) for one in BAD_OUTCOMES)
+    units = leg["units"]
+    return LegLine(
+        leg["shard"],
+        leg["ending"] != "completed" or units["with_result"] < units["planned"],
+        leg["ending"].replace("_", " ") if is_known else "no record",
+        units["planned"],
+        units["with_result"],
+        bad,
+        wall["actual"],
+        wall["predicted"],
+        peak["actual"],
+        peak["predicted"],
+        peak["measured_by"],
+        _place(wall["actual"], most_wall_s),
+        _place(wall["predicted"], most_wall_s),
+        _place(peak["actual"], most_peak_bytes),
+        _place(peak["predicted"], most_peak_bytes),
+    )
+
+
+def _place(value: float | None, most: float) -> float | None:
+    return None if value is None else round(BAR * value / most, 2)
+
+
+def problems(verdict: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """What makes the run incomplete or failed first, then the warnings.
+
+    Args:
+        verdict: as `leg_lines`.
+    """
+    found = [_problem(one) for one in verdict["findings"]]
+    return tuple(sorted(found, key=lambda one: one.level == "warning"))
+
+
+def _problem(found: dict[str, Any]) -> Problem:
+    cause = found["cause"]
+    finding = Finding(
+        found["level"],
+        found["kind"],
+        found["shard"] or "",
+        tuple(UnitKey(**one) for one in found["units"]),
+        found["facts"],
+        Reason(cause["kind"], cause["facts"]) if cause else None,
+        tuple(Evidence(one["kind"], one["facts"]) for one in found["evidence"]),
+        tuple(UnitKey(**one) for one in found["culprits"]),
+    )
+    tests = [one.unit for one in (*finding.culprits, *finding.units)]
+    return Problem(
+        finding.level,
+        _words(finding_message, finding),
+        tuple(_words(reason_text, one) for one in finding.evidence),
+        tuple(tests[:MAX_UNITS]),
+        max(0, len(tests) - MAX_UNITS),
+        _words(finding_fix, finding, ""),
+    )
+
+
+def _words(tell: Callable[[T], str], found: T, otherwise: str | None = None) -> str:
+    """The words of a finding; its kind where another version of ciguard wrote other facts."""
+    try:
+        return tell(found)
+    except (KeyError, TypeError, ValueError):
+        return found.kind.replace("_", " ") if otherwise is None else otherwise

@@ -1,0 +1,180 @@
+"""A run's page: verdict, shards and findings of the guard's JSON; and pages of its results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+import sqlalchemy as sa
+from serve.pages.filled import HOSTILE, NEWEST, SHOP, key_of
+
+from ciguard.serve.state import schema, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from serve.pages.asgi_client import AsgiClient
+    from serve.pages.filled import Site
+
+INCOMPLETE = f"/{SHOP.full_name}/runs/{NEWEST - 3}/1"
+OF_TEST = f"/{SHOP.full_name}/tests.json?suite=unit&variant=py311&unit="
+
+
+def test_incomplete_run_is_called_so_in_its_first_line(local: AsgiClient) -> None:
+    found = re.search(r"<h1[^>]*>(.*?)</h1>", local.get(INCOMPLETE).text, re.DOTALL)
+    assert found is not None
+    assert found[1].startswith("INCOMPLETE: shard 03 of 3 has no record")
+    assert local.get(f"{INCOMPLETE}.json").json()["run"]["is_complete"] is False
+
+
+def test_shards_that_went_wrong_come_first(local: AsgiClient) -> None:
+    legs = local.get(f"{INCOMPLETE}.json").json()["legs"]
+    shown = [(leg["shard"], leg["is_bad"], leg["ending"], leg["wall_s"]) for leg in legs]
+    assert shown == [
+        ("02", True, "unknown", 2.0),
+        ("03", True, "no record", None),
+        ("01", False, "completed", 3.1),
+    ]
+    assert [leg["wall_x"] for leg in legs] == [64.52, None, 100.0]
+    assert legs[1]["predicted_wall_x"] == 96.77
+
+
+def test_findings_are_in_words_with_their_cause(local: AsgiClient) -> None:
+    findings = local.get(f"{INCOMPLETE}.json").json()["findings"]
+    assert [one["level"] for one in findings] == ["incomplete"] * 3 + ["warning"] * 2
+    died = findings[2]
+    assert died["text"] == f"shard 02 {HOSTILE}: GitHub lost its runner: out of memory"
+    assert died["evidence"] == [
+        "free memory fell from 6.00 GiB at 40 s to 90.0 MiB at 1 min 02 s, the last sample",
+        "of another version",
+    ]
+    assert died["tests"] == [f"c.t::{HOSTILE}"]
+    assert "memory" in died["fix"]
+
+
+def units(found: dict[str, Any]) -> list[str]:
+    return [one["unit"] for one in found["results"]]
+
+
+def test_results_are_sorted_searched_and_paged(local: AsgiClient) -> None:
+    def ask(query: str) -> dict[str, Any]:
+        page: dict[str, Any] = local.get(f"{INCOMPLETE}.json?{query}").json()
+        return page
+
+    first, second = ask("size=25"), ask("size=25&page=2")
+    assert (first["pages"], first["sums"]["total"]) == (7, 156)
+    assert len(set(units(first) + units(second))) == 50 - 1  # two cases of b.py
+    assert first["sums"]["outcomes"] == {"skipped": 1, "passed": 153, "failed": 1, "missing": 1}
+    assert (first["sums"]["flaky"], first["sums"]["unfinished"]) == (1, 1)
+    assert units(ask("sort=-wall"))[0] == "b.py"
+    assert ask("sort=-peak")["results"][0]["peak_bytes"] == 900 << 20
+    assert units(ask("text=TEST_149")) == ["c/2.py::test_149"]
+    assert units(ask("outcome=failed")) == [f"a.py::{HOSTILE}"]
+    assert ask("shard=unit-2&suite=&variant=")["sums"]["total"] == 0
+    assert ask("shard=unit-2")["sums"]["total"] == 50
+    assert ask("shard=&text=&outcome=")["sums"]["total"] == 156  # as the form sends it
+    lines = csv.DictReader(io.StringIO(local.get(f"{INCOMPLETE}.csv?size=500").text))
+    assert len(list(lines)) == 156
+
+
+def test_links_keep_the_filters(local: AsgiClient) -> None:
+    text = local.get(f"{INCOMPLETE}?size=25&text=test&suite=unit&page=2").text
+    sort = re.search(r'href="([^"]+)#results">Wall time', text)
+    assert sort is not None
+    assert sort[1].replace("&amp;", "&") == f"{INCOMPLETE}?size=25&text=test&suite=unit&sort=-wall"
+    assert f'href="{INCOMPLETE}?size=25&amp;text=test&amp;suite=unit&amp;page=3#results"' in text
+
+
+@pytest.mark.parametrize(
+    "query", ["sort=size", "outcome=bad", "page=0", "size=7", "text=" + "x" * 501]
+)
+def test_bad_filter_is_400_in_words(local: AsgiClient, query: str) -> None:
+    for ending in ("", ".json", ".csv"):
+        answer = local.get(f"{INCOMPLETE}{ending}?{query}")
+        assert answer.status_code == 400
+        assert query.partition("=")[0] in answer.text
+
+
+@pytest.mark.parametrize("path", ["/runs/1/1", "/runs/99999999999999999999/1", "/runs/x/1"])
+def test_unknown_run_is_404(local: AsgiClient, path: str) -> None:
+    assert local.get(f"/{SHOP.full_name}{path}").status_code == 404
+
+
+def test_run_that_was_not_judged_has_no_comparison(local: AsgiClient) -> None:
+    path = f"/{SHOP.full_name}/runs/{NEWEST - 6}/1"
+    assert "could not be read" in local.get(path).text
+    assert local.get(f"{path}/comparison").status_code == 404
+
+
+def test_comparison_is_that_of_compare(local: AsgiClient) -> None:
+    page = local.get(f"{INCOMPLETE}/comparison.json").json()
+    assert page["comparison"]["schema"] == 1
+    lines = list(csv.DictReader(io.StringIO(local.get(f"{INCOMPLETE}/comparison.csv").text)))
+    assert [(one["change"], one["before"], one["after"]) for one in lines[:2]] == [
+        ("newly_timed_out", "passed", "died"),
+        ("newly_crashed", "passed", "died"),
+    ]
+    assert "Tests that changed" in local.get(f"{INCOMPLETE}/comparison").text
+
+
+def test_test_over_its_runs(local: AsgiClient) -> None:
+    page = local.get(OF_TEST + "a.py::sometimes").json()
+    assert [one["outcome"] for one in page["runs"]].count("failed") == 2
+    assert [one["run_id"] for one in page["runs"]] == [NEWEST - at for at in range(8)]
+    assert page["runs"][0]["wall_s"] == 0.4
+    hostile = local.get(OF_TEST.replace(".json", "") + quote(f"a.py::{HOSTILE}"))
+    assert "n = 8 runs" in hostile.text
+    assert "AssertionError" in hostile.text
+    one_case = local.get(OF_TEST + "b.py&case=case%20two").json()["runs"]
+    assert {(run["cases"], run["outcome"]) for run in one_case} == {(1, "skipped")}
+    assert "No result of this test" in local.get(OF_TEST.replace(".json", "") + "none").text
+    assert local.get(f"/{SHOP.full_name}/tests").status_code == 400
+
+
+def test_offenders_and_flaky_tests(local: AsgiClient) -> None:
+    base = f"/{SHOP.full_name}"
+    slow = local.get(f"{base}/offenders.json").json()["tests"]
+    assert (slow[0]["unit"], slow[0]["wall_s"], slow[0]["measured"]) == ("b.py", 20.0, 8)
+    failing = local.get(f"{base}/offenders.json?by=failures").json()["tests"]
+    assert [(one["unit"], one["failed"]) for one in failing] == [
+        (f"a.py::{HOSTILE}", 8),
+        ("a.py::sometimes", 2),
+    ]
+    assert local.get(f"{base}/offenders?by=age").status_code == 400
+    assert local.get(f"{base}/flaky?days=0").status_code == 400
+    flaky = {one["unit"]: one for one in local.get(f"{base}/flaky.json").json()["tests"]}
+    assert (flaky["a.py::flaky"]["retried"], flaky["a.py::sometimes"]["contradicted"]) == (4, 2)
+
+
+@pytest.fixture
+def damaged(filled: Site) -> Iterator[Site]:
+    """The document of the incomplete run is gone, and every file of results has another hash."""
+    with filled.service.database.write() as connection:
+        run = statements.is_run(schema.run, key_of(SHOP, 3))
+        name = connection.execute(sa.select(schema.run.c.answer).where(run)).scalar_one()
+        hashes = connection.execute(sa.select(schema.file.c.name, schema.file.c.sha256)).all()
+        connection.execute(sa.update(schema.run).where(run).values(answer="answers/none"))
+        connection.execute(sa.update(schema.file).values(sha256="0" * 64))
+    yield filled
+    with filled.service.database.write() as connection:
+        connection.execute(sa.update(schema.run).where(run).values(answer=name))
+        for file, sha256 in hashes:
+            changed = sa.update(schema.file).where(schema.file.c.name == file)
+            connection.execute(changed.values(sha256=sha256))
+
+
+@pytest.mark.usefixtures("damaged")
+def test_damage_is_named_and_gives_no_number(local: AsgiClient) -> None:
+    page = local.get(f"{INCOMPLETE}.json").json()
+    assert (page["legs"], page["results"], page["sums"]["total"]) == ([], [], 0)
+    assert page["missing_runs"] == [f"{NEWEST - 3}/1"]
+    text = local.get(INCOMPLETE).text
+    assert "cannot be read" in text
+    assert "damaged or missing" in text
+    for path in ("/offenders", "/flaky", "/tests?unit=a"):
+        text = local.get(f"/{SHOP.full_name}{path}").text
+        assert f"{NEWEST}/1" in text
