@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ciguard.guard.verdict import Evidence, Finding, Reason
@@ -24,6 +24,7 @@ class LegLine:
 
     Attributes:
         ending: how it ended, or "no record".
+        causes: what is known of why it did not end well.
         wall_x, predicted_wall_x: 0 to 100, of the longest shard.
         peak_x, predicted_peak_x: 0 to 100, of the largest.
     """
@@ -31,6 +32,7 @@ class LegLine:
     shard: str
     is_bad: bool
     ending: str
+    causes: tuple[str, ...]
     planned: int
     with_result: int
     bad: int
@@ -66,7 +68,8 @@ def leg_lines(verdict: Mapping[str, Any]) -> tuple[LegLine, ...]:
     legs = verdict["legs"]
     wall_s = _most(legs, "wall_s")
     peak_bytes = _most(legs, "peak_bytes")
-    found = [_leg_line(leg, wall_s, peak_bytes) for leg in legs]
+    causes = _causes(verdict)
+    found = [_leg_line(leg, causes.get(leg["shard"], ()), wall_s, peak_bytes) for leg in legs]
     return tuple(sorted(found, key=lambda one: (not one.is_bad, -(one.wall_s or 0.0), one.shard)))
 
 
@@ -75,7 +78,19 @@ def _most(legs: list[dict[str, Any]], measure: str) -> float:
     return max(values, default=0) or 1
 
 
-def _leg_line(leg: dict[str, Any], most_wall_s: float, most_peak_bytes: float) -> LegLine:
+def _causes(verdict: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """By shard, its findings that are no mere warnings."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in verdict["findings"]:
+        if one["shard"] and one["level"] != "warning":
+            text = _words(finding_message, replace(_finding(one), shard=""))
+            found[one["shard"]] = (*found.get(one["shard"], ()), text)
+    return found
+
+
+def _leg_line(
+    leg: dict[str, Any], causes: tuple[str, ...], most_wall_s: float, most_peak_bytes: float
+) -> LegLine:
     wall, peak = leg["wall_s"], leg["peak_bytes"]
     is_known = leg["recorded"] or leg["ending"] != "unknown"
     bad = sum(leg["counts"].get(one, 0) for one in BAD_OUTCOMES)
@@ -84,6 +99,7 @@ def _leg_line(leg: dict[str, Any], most_wall_s: float, most_peak_bytes: float) -
         leg["shard"],
         leg["ending"] != "completed" or units["with_result"] < units["planned"],
         leg["ending"].replace("_", " ") if is_known else "no record",
+        causes,
         units["planned"],
         units["with_result"],
         bad,
@@ -113,9 +129,9 @@ def problems(verdict: Mapping[str, Any]) -> tuple[Problem, ...]:
     return tuple(sorted(found, key=lambda one: one.level == "warning"))
 
 
-def _problem(found: dict[str, Any]) -> Problem:
+def _finding(found: dict[str, Any]) -> Finding:
     cause = found["cause"]
-    finding = Finding(
+    return Finding(
         found["level"],
         found["kind"],
         found["shard"] or "",
@@ -125,6 +141,10 @@ def _problem(found: dict[str, Any]) -> Problem:
         tuple(Evidence(one["kind"], one["facts"]) for one in found["evidence"]),
         tuple(UnitKey(**one) for one in found["culprits"]),
     )
+
+
+def _problem(found: dict[str, Any]) -> Problem:
+    finding = _finding(found)
     tests = [one.unit for one in (*finding.culprits, *finding.units)]
     return Problem(
         finding.level,

@@ -89,9 +89,14 @@ async def try_again_endpoint(request: Request) -> Response:
     return await run_in_threadpool(respond, request, "html", partial(try_again, form=form))
 
 
-async def no_page(request: Request) -> Response:
+def no_page(_: Visit) -> Response:
     """There is nothing else."""
-    return error_page(request, HTTPStatus.NOT_FOUND)
+    raise PageNotFound
+
+
+async def no_page_endpoint(request: Request) -> Response:
+    """As `no_page`, for whoever asks."""
+    return await run_in_threadpool(respond, request, "html", no_page)
 
 
 def _routes() -> list[Route]:
@@ -102,7 +107,7 @@ def _routes() -> list[Route]:
         for form, ending in ENDINGS.items():
             if path != "/index" or ending:
                 found.append(Route(path + ending, page_endpoint(build, form)))
-    found.append(Route("/{path:path}", no_page))
+    found.append(Route("/{path:path}", no_page_endpoint))
     return found
 
 

@@ -80,6 +80,7 @@ def finish(request: Request) -> Response:
         return error_page(request, HTTPStatus.BAD_GATEWAY, words)
     secret = cookies.new_secret()
     with service.database.write() as connection:
+        sessions.end(connection, cookies.read(request, cookies.SESSION))
         sessions.add(connection, secret, login, visible)
     response = RedirectResponse(own_path(begun["return_to"]), HTTPStatus.SEE_OTHER)
     sealed = cookies.seal(oauth.client_secret, token.get_secret_value())

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger(__name__)
 VISIBLE_S: Final = 300.0  # how long an answer of GitHub about a person counts
+RETRY_S: Final = 30.0  # after which GitHub is asked again where it did not answer
 # What proxies add: such a request comes from elsewhere, whatever its address is.
 FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
@@ -112,33 +113,36 @@ def _signed_in(request: Request, service: Service) -> Viewer | None:
         session = sessions.find(connection, secret)
     if session is None:
         return None
-    if session.age_s <= VISIBLE_S:
-        return Viewer(session.login, visible=session.visible, bound_to=secret)
-    try:
-        visible = _ask_again(request, service, secret)
-    except GitHubError as error:
-        LOG.warning("what %s may see: %s", session.login, error)
+    visible = session.visible
+    if session.age_s > (RETRY_S if visible is None else VISIBLE_S):
+        try:
+            visible = _ask_again(request, service)
+        except GitHubError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                with service.database.write() as connection:
+                    sessions.end(connection, secret)
+                return None
+            LOG.warning("what %s may see: %s", session.login, error)
+            visible = None
+        with service.database.write() as connection:
+            sessions.set_visible(connection, secret, visible)
+    if visible is None:
         return Viewer(session.login, bound_to=secret, is_stale=True)
-    return None if visible is None else Viewer(session.login, visible=visible, bound_to=secret)
+    return Viewer(session.login, visible=visible, bound_to=secret)
 
 
-def _ask_again(request: Request, service: Service, secret: str) -> frozenset[int] | None:
-    """What the person may see now; None, and the session ends, where their token is void."""
+def _ask_again(request: Request, service: Service) -> frozenset[int]:
+    """What the person may see now.
+
+    Raises:
+        GitHubError: of status 401 where their token is void, or is not there.
+    """
     oauth = service.settings.oauth
     assert oauth is not None
     token = cookies.unseal(oauth.client_secret, cookies.read(request, cookies.GITHUB))
-    try:
-        visible = None if token is None else visible_repositories(service, SecretStr(token))
-    except GitHubError as error:
-        if error.status != HTTPStatus.UNAUTHORIZED:
-            raise
-        visible = None
-    with service.database.write() as connection:
-        if visible is None:
-            sessions.end(connection, secret)
-        else:
-            sessions.set_visible(connection, secret, visible)
-    return visible
+    if token is None:
+        raise GitHubError("no token of this session", status=HTTPStatus.UNAUTHORIZED)
+    return visible_repositories(service, SecretStr(token))
 
 
 def visible_repositories(service: Service, token: SecretStr) -> frozenset[int]:

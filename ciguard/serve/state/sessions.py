@@ -28,12 +28,13 @@ class Session:
     """A session that has not ended.
 
     Attributes:
-        visible: numbers of the private repositories that its person may see.
+        visible: numbers of the private repositories that its person may see; None where GitHub
+            did not answer that.
         age_s: of `visible`, by the database's clock.
     """
 
     login: str
-    visible: frozenset[int]
+    visible: frozenset[int] | None
     age_s: float
 
 
@@ -64,12 +65,16 @@ def find(connection: Connection, secret: str) -> Session | None:
         _SESSION.sha256 == _digest(secret), _SESSION.until_ms > now_ms()
     )
     row = connection.execute(query).first()
-    return None if row is None else Session(row.login, frozenset(row.visible), row.age_ms / 1000)
+    if row is None:
+        return None
+    visible = None if row.visible is None else frozenset(row.visible)
+    return Session(row.login, visible, row.age_ms / 1000)
 
 
-def set_visible(connection: Connection, secret: str, visible: Collection[int]) -> None:
-    """Write what GitHub says now."""
-    values = {"visible": sorted(visible), "visible_at_ms": now_ms()}
+def set_visible(connection: Connection, secret: str, visible: Collection[int] | None) -> None:
+    """Write what GitHub says now; None where it does not answer."""
+    value = None if visible is None else sorted(visible)
+    values = {"visible": value, "visible_at_ms": now_ms()}
     where = _SESSION.sha256 == _digest(secret)
     connection.execute(sa.update(schema.session).where(where).values(values))
 

@@ -120,6 +120,17 @@ def test_results_are_sorted_in_their_place(browser: Browser, site: str) -> None:
     page.close()
 
 
+def test_keyboard_goes_to_the_content_first(browser: Browser, site: str) -> None:
+    page = browser.new_page()
+    page.goto(site + RUN)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+    page.close()
+
+
 def test_pages_work_without_scripts(browser: Browser, site: str) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

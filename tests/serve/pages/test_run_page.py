@@ -39,6 +39,8 @@ def test_shards_that_went_wrong_come_first(local: AsgiClient) -> None:
         ("03", True, "no record", None),
         ("01", False, "completed", 3.1),
     ]
+    causes = "its record is truncated; last line 2.00 s after its start"
+    assert [leg["causes"] for leg in legs] == [[causes], ["no record"], []]
     assert [leg["wall_x"] for leg in legs] == [64.52, None, 100.0]
     assert legs[1]["predicted_wall_x"] == 96.77
 

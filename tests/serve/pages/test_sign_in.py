@@ -19,7 +19,7 @@ from serve.pages.filled import VAULT
 
 from ciguard.serve.application import build_application
 from ciguard.serve.pages.sign_in_links import own_path
-from ciguard.serve.pages.viewers import VISIBLE_S
+from ciguard.serve.pages.viewers import RETRY_S, VISIBLE_S
 from ciguard.serve.state import schema
 
 if TYPE_CHECKING:
@@ -118,8 +118,14 @@ def test_silent_github_shows_nothing_private(signed: Site, github: FakeGitHub) -
     sign_in(client, github, "octocat")
     age_sessions(signed, VISIBLE_S + 1)
     github.faults.append(Fault(path="/user/repos", status=403, message="Forbidden", times=9))
-    assert client.get(PRIVATE).status_code == 404
-    assert "GitHub does not answer" in client.get("/").text
+    for _ in range(3):  # GitHub is not asked at each page
+        assert client.get(PRIVATE).status_code == 404
+        assert "GitHub does not answer" in client.get("/").text
+    asked = len(github.request_log())
+    github.faults.clear()
+    age_sessions(signed, RETRY_S + 1)
+    assert client.get(PRIVATE).status_code == 200
+    assert len(github.request_log()) == asked + 1
 
 
 def test_revoked_token_ends_the_session(signed: Site, github: FakeGitHub) -> None:
