@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import InputError
-from ciguard.serve import answers
+from ciguard.serve import stored_answers
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages.leg_lines import LegLine, Problem, leg_lines, problems
 from ciguard.serve.pages.repository_page import GridRun, grid_run
@@ -23,9 +23,9 @@ from ciguard.serve.results.rows import OUTCOME_CODES
 from ciguard.serve.state import judged_runs
 
 if TYPE_CHECKING:
-    from ciguard.serve.answers import Answer
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.service import Service
+    from ciguard.serve.stored_answers import Answer
 
 OUTCOMES: Final = tuple(OUTCOME_CODES)
 DAMAGED: Final = (
@@ -119,6 +119,6 @@ def read_answer(service: Service, name: str) -> tuple[Answer | None, str]:
     if not name:
         return None, ""
     try:
-        return answers.decode(service.objects.read(name), name), ""
+        return stored_answers.decode(service.objects.read(name), name), ""
     except (InputError, NoSuchObject):
         return None, DAMAGED

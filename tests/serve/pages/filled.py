@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from stored_results import Results, row
 
-from ciguard.serve import answers
-from ciguard.serve.answers import Answer
+from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import judged_runs, repositories, schema, statements, work_list
 from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
+from ciguard.serve.stored_answers import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,7 +170,7 @@ def add_answer(service: Service, repository: Repository, number: int) -> str:
     run = make_run(repository, number, 0)
     if run.verdict == "not_evaluated":
         return ""
-    content = answers.encode(make_answer(run))
-    name = answers.object_name(run.key, content)
+    content = stored_answers.encode(make_answer(run))
+    name = stored_answers.object_name(run.key, content)
     service.objects.put_new(name, content)
     return name
