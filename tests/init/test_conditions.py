@@ -119,6 +119,9 @@ def test_record_is_uploaded_whatever_the_step_result(text: str) -> None:
 
 @every_workflow
 def test_history_job_runs_only_if_the_plan_succeeded(text: str) -> None:
+    if "history" not in read(text):
+        assert "https://" in text  # a service keeps it
+        return
     condition = read(text)["history"]["if"]
     base = {"repository": {"default_branch": "main"}}
     if "#no-'joke" in text:
