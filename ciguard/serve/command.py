@@ -19,9 +19,10 @@ from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
 from ciguard.serve.objects import open_objects
 from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.retention import prune as prune_results
 from ciguard.serve.service import open_service
-from ciguard.serve.settings import DEFAULT_PORT, Role, read_settings
+from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
 from ciguard.serve.state import repositories, tokens, work_list
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
 from ciguard.serve.state.database import now_ms, open_database
@@ -31,8 +32,7 @@ from ciguard.serve.work.worker_process import watch_input, work_until
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ciguard.invocation import Invocation
     from ciguard.serve.service import Service
@@ -101,6 +101,21 @@ def _stores(command: Callable[..., int]) -> Callable[..., int]:
     show_default=True,
     help="Answer requests (web), judge runs (worker), or both.",
 )
+@click.option(
+    "--trust-proxy-header",
+    "proxy_header",
+    metavar="NAME",
+    default="",
+    help="Header in which a proxy says who is signed in, such as X-Forwarded-User.",
+)
+@click.option(
+    "--trust-proxy",
+    "proxies",
+    metavar="ADDRESS",
+    multiple=True,
+    default=LOOPBACK,
+    help="Address or network of that proxy; repeatable (default: loopback).",
+)
 @click.option("--wake-by-input", is_flag=True, hidden=True)
 @click.pass_context
 def command(
@@ -115,6 +130,8 @@ def command(
     public_url: str,
     names: tuple[str, ...],
     role: str,
+    proxy_header: str,
+    proxies: tuple[str, ...],
     wake_by_input: bool,
 ) -> int:
     """Keep the runs of an organisation: judge each finished run, show all, give jobs their history.
@@ -134,22 +151,42 @@ def command(
         role=Role(role),
         public_url=public_url,
         repositories=names,
+        proxy_header=proxy_header,
+        proxies=proxies,
     )
     _start_logging()
-    with open_service(settings, invocation.environ) as service:
+    with (
+        open_service(settings, invocation.environ) as service,
+        contextlib.closing(ObjectCache(service.objects, invocation.folder / cache)) as copies,
+    ):
         if settings.role is Role.WORKER:
-            _work(service, invocation.folder / cache, wake_by_input=wake_by_input)
-            return ExitCode.OK
-        with listen(host, port) as listening, contextlib.ExitStack() as stack:
-            if settings.role is Role.ALL:
-                child = _worker_command(settings, cache)
-                stack.enter_context(worker_child(service, child, invocation.environ))
-            console.err(f"ciguard serve: listening on http://{host}:{listening.getsockname()[1]}")
-            serve_web(service, listening)
+            _work(service, copies, wake_by_input=wake_by_input)
+        else:
+            child = _worker_command(settings, cache) if settings.role is Role.ALL else ()
+            _answer(service, copies, child, invocation.environ)
     return ExitCode.OK
 
 
-def _work(service: Service, cache_folder: Path, *, wake_by_input: bool) -> None:
+def _answer(
+    service: Service, cache: ObjectCache, child: Sequence[str], environ: Mapping[str, str]
+) -> None:
+    """Answer requests until SIGTERM or SIGINT.
+
+    Args:
+        child: command of a worker process beside this one; () for none.
+    """
+    settings = service.settings
+    with (
+        contextlib.closing(ReadModel(service.database, cache)) as read_model,
+        listen(settings.host, settings.port) as listening,
+        worker_child(service, child, environ) if child else contextlib.nullcontext(),
+    ):
+        place = f"http://{settings.host}:{listening.getsockname()[1]}"
+        console.err(f"ciguard serve: listening on {place}")
+        serve_web(service, read_model, listening)
+
+
+def _work(service: Service, cache: ObjectCache, *, wake_by_input: bool) -> None:
     """Judge runs until SIGTERM or SIGINT, or the end of the process that started this one."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -157,8 +194,7 @@ def _work(service: Service, cache_folder: Path, *, wake_by_input: bool) -> None:
     if wake_by_input:
         arguments = (service, sys.stdin.buffer, stop)
         threading.Thread(target=watch_input, args=arguments, daemon=True).start()
-    with contextlib.closing(ObjectCache(service.objects, cache_folder)) as cache:
-        work_until(service, cache, stop)
+    work_until(service, cache, stop)
 
 
 def _worker_command(settings: Settings, cache: str) -> list[str]:

@@ -22,6 +22,7 @@ from ciguard.serve.application import build_application
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
 
 _LOG: Final = logging.getLogger(__name__)
@@ -46,10 +47,10 @@ def listen(host: str, port: int) -> socket.socket:
         raise UsageError(error.strerror or str(error), where=where, fix=fix) from error
 
 
-def serve_web(service: Service, listening: socket.socket) -> None:
+def serve_web(service: Service, read_model: ReadModel, listening: socket.socket) -> None:
     """Answer requests until SIGTERM or SIGINT; requests that are being answered are completed."""
     config = uvicorn.Config(
-        build_application(service),
+        build_application(service, read_model),
         log_config=None,
         access_log=False,
         proxy_headers=False,
