@@ -168,13 +168,18 @@ def add_pair(
     folder: Path,
     rows_by_run: dict[int, int],
 ) -> None:
-    pair, files = uuid.uuid4().hex, []
-    kinds: tuple[Kind, ...] = ("by_run", "by_test", "by_day")
+    pair = uuid.uuid4().hex
+    files: list[manifest.ManifestFile] = []
+    kinds: tuple[Kind, ...] = ("by_run", "by_test", "troubled", "by_day")
     for kind in kinds:
         path = folder / f"{kind}.parquet"
         query = select_compacted(kind, arrivals=True, pairs=False)
-        known = {"arrivals": [str(folder / "arrival.parquet")], "without_repository": -1}
-        known |= {"from_ms": 0} if "$from_ms" in query else {}
+        sources: dict[str, Any] = {
+            "arrivals": [str(folder / "arrival.parquet")],
+            "without_repository": -1,
+        }
+        sources |= {"from_ms": 0, "rows": str(objects.local_path(files[0].name)) if files else ""}
+        known = {name: value for name, value in sources.items() if f"${name}" in query}
         copied = engine.execute(f"COPY ({query}) TO $path {PARQUET}", {**known, "path": str(path)})
         (count,) = copied.fetchall()[0]
         files.append(put_file(objects, path, kind, pair, count))

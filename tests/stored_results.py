@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
+from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.result_filters import ResultFilters
@@ -77,6 +78,13 @@ def opened_results(database: Database, objects: ObjectStore, folder: Path) -> It
         compactor = stack.enter_context(contextlib.closing(Compactor(database, objects, cache)))
         read = stack.enter_context(contextlib.closing(ReadModel(database, cache)))
         yield Results(database, objects, cache, writer, compactor, read)
+
+
+def compact_all(results: Results) -> None:
+    """Make one pair of all there is."""
+    with results.database.read() as connection:
+        files = manifest.files(connection)
+    results.compactor.rewrite(files)
 
 
 def row(unit: str, outcome: str = "passed", **more: Any) -> ResultRow:

@@ -23,7 +23,7 @@ from ciguard.serve.objects import StorageError
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, fetch, open_engine
 from ciguard.serve.results.manifest import FilesReplaced
-from ciguard.serve.results.parquet_columns import PAIR, select_compacted
+from ciguard.serve.results.parquet_columns import OUT_OF_ROWS, PAIR, select_compacted
 from ciguard.serve.results.writer import check_age, put_file
 from ciguard.serve.state import lanes
 from ciguard.serve.state.run_key import RunKey
@@ -207,7 +207,7 @@ class Compactor:
         for kind in PAIR:
             pairs = [str(paths[one.name]) for one in sources if one.kind == kind]
             has_rows = "by_run" in written
-            if not (arrivals or pairs) or (kind == "messages" and not has_rows):
+            if not (arrivals or pairs) or (kind in OUT_OF_ROWS and not has_rows):
                 continue
             path = Path(self._folder.name) / f"{kind}.parquet"
             query = select_compacted(kind, arrivals=bool(arrivals), pairs=bool(pairs))

@@ -47,7 +47,8 @@ def open_engine(
         },
     )
     connection.execute("SET allowed_directories = $allowed", {"allowed": allowed})
-    connection.execute("SET parquet_metadata_cache = true")  # files never change
+    # Of all cursors, not only of this one; files never change.
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -4,6 +4,7 @@
     by_run      rows sorted by run, then name; without `key`, which the names give
     by_test     the same rows sorted by `key`, then run; without `shard` and `cpu_us`
     messages    the text of each message of a pair once
+    troubled    of the rows by run those that failed or were retried, without measures
     by_day      sums for each test and day (UTC), which outlive the rows
 
 Whole numbers only: microseconds, bytes, milliseconds since 1970. Measured with 100,000 tests of
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
     from ciguard.serve.results.rows import RunResults
 
-Kind = Literal["arrival", "by_run", "by_test", "messages", "by_day"]
+Kind = Literal["arrival", "by_run", "by_test", "messages", "troubled", "by_day"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-PAIR: Final[tuple[Kind, ...]] = ("by_run", "by_test", "messages", "by_day")  # one compaction's
+# One compaction's; those of its rows that are few are picked out of its file by run.
+PAIR: Final[tuple[Kind, ...]] = ("by_run", "by_test", "messages", "troubled", "by_day")
+OUT_OF_ROWS: Final = ("messages", "troubled")
 
 ROW_GROUP: Final = 20_480
 PARQUET: Final = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
@@ -55,6 +58,7 @@ _ORDER: Final[Mapping[Kind, str]] = {
     "by_run": 'repository_id, run_id, run_attempt, suite, variant, unit, "case"',
     "by_test": 'key, run_id, run_attempt, "case"',
     "messages": "message",
+    "troubled": "repository_id, run_id, run_attempt, suite, variant, unit",
     "by_day": "repository_id, day, suite, variant, unit",
 }
 _TEST: Final = "repository_id, suite, variant, unit"
@@ -84,7 +88,7 @@ def select_arrival() -> str:
 def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool) -> str:
     """SQL of a new file of a pair; say which of $arrivals and $pairs there are.
 
-    Messages are those of the rows in $rows, the pair's new file by run.
+    Messages and troubled rows are those of $rows, the pair's new file by run.
     """
     if kind == "messages":
         texts = [
@@ -98,6 +102,10 @@ def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool) -> str:
             f"{grouped} FROM ({' UNION ALL '.join(texts)}) GROUP BY repository_id, message"
             f" ORDER BY {_ORDER[kind]}"
         )
+    if kind == "troubled":
+        columns = "repository_id, run_id, run_attempt, at_ms, suite, variant, unit, status, tries"
+        rows = "read_parquet($rows) WHERE status = 1 OR tries > 1"
+        return f"SELECT {columns} FROM {rows} ORDER BY {_ORDER[kind]}"
     if kind == "by_day":
         return _select_by_day(arrivals=arrivals, pairs=pairs)
     union = _union(_quote(_COLUMNS[kind]), _ROWS_THAT_STAY, arrivals=arrivals, pairs=pairs)

@@ -158,14 +158,14 @@ class ReadModel:
         values = {"repository_id": repository_id, "from_ms": from_ms, "limit": MOST_TROUBLED}
 
         def ask(files: OpenFiles) -> tuple[FlakyTest, ...]:
-            troubled = files.fetch(queries.TROUBLED, values, "by_run")
+            troubled = files.fetch(queries.TROUBLED, values, "troubled")
             run_ids, units = runs_to_look_at(troubled, heads)
             asked = {"repository_id": repository_id, "run_ids": run_ids, "units": units}
             passed = {"passed": OUTCOME_CODES["passed"]}
             good = files.fetch(queries.GOOD, {**asked, **passed}, "by_run") if run_ids else []
             return find_flaky_tests(repository_id, troubled, good, heads)[:limit]
 
-        return self._ask_repository(repository_id, ("by_run", "arrival"), ask)
+        return self._ask_repository(repository_id, ("troubled", "by_run", "arrival"), ask)
 
     def _ask_repository(
         self, repository_id: int, kinds: Sequence[Kind], ask: Callable[[OpenFiles], T]

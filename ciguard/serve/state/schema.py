@@ -149,7 +149,8 @@ run_suite: Final = Table(
 )
 
 # The manifest: which files are the results. `kind`: arrival, or of a pair by_run and by_test, which
-# hold the same rows, messages and by_day. A file that is not listed is no result and is deleted.
+# hold the same rows, messages, troubled and by_day. A file that is not listed is no result and is
+# deleted.
 file: Final = Table(
     "file",
     METADATA,

@@ -19,6 +19,7 @@ from stored_results import (
     Interrupted,
     KilledStore,
     Results,
+    compact_all,
     opened_results,
     row,
     rows_of_run,
@@ -87,13 +88,13 @@ def test_files_are_sorted_and_their_columns_are_whole_numbers(results: Results) 
     units = ["b", "a", "c"]
     write_each(
         results,
-        [run(number, [row(unit, cpu_s=0.5) for unit in units]) for number in range(FAN_IN, 0, -1)],
+        [run(number, [row(unit, cpu_s=0.5) for unit in units]) for number in range(3, 0, -1)],
     )
-    results.compactor.compact()
+    compact_all(results)
     (by_run,), (by_test,) = files(results, "by_run"), files(results, "by_test")
     path = str(results.objects.local_path(by_run.name))
     found = duckdb.execute("SELECT run_id, unit FROM read_parquet($p)", {"p": path}).fetchall()
-    assert found == [(n, unit) for n in range(1, FAN_IN + 1) for unit in sorted(units)]
+    assert found == [(n, unit) for n in range(1, 3 + 1) for unit in sorted(units)]
     path = str(results.objects.local_path(by_test.name))
     found = duckdb.execute("SELECT key, run_id FROM read_parquet($p)", {"p": path}).fetchall()
     assert found == sorted(found)
@@ -112,10 +113,10 @@ def test_files_are_sorted_and_their_columns_are_whole_numbers(results: Results) 
 
 def test_a_message_is_stored_once(results: Results) -> None:
     text = "AssertionError: " + "x" * 3000
-    for number in range(FAN_IN):
+    for number in range(3):
         failed = [row(unit, "failed", message=text) for unit in "abc"]
         results.writer.write([run(number, failed)])
-    results.compactor.compact()
+    compact_all(results)
     (messages,) = files(results, "messages")
     assert messages.rows == 1
     answer = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
@@ -164,7 +165,7 @@ def test_pairs_of_like_size_are_chosen_until_they_are_great() -> None:
 
 def test_the_number_of_files_is_logarithmic() -> None:
     listed: list[ManifestFile] = []
-    for number in range(10_000):
+    for number in range(3000):
         listed.append(fake(number, 50, "arrival", ""))
         while sources := choose_sources(listed):
             rows = sum(one.rows for one in sources if one.kind in ("arrival", "by_run"))
@@ -187,13 +188,13 @@ def test_a_second_compaction_of_the_same_files_changes_nothing(
     database: Database, tmp_path: Path, objects: ObjectStore
 ) -> None:
     with opened_results(database, objects, tmp_path / "cache") as results:
-        write_each(results, [run(number, [row("a")]) for number in range(FAN_IN)])
+        write_each(results, [run(number, [row("a")]) for number in range(3)])
         sources = files(results)
         results.compactor.rewrite(sources)
         with pytest.raises(FilesReplaced):
             results.compactor.rewrite(sources)
-        assert [number for number, _ in rows_of_test(results, "a")] == list(range(15, -1, -1))
-        assert len(list(objects.list("results"))) == FAN_IN + len(files(results))
+        assert [number for number, _ in rows_of_test(results, "a")] == list(range(2, -1, -1))
+        assert len(list(objects.list("results"))) == 3 + len(files(results))
 
 
 def test_a_thread_compacts_and_reports_failures(
@@ -235,17 +236,17 @@ def test_the_sweep_deletes_what_is_not_listed_after_an_hour(
 ) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'results.db'}")
     with opened_results(database, objects, tmp_path / "cache") as results:
-        write_each(results, [run(number, [row("a")]) for number in range(FAN_IN)])
-        results.compactor.compact()
+        write_each(results, [run(number, [row("a")]) for number in range(3)])
+        compact_all(results)
         objects.put_new("results/arrival/no/nobodys.parquet", b"1")
         objects.put_new("artifacts/no/nobodys.zip", b"1")
         assert sweep(database, objects, results.cache, time.time() + MIN_AGE_S - 60) == 0
-        assert sweep(database, objects, results.cache, time.time() + MIN_AGE_S + 60) == 17
+        assert sweep(database, objects, results.cache, time.time() + MIN_AGE_S + 60) == 4
         assert sorted(one.name for one in objects.list("results")) == sorted(
             one.name for one in files(results)
         )
         assert len(list(objects.list("artifacts"))) == 1
-        assert len(rows_of_test(results, "a")) == FAN_IN
+        assert len(rows_of_test(results, "a")) == 3
     database.close()
 
 

@@ -13,6 +13,7 @@ from stored_results import (
     REPOSITORY,
     Results,
     add_judged_run,
+    compact_all,
     opened_results,
     row,
     run,
@@ -22,7 +23,6 @@ from ciguard.errors import UsageError
 from ciguard.model import UnitKey
 from ciguard.serve.objects import open_objects
 from ciguard.serve.results import manifest
-from ciguard.serve.results.compaction import FAN_IN
 from ciguard.serve.results.duckdb_engine import EngineError, fetch
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.result_filters import ResultFilters, parse_filters
@@ -129,47 +129,49 @@ def test_a_bad_filter_is_refused_in_words(query: dict[str, str], message: str) -
 
 
 def test_the_last_runs_of_a_test(results: Results) -> None:
-    for number in range(1, FAN_IN + 4):
+    for number in range(1, 6):
         cases = [row("a", case="x", wall_s=number), row("a", "failed", case="y", wall_s=1)]
         results.writer.write([run(number, [*cases, row("b")])])
-        if number == FAN_IN:
-            assert results.compactor.compact()
+        if number == 3:
+            compact_all(results)
     results.writer.write([run(3, [row("a", case="x", peak_bytes=7)], run_attempt=2)])
     key = UnitKey("unit", "py311", "a")
-    found = results.read.unit_runs(REPOSITORY, key, limit=18).found
-    assert [one.run_id for one in found] == [*range(19, 2, -1), 3]
-    assert [one.run_attempt for one in found[-2:]] == [2, 1]
+    found = results.read.unit_runs(REPOSITORY, key, limit=5).found
+    assert [one.run_id for one in found] == [5, 4, 3, 3, 2]
+    assert [one.run_attempt for one in found[2:4]] == [2, 1]
     assert (found[0].cases, found[0].wall_us, found[0].at_ms) == (
         2,
-        20_000_000,
-        AT_MS + 19 * HOUR_MS,
+        6_000_000,
+        AT_MS + 5 * HOUR_MS,
     )
     assert found[0].outcome == OUTCOME_CODES["failed"]
-    assert (found[-2].cases, found[-2].peak_bytes) == (1, 7)
+    assert (found[2].cases, found[2].peak_bytes) == (1, 7)
     only = results.read.unit_runs(REPOSITORY, key, case="x").found
-    assert (len(only), only[0].wall_us) == (20, 19_000_000)
+    assert (len(only), only[0].wall_us) == (6, 5_000_000)
     assert results.read.unit_runs(REPOSITORY + 1, key).found == ()
 
 
 def test_offenders_are_sums_of_pairs_and_arrivals(results: Results) -> None:
-    for number in range(FAN_IN + 2):
+    for number in range(6):
+        if number == 4:
+            compact_all(results)
         rows = [row("slow", wall_s=5), row("large", wall_s=1, peak_bytes=1000 + number)]
         flaky = row("flaky", tries=2 if number % 2 else 1, wall_s=None)
         results.writer.write([run(number, [*rows, flaky, row("slow", case="x", wall_s=5)])])
     results.writer.write([run(0, [row("slow", wall_s=999)], repository_id=REPOSITORY + 1)])
-    assert results.compactor.compact()
     slow, large = results.read.offenders(REPOSITORY, "time", 0).found
-    assert (slow.unit, slow.runs, slow.results, slow.wall_us) == ("slow", 18, 36, 180_000_000)
-    assert (slow.measured, large.wall_us, large.peak_bytes) == (18, 18_000_000, 1017)
+    assert (slow.unit, slow.runs, slow.results, slow.wall_us) == ("slow", 6, 12, 60_000_000)
+    assert (slow.measured, large.wall_us, large.peak_bytes) == (6, 6_000_000, 1005)
     (largest,) = results.read.offenders(REPOSITORY, "peak", 0).found
     assert largest == large
     (flaky_sums,) = results.read.offenders(REPOSITORY, "flaky", 0).found
-    assert (flaky_sums.unit, flaky_sums.flaky, flaky_sums.measured) == ("flaky", 9, 0)
+    assert (flaky_sums.unit, flaky_sums.flaky, flaky_sums.measured) == ("flaky", 3, 0)
     assert results.read.offenders(REPOSITORY, "failures", 0).found == ()
     assert results.read.offenders(REPOSITORY, "time", AT_MS + DAY_MS).found == ()
 
 
-def test_flaky_tests_passed_and_failed_at_one_commit(results: Results) -> None:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_flaky_tests_passed_and_failed_at_one_commit(results: Results, compacted: bool) -> None:
     runs = [
         run(1, [row("retried", tries=2), row("both"), row("failing", "failed"), row("gone")]),
         run(1, [row("retried"), row("both", "failed"), row("failing", "failed")], run_attempt=2),
@@ -178,6 +180,8 @@ def test_flaky_tests_passed_and_failed_at_one_commit(results: Results) -> None:
     for one, head in zip(runs, ("aaa", "aaa", "bbb"), strict=True):
         results.writer.write([one])
         add_judged_run(results.database, one, head)
+    if compacted:
+        compact_all(results)
     both, retried = results.read.flaky(REPOSITORY, 0).found
     assert (both.key.unit, both.retried, both.contradicted) == ("both", 0, 1)
     assert both.last == runs[1].key
@@ -203,21 +207,21 @@ def test_runs_of_a_damaged_file_are_named_and_not_counted(results: Results) -> N
 
 
 def test_runs_of_a_damaged_pair_are_those_of_the_repository(results: Results) -> None:
-    for number in range(FAN_IN):
+    for number in range(4):
         results.writer.write([run(number, [row("a")], repository_id=REPOSITORY + number % 2)])
-    results.compactor.compact()
+    compact_all(results)
     (by_test,) = files(results, "by_test")
     damage(results, by_test)
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
     assert found.found == ()
-    assert [one.run_id for one in found.missing_runs] == list(range(0, FAN_IN, 2))
+    assert [one.run_id for one in found.missing_runs] == list(range(0, 4, 2))
     assert results.read.run_page(run(0, []).key, ResultFilters()).missing_runs == ()
 
 
 def test_without_its_message_a_row_is_still_a_row(results: Results) -> None:
-    for number in range(FAN_IN):
+    for number in range(4):
         results.writer.write([run(number, [row("a", "failed", message="no")])])
-    results.compactor.compact()
+    compact_all(results)
     damage(results, files(results, "messages")[0])
     page = results.read.run_page(run(0, []).key, ResultFilters())
     assert ([one.message for one in page.found.rows], page.missing_runs) == ([None], ())
@@ -234,20 +238,20 @@ def test_a_missing_file_is_damage(results: Results) -> None:
 def test_files_that_are_replaced_while_asking_are_asked_again(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(FAN_IN):
+    for number in range(4):
         results.writer.write([run(number, [row("a")])])
     find = manifest.files_of_repository
 
     def find_then_replace(*arguments: object) -> list[ManifestFile]:
         monkeypatch.undo()
         found = find(*arguments)  # type: ignore[arg-type]  # as they come
-        assert results.compactor.compact()
+        compact_all(results)
         results.objects.delete([one.name for one in found])
         return found
 
     monkeypatch.setattr(manifest, "files_of_repository", find_then_replace)
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
-    assert (len(found.found), found.missing_runs) == (FAN_IN, ())
+    assert (len(found.found), found.missing_runs) == (4, ())
 
 
 def test_results_in_s3_are_read_through_the_cache(

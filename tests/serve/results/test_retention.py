@@ -11,6 +11,7 @@ from stored_results import (
     REPOSITORY,
     Results,
     add_judged_run,
+    compact_all,
     opened_results,
     row,
     rows_of_run,
@@ -20,7 +21,6 @@ from stored_results import (
 from ciguard.model import UnitKey
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
-from ciguard.serve.results.compaction import FAN_IN
 from ciguard.serve.results.retention import drop_repository, prune
 from ciguard.serve.results.verify import check, forget
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ciguard.serve.state.database import Database
 
 OTHER = REPOSITORY + 1
+RUNS = 5
 
 
 def files(results: Results) -> list[ManifestFile]:
@@ -56,9 +57,9 @@ def write(
 def test_a_dropped_repository_leaves_nothing(database: Database, tmp_path: Path) -> None:
     objects = FolderStore(tmp_path / "objects")
     with opened_results(database, objects, tmp_path / "cache") as results:
-        write(results, FAN_IN // 2)
-        others = write(results, FAN_IN // 2, OTHER)
-        assert results.compactor.compact()
+        write(results, 2)
+        others = write(results, 2, OTHER)
+        compact_all(results)
         write(results, 3, first=50)
         drop_repository(database, results.compactor, REPOSITORY)
         drop_repository(database, results.compactor, REPOSITORY)
@@ -67,49 +68,50 @@ def test_a_dropped_repository_leaves_nothing(database: Database, tmp_path: Path)
         assert held == [one.key for one in others]
         assert all(len(rows_of_run(results, one.key)) == 2 for one in others)
         assert results.read.offenders(REPOSITORY, "time", 0).found == ()
-        assert [one.runs for one in results.read.offenders(OTHER, "time", 0).found] == [8, 8]
+        assert [one.runs for one in results.read.offenders(OTHER, "time", 0).found] == [2, 2]
         drop_repository(database, results.compactor, OTHER)
         assert files(results) == []
 
 
 @pytest.mark.parametrize("compacted", [True, False])
 def test_sums_of_old_runs_stay(results: Results, compacted: bool) -> None:
-    runs = write(results, FAN_IN)
+    runs = write(results, RUNS)
     if compacted:
-        assert results.compactor.compact()
-    prune(results.database, results.compactor, AT_MS + 10 * HOUR_MS)
-    assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 10 + [2] * 6
+        compact_all(results)
+    prune(results.database, results.compactor, AT_MS + 3 * HOUR_MS)
+    assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 3 + [2] * 2
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "b")).found
-    assert [(one.run_id, one.message) for one in found] == [(n, "no") for n in range(15, 9, -1)]
-    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [16, 16]
+    assert [(one.run_id, one.message) for one in found] == [(n, "no") for n in range(4, 2, -1)]
+    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [5, 5]
     results.writer.write(runs)  # pruned runs are not written again
-    assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 10 + [2] * 6
+    assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 3 + [2] * 2
     before = files(results)
-    prune(results.database, results.compactor, AT_MS + 10 * HOUR_MS)
+    prune(results.database, results.compactor, AT_MS + 3 * HOUR_MS)
     assert files(results) == before
 
 
 def test_of_old_pairs_only_sums_stay(results: Results) -> None:
-    runs = write(results, FAN_IN)
-    assert results.compactor.compact()
+    runs = write(results, RUNS)
+    compact_all(results)
     prune(results.database, results.compactor, AT_MS + 99 * HOUR_MS)
     assert [one.kind for one in files(results)] == ["by_day"]
     assert rows_of_run(results, runs[0].key) == []
-    assert [one.failed for one in results.read.offenders(REPOSITORY, "failures", 0).found] == [16]
-    write_later = [run(number, [row("a")]) for number in range(100, 100 + FAN_IN)]
+    assert [one.failed for one in results.read.offenders(REPOSITORY, "failures", 0).found] == [5]
+    write_later = [run(number, [row("a")]) for number in range(100, 100 + RUNS)]
     for one in write_later:
         results.writer.write([one])
-    assert results.compactor.compact()
+    compact_all(results)
     totals = {one.unit: one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found}
-    assert totals == {"a": 32, "b": 16}
+    assert totals == {"a": 10, "b": 5}
     assert check(results.database, results.objects).damaged == ()
 
 
 def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
-    runs = write(results, FAN_IN + 2)
-    assert results.compactor.compact()
+    runs = write(results, RUNS)
+    compact_all(results)
+    runs += write(results, 1, first=RUNS)
     found = check(results.database, results.objects)
-    assert (found.files, found.rows, found.damaged) == (6, 2 * (FAN_IN + 2), ())
+    assert (found.files, found.rows, found.damaged) == (6, 2 * (RUNS + 1), ())
     assert found.unwritten == ()
     by_kind = {one.kind: one for one in files(results)}
     arrival = results.objects.local_path(by_kind["arrival"].name)
@@ -122,9 +124,9 @@ def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
     assert problems["by_test"] == "it is missing"
     assert problems["arrival"].startswith("its SHA-256 is ")
     lost = forget(results.database, found.damaged)
-    assert len(lost) == FAN_IN + 1
+    assert len(lost) == RUNS + 1
     found = check(results.database, results.objects)
     assert (found.damaged, found.unwritten) == ((), tuple(sorted(lost)))
     results.writer.write(runs)
     assert all(len(rows_of_run(results, one.key)) == 2 for one in runs)
-    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [18, 18]
+    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [6, 6]
