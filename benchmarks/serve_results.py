@@ -115,7 +115,8 @@ def print_sizes(database: Database, what: str) -> None:
     reaches = {"by_run": "   (reach <= 12)", "by_test": "   (reach <= 8)"}
     for kind in ("arrival", *PAIR):
         found = [one for one in files if one.kind == kind]
-        held = sum(one.rows for one in found) if kind not in ("messages", "by_day") else rows
+        of_rows = ("arrival", "by_run", "by_test")
+        held = sum(one.rows for one in found) if kind in of_rows else rows
         if held:
             size = sum(one.bytes for one in found) / held
             print(f"{kind:30} {size:8.2f}{reaches.get(kind, '')}")
