@@ -99,4 +99,9 @@ def _accepted(text: str) -> PlainTextResponse:
     return PlainTextResponse(f"{text}\n", HTTPStatus.ACCEPTED)
 
 
-ROUTES: Final = (Route(PATH, receive, methods=["POST"]),)
+async def refuse_method(_: Request) -> PlainTextResponse:
+    """Any other method: the pages' route for all that is left would say that nothing is here."""
+    raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
+
+
+ROUTES: Final = (Route(PATH, receive, methods=["POST"]), Route(PATH, refuse_method))
