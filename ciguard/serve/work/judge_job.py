@@ -30,7 +30,7 @@ from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.rows import run_results
-from ciguard.serve.state import judged_runs, raw_artifacts, repositories
+from ciguard.serve.state import judged_runs, raw_artifacts, repositories, work_list
 from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows
@@ -79,7 +79,7 @@ class JudgeJob:
             with service.github.client(repository.installation_id) as github:
                 finished = _finished(github, repository, key)
                 if finished is not None:
-                    _Judging(self, github, repository, key, finished, still_holds).run()
+                    _Judging(self, github, repository, work, finished, still_holds).run()
         except GitHubError as error:
             if error.wait_s is None:
                 raise
@@ -107,13 +107,17 @@ class _Judging:
     job: JudgeJob
     github: GitHub
     repository: Repository
-    key: RunKey
+    work: Work
     finished: WorkflowRun
     still_holds: Callable[[], bool]
 
     @property
     def service(self) -> Service:
         return self.job.service
+
+    @property
+    def key(self) -> RunKey:
+        return self.work.key
 
     def run(self) -> None:
         settings, name = self.service.settings, self.repository.full_name
@@ -124,9 +128,7 @@ class _Judging:
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
         kept = replace(remote.artifacts, keep=self._keep)
         judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), kept)
-        if self.still_holds():
-            self._record(run, judged)
-        if judged is not None and self.still_holds():
+        if self.still_holds() and self._record(run, judged) and judged is not None:
             self._publish(run, judged)
 
     def _load_history(self, _: str) -> Attempt:
@@ -157,8 +159,11 @@ class _Judging:
         with self.service.database.write() as connection:
             raw_artifacts.record(connection, key, kept)
 
-    def _record(self, run: ActionsRun, judged: JudgedRun | None) -> None:
-        """Keep results, history, answer and rows, the rows last: they make the rest seen."""
+    def _record(self, run: ActionsRun, judged: JudgedRun | None) -> bool:
+        """Keep results, history, answer and rows, the rows last: they make the rest seen.
+
+        False, and no row is written, where the run is another worker's by then.
+        """
         report = judged.report if judged is not None else None
         contents = report.contents if report is not None else None
         row = run_row(self.key, run, self.finished, report)
@@ -179,7 +184,10 @@ class _Judging:
                 self.service.objects.put_new(name, content)
             row = replace(row, answer=name)
         with self.service.database.write() as connection:
+            if not work_list.still_holds(connection, self.work):
+                return False
             judged_runs.record_run(connection, row, suites)
+        return True
 
     def _add_to_history(self, run: ActionsRun, contents: ReportData, keep: Sequence[str]) -> None:
         """Add a run of the base branch; one whose records contradict GitHub enters no history."""
