@@ -69,12 +69,13 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
     search = visit.query.get("q", "").strip()[:200]
     page = visit.number("page", 1, least=1, most=MAX_PAGE)
     with visit.service.database.read() as connection:
-        found = [
-            one
-            for one in repositories.active(connection)
-            if visit.viewer.may_see(one) and search.lower() in one.full_name.lower()
-        ]
-        shown = found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        total, shown = repositories.search(
+            connection,
+            visit.viewer.are_visible,
+            search,
+            limit=PAGE_SIZE,
+            offset=(page - 1) * PAGE_SIZE,
+        )
         lines = tuple(
             _line(
                 one,
@@ -83,8 +84,8 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
             )
             for one in shown
         )
-    pages = max(1, -(-len(found) // PAGE_SIZE))
-    return RepositoriesPage(search, page, pages, len(found), lines)
+    pages = max(1, -(-total // PAGE_SIZE))
+    return RepositoriesPage(search, page, pages, total, lines)
 
 
 def _newest_of_base(connection: Connection, repository_id: int) -> RunRow | None:

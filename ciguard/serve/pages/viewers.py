@@ -24,6 +24,7 @@ from ciguard.serve.state import repositories, sessions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sqlalchemy import ColumnElement
     from starlette.requests import Request
 
     from ciguard.serve.service import Service
@@ -63,6 +64,11 @@ class Viewer:
     def may_see(self, repository: Repository) -> bool:
         """Say whether the repository exists for them."""
         return not repository.is_private or self.sees_all or repository.id in self.visible
+
+    @property
+    def are_visible(self) -> ColumnElement[bool]:
+        """The same of rows of the database, of which those that were removed exist for nobody."""
+        return repositories.are_visible(self.sees_all, self.visible)
 
 
 def find_viewer(request: Request, service: Service) -> Viewer:

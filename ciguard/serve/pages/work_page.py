@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar
 
+import sqlalchemy as sa
 from starlette.responses import RedirectResponse
 
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.error_pages import error_page
 from ciguard.serve.pages.visit import PageNotFound
-from ciguard.serve.state import repositories, work_list, work_rows
+from ciguard.serve.state import repositories, schema, work_list, work_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
@@ -66,13 +67,11 @@ def work_page(visit: Visit) -> WorkPage:
     if not visit.viewer.may_act:
         raise PageNotFound
     with visit.service.database.read() as connection:
-        names = {
-            one.id: one.full_name
-            for one in repositories.active(connection)
-            if visit.viewer.may_see(one)
-        }
-        dead = work_rows.dead_letters(connection, names)
-        unfinished = work_rows.unfinished(connection, names)
+        ids = sa.select(schema.repository.c.id).where(visit.viewer.are_visible)
+        dead = work_rows.dead_letters(connection, ids)
+        unfinished = work_rows.unfinished(connection, ids)
+        numbers = {one.key.repository_id for one in (*dead, *unfinished)}
+        names = repositories.names(connection, numbers)
     return WorkPage(
         work_rows.LIMIT,
         tuple(_line(one, names) for one in dead),

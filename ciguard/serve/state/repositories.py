@@ -138,6 +138,45 @@ def changed_since(connection: Connection, at_ms: int) -> frozenset[int]:
     return frozenset(connection.execute(query).scalars())
 
 
+def are_visible(sees_all: bool, visible: Collection[int]) -> sa.ColumnElement[bool]:
+    """Say which rows exist for somebody: active, and public unless they may see it.
+
+    Args:
+        sees_all: every private one.
+        visible: numbers of private ones.
+    """
+    is_active = _REPOSITORY.state == RepositoryState.ACTIVE
+    if sees_all:
+        return is_active
+    may_see = sa.or_(_REPOSITORY.is_private.is_(False), _REPOSITORY.id.in_(visible))
+    return sa.and_(is_active, may_see)
+
+
+def search(
+    connection: Connection,
+    are_shown: sa.ColumnElement[bool],
+    text: str,
+    *,
+    limit: int,
+    offset: int,
+) -> tuple[int, tuple[Repository, ...]]:
+    """How many of these rows have a text in their name, and a page of them by name."""
+    name = sa.func.lower(_REPOSITORY.full_name)
+    is_found = sa.and_(are_shown, name.contains(text.lower(), autoescape=True))
+    total = connection.execute(
+        sa.select(sa.func.count()).select_from(schema.repository).where(is_found)
+    ).scalar_one()
+    query = sa.select(schema.repository).where(is_found).order_by(name)
+    rows = connection.execute(query.limit(limit).offset(offset))
+    return total, tuple(map(_repository, rows))
+
+
+def names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """The names of repositories."""
+    query = sa.select(_REPOSITORY.id, _REPOSITORY.full_name).where(_REPOSITORY.id.in_(ids))
+    return {number: name for number, name in connection.execute(query)}  # noqa: C416
+
+
 def removed(connection: Connection) -> tuple[Repository, ...]:
     """All whose rows and files are to be deleted, by number."""
     query = sa.select(schema.repository).where(_REPOSITORY.state == RepositoryState.REMOVED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,13 +13,12 @@ from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.work_list import WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from sqlalchemy.engine import Connection, Row
 
     from ciguard.serve.state.run_key import RunKey
 
 LIMIT: Final = 200
+Ids = Collection[int] | sa.Select[tuple[int]]
 _WORK: Final = schema.work.c
 
 
@@ -46,24 +46,24 @@ class Backlog:
 
 
 def dead_letters(
-    connection: Connection, repository_ids: Collection[int] | None = None, limit: int = LIMIT
+    connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
 ) -> tuple[WorkRow, ...]:
     """Rows that are tried no more, the last to die first; `work_list.retry` revives one.
 
     Args:
-        repository_ids: of these only; None for all.
+        repository_ids: of these only, or of those that a query finds; None for all.
     """
     query = _rows([WorkState.DEAD], repository_ids).order_by(_WORK.finished_at_ms.desc())
     return tuple(map(_work_row, connection.execute(query.limit(limit))))
 
 
 def unfinished(
-    connection: Connection, repository_ids: Collection[int] | None = None, limit: int = LIMIT
+    connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
 ) -> tuple[WorkRow, ...]:
     """Rows that run, then those that wait, by when they are due.
 
     Args:
-        repository_ids: of these only; None for all.
+        repository_ids: of these only, or of those that a query finds; None for all.
     """
     query = _rows([WorkState.RUNNING, WorkState.WAITING], repository_ids)
     query = query.order_by(_WORK.state, _WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt)
@@ -94,7 +94,7 @@ def forget(connection: Connection, repository_id: int) -> int:
     ).rowcount
 
 
-def _rows(states: list[WorkState], repository_ids: Collection[int] | None) -> sa.Select[Any]:
+def _rows(states: list[WorkState], repository_ids: Ids | None) -> sa.Select[Any]:
     query = sa.select(schema.work).where(_WORK.state.in_(states))
     return query if repository_ids is None else query.where(_WORK.repository_id.in_(repository_ids))
 

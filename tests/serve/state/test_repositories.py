@@ -90,3 +90,25 @@ def test_removed_repositories_are_found_by_nobody_but_prune(connection: Connecti
 def test_an_active_repository_is_not_deleted(connection: Connection) -> None:
     repositories.delete(connection, 1)
     assert repositories.get(connection, 1) == ONE
+
+
+@pytest.mark.parametrize(
+    ("sees_all", "visible", "expected"),
+    [(True, (), "A B_c bxc"), (False, (), "bxc"), (False, (2, 4), "B_c bxc")],
+)
+def test_search_finds_what_somebody_may_see(
+    database: Database, sees_all: bool, visible: tuple[int, ...], expected: str
+) -> None:
+    with database.write() as connection:
+        known = [(1, "o/A", True), (2, "o/B_c", True), (3, "o/bxc", False), (4, "o/gone", True)]
+        repositories.upsert(connection, [Repository(*one) for one in known])
+        repositories.remove(connection, [4])
+        shown = repositories.are_visible(sees_all, visible)
+        total, found = repositories.search(connection, shown, "", limit=9, offset=0)
+        names = [f"o/{name}" for name in expected.split()]
+        assert (total, [one.full_name for one in found]) == (len(names), names)
+        total, found = repositories.search(connection, shown, "b_C", limit=9, offset=0)
+        assert [one.id for one in found] == [2] * ("B_c" in expected)
+        total, found = repositories.search(connection, shown, "", limit=1, offset=1)
+        assert (total, [one.full_name for one in found]) == (len(names), names[1:2])
+        assert repositories.names(connection, [1, 3, 9]) == {1: "o/A", 3: "o/bxc"}
