@@ -51,7 +51,8 @@ class View(Protocol):
 
 def render_page(visit: Visit, view: View) -> Response:
     """The page; a browser that has the same bytes already is told so."""
-    content = _FORMATS[visit.format](visit, view).encode("utf-8", "backslashreplace")
+    text = as_html(visit, view) if visit.format == "html" else _FORMATS[visit.format](view)
+    content = text.encode("utf-8", "backslashreplace")
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
     # Asked for again each time: who may see what can change.
     headers = {"Cache-Control": "private, no-cache", "ETag": tag, "Vary": "Cookie"}
@@ -80,12 +81,12 @@ def frame_values(visit: Visit) -> dict[str, Any]:
     }
 
 
-def as_json(_: Visit, view: View) -> str:
+def as_json(view: View) -> str:
     """Every value of the view; null is what is not known."""
     return json.dumps({"schema": SCHEMA, **asdict(view)}, indent=1) + "\n"  # type: ignore[call-overload]
 
 
-def as_csv(_: Visit, view: View) -> str:
+def as_csv(view: View) -> str:
     """A line for each row, below one with the names of its values."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\r\n")
@@ -103,4 +104,4 @@ def _cell(value: Any) -> Any:
     return value
 
 
-_FORMATS: Final = {"html": as_html, "json": as_json, "csv": as_csv}
+_FORMATS: Final = {"json": as_json, "csv": as_csv}

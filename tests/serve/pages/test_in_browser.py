@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-import uvicorn
 from playwright.sync_api import sync_playwright
 from report.browser import CHROMIUM, needs_browser
 from serve.pages.filled import NEWEST, Site
-
-from ciguard.serve.application import build_application
+from serve.pages.loopback_site import serving_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,26 +35,9 @@ pytestmark = needs_browser
 
 @pytest.fixture(scope="module")
 def site(filled: Site) -> Iterator[str]:
-    """Where the service listens, as a program of this machine reaches it."""
-    config = uvicorn.Config(
-        build_application(filled.service, filled.results.read),
-        port=0,
-        log_config=None,
-        proxy_headers=False,
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 30
-        while not server.started:
-            assert thread.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    """Where the service listens."""
+    with serving_site(filled) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,9 @@ from urllib.parse import quote
 import pytest
 from serve.pages.filled import HOSTILE, NEWEST
 
+from ciguard.serve.pages.page_formats import as_csv
+from ciguard.serve.pages.repositories_page import RepositoriesPage, RepositoryLine
+
 if TYPE_CHECKING:
     from serve.pages.asgi_client import AsgiClient
 
@@ -53,6 +56,13 @@ def test_formats_have_the_same_rows(local: AsgiClient, page: str) -> None:
     else:
         names = ["repositories"] if page == "/index" else ["dead", "unfinished"]
         assert len(lines) == sum(len(found[name]) for name in names)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1"])
+def test_csv_has_no_formula(text: str) -> None:
+    view = RepositoriesPage("", 1, 1, 1, (RepositoryLine(text, False, *[None] * 11),))  # type: ignore[arg-type]
+    lines = list(csv.reader(io.StringIO(as_csv(view))))
+    assert lines[1][:3] == [f"'{text}", "False", ""]
 
 
 def test_incomplete_run_is_not_called_complete(local: AsgiClient) -> None:

@@ -1,0 +1,117 @@
+"""How long the pages take, over real HTTP on loopback, alone and beside other readers.
+
+    .venv/bin/python benchmarks/serve_pages.py [--readers 4] [--repositories 10000]
+
+One run has 100,000 results, its repository 34 more runs of 156; the database knows 10,000
+repositories, half of them private. Readers ask for one page after the other meanwhile. Pages at
+10^8 results are measured by serve_results.py, which asks the same questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from serve.pages.conftest import opened_site
+from serve.pages.filled import NEWEST, SHOP, Site, make_run
+from serve.pages.loopback_site import serving_site
+from stored_results import row
+
+from ciguard.serve.results.rows import RunResults
+from ciguard.serve.state import judged_runs, repositories
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.serve.results.rows import ResultRow
+
+BIG: Final = RunKey(SHOP.id, NEWEST + 1000, 1)
+RUN: Final = f"/{SHOP.full_name}/runs/{BIG.run_id}/1"
+SMALL_RUN: Final = f"/{SHOP.full_name}/runs/{NEWEST - 3}/1"
+TEST: Final = f"/{SHOP.full_name}/tests?suite=unit&variant=py311&unit=a.py::sometimes"
+PAGES: Final = (
+    *(RUN, f"{RUN}?sort=-wall", f"{RUN}?text=file77", f"{RUN}?sort=-peak&page=500"),
+    *(f"{RUN}.json", f"{RUN}.csv?size=1000", SMALL_RUN, f"{SMALL_RUN}/comparison", TEST),
+    *("/", "/?q=repo77", f"/{SHOP.full_name}", "/work"),
+    *(f"/{SHOP.full_name}/offenders", f"/{SHOP.full_name}/flaky"),
+)
+
+
+def big_rows() -> Iterator[ResultRow]:
+    for at in range(100_000):
+        unit = f"dir{at % 37}/file{at % 997}.py::test_{at}"
+        yield row(unit, shard=f"s{at % 64}", wall_s=at * 7919 % 1000 / 100, peak_bytes=at * 1000)
+
+
+def add_many(site: Site, count: int) -> None:
+    now_ms = round(time.time() * 1000)
+    with site.service.database.write() as connection:
+        run = replace(make_run(SHOP, 0, now_ms), key=BIG)
+        judged_runs.record_run(connection, run, [])
+        found = (
+            Repository(1000 + at, f"org{at % 50}/repo{at}", is_private=bool(at % 2))
+            for at in range(count)
+        )
+        repositories.upsert(connection, list(found))
+    site.results.writer.write([RunResults(BIG, now_ms, tuple(big_rows()))])
+
+
+def read_on(address: str, stop: threading.Event) -> None:
+    with httpx.Client(base_url=address, trust_env=False, timeout=60.0) as client:
+        while not stop.is_set():
+            for page in PAGES:
+                client.get(page).raise_for_status()
+
+
+def measure(client: httpx.Client, page: str, times: int) -> list[float]:
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        client.get(page).raise_for_status()
+        found.append(1000 * (time.perf_counter() - start))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--readers", type=int, default=4)
+    parser.add_argument("--repositories", type=int, default=10_000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, opened_site(Path(folder), runs=34) as site:
+        add_many(site, given.repositories)
+        with (
+            serving_site(site) as address,
+            httpx.Client(base_url=address, trust_env=False, timeout=60.0) as client,
+        ):
+            for readers in (0, given.readers):
+                stop = threading.Event()
+                threads = [
+                    threading.Thread(target=read_on, args=(address, stop)) for _ in range(readers)
+                ]
+                for thread in threads:
+                    thread.start()
+                print(f"{readers} other readers")
+                for page in PAGES:
+                    found = measure(client, page, 15)
+                    middle, most = statistics.median(found), max(found)
+                    print(f"  {page[-60:]:60} p50 {middle:6.1f} ms, worst {most:6.1f} ms")
+                stop.set()
+                for thread in threads:
+                    thread.join()
+
+
+if __name__ == "__main__":
+    main()
