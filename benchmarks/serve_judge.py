@@ -32,7 +32,7 @@ from fakegithub.server import serving
 from fakegithub.state import Fault, Login
 from guard.fixtures import World, make_leg
 from guard_scale import measured, plan_of, write
-from serve.fake_runs import REPOSITORY, upload
+from serve.fake_runs import HEAD, REPOSITORY, upload
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.serve.state import repositories, schema, work_list
@@ -104,6 +104,7 @@ def large_run(results: int, legs: int) -> None:
         folder = Path(name)
         github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
         github.repositories.append(FakeRepository(1, REPOSITORY, private=False))
+        github.files["ciguard.toml", HEAD] = b""
         plan = plan_of(legs, results)
         records = folder / "records"
         write(records, plan, every=0)
@@ -133,6 +134,7 @@ def workers(runs: int) -> None:
         folder = Path(name)
         github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
         github.repositories.append(FakeRepository(1, REPOSITORY, private=False))
+        github.files["ciguard.toml", HEAD] = b""
         world = World()
         for run in range(1, runs + 1):
             world.legs = {key: make_leg(world.plan, key, run=run) for key in world.legs}

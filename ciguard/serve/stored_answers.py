@@ -26,7 +26,7 @@ _MARKDOWN: Final = SizeLimit(1 << 20, utf8_bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     """What an object of a run says.
 
     Attributes:
@@ -42,11 +42,11 @@ class Answer:
     markdown: str
 
 
-def answer_of(report: Report) -> Answer:
+def answer_of(report: Report) -> StoredAnswer:
     """What there is to keep of a report."""
     contents = report.contents
     compared = contents.comparison if contents is not None else None
-    return Answer(
+    return StoredAnswer(
         report.headlines,
         verdict_json(contents.verdict) if contents is not None else None,
         comparison_json(compared) if compared is not None else None,
@@ -54,7 +54,7 @@ def answer_of(report: Report) -> Answer:
     )
 
 
-def encode(answer: Answer) -> bytes:
+def encode(answer: StoredAnswer) -> bytes:
     """JSON in gzip; equal answers are equal bytes."""
     value = {
         "schema": SCHEMA,
@@ -66,7 +66,7 @@ def encode(answer: Answer) -> bytes:
     return gzip.compress(json.dumps(value).encode("utf-8", "backslashreplace"), mtime=0)
 
 
-def decode(content: bytes, name: str) -> Answer:
+def decode(content: bytes, name: str) -> StoredAnswer:
     """Read an object.
 
     Raises:
@@ -80,7 +80,7 @@ def decode(content: bytes, name: str) -> Answer:
     if value.get("schema") != SCHEMA:
         what = f"expected schema {SCHEMA}, found {value.get('schema')}"
         raise InputError(what, where=name, fix="run a newer ciguard")
-    return Answer(
+    return StoredAnswer(
         tuple(value["headlines"]), value["verdict"], value["comparison"], value["markdown"]
     )
 

@@ -10,7 +10,7 @@ from ciguard.serve.results.rows import ENDING_CODES, OUTCOME_CODES, STATUS_CODES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.serve.results.result_values import RunPage, RunRow, UnitRun
+    from ciguard.serve.results.result_values import CaseRow, RunPage, UnitRun
     from ciguard.serve.state.run_key import RunKey
 
 OUTCOMES: Final = {code: word for word, code in OUTCOME_CODES.items()}
@@ -69,7 +69,7 @@ class UnitRunLine:
     message: str | None
 
 
-def result_line(row: RunRow) -> ResultLine:
+def result_line(row: CaseRow) -> ResultLine:
     """A row of the results in words."""
     return ResultLine(
         row.suite,

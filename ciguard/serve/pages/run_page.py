@@ -25,7 +25,7 @@ from ciguard.serve.state import judged_runs
 if TYPE_CHECKING:
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.service import Service
-    from ciguard.serve.stored_answers import Answer
+    from ciguard.serve.stored_answers import StoredAnswer
 
 OUTCOMES: Final = tuple(OUTCOME_CODES)
 DAMAGED: Final = (
@@ -107,7 +107,7 @@ def run_page(visit: Visit) -> RunPage:
     )
 
 
-def read_answer(service: Service, name: str) -> tuple[Answer | None, str]:
+def read_answer(service: Service, name: str) -> tuple[StoredAnswer | None, str]:
     """What a run came to, or why that cannot be read.
 
     Args:

@@ -23,7 +23,7 @@ from ciguard.serve.results.duckdb_engine import (
 from ciguard.serve.results.flaky_tests import FlakyTest, find_flaky_tests, runs_to_look_at
 from ciguard.serve.results.open_files import OpenFiles
 from ciguard.serve.results.parquet_columns import DAY_MS
-from ciguard.serve.results.result_values import Answer, RunPage, RunRow, UnitRun, UnitSums
+from ciguard.serve.results.result_values import Answer, CaseRow, RunPage, UnitRun, UnitSums
 from ciguard.serve.results.rows import OUTCOME_CODES, STATUS_CODES, hash_unit
 from ciguard.serve.state import schema
 
@@ -216,7 +216,7 @@ def _run_page(
     for outcome, _, _, number in counts:
         outcomes[outcome] += number
     return RunPage(
-        tuple(RunRow(*(*row[:-1], texts.get(row[-1]))) for row in rows),
+        tuple(CaseRow(*(*row[:-1], texts.get(row[-1]))) for row in rows),
         sum(outcomes.values()),
         outcomes,
         sum(number for _, _, is_flaky, number in counts if is_flaky),

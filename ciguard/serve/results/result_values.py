@@ -22,7 +22,7 @@ class Answer(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class RunRow:
+class CaseRow:
     """A case of a run; None where not measured."""
 
     suite: str
@@ -45,7 +45,7 @@ class RunRow:
 class RunPage:
     """A page of a run's rows; `total` rows meet the filters, `outcomes` counts them by code."""
 
-    rows: tuple[RunRow, ...] = ()
+    rows: tuple[CaseRow, ...] = ()
     total: int = 0
     outcomes: Mapping[int, int] = field(default_factory=dict)
     flaky: int = 0

@@ -17,7 +17,7 @@ from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
-from ciguard.serve.stored_answers import Answer
+from ciguard.serve.stored_answers import StoredAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,7 +105,7 @@ def make_suites(run: RunRow, number: int) -> list[RunSuiteRow]:
     ]
 
 
-def make_answer(run: RunRow) -> Answer:
+def make_answer(run: RunRow) -> StoredAnswer:
     """What the guard's and the comparison's own tests have as JSON, with a death and its cause."""
     verdict = json.loads((SAMPLES / "guard/hurt.json").read_text("utf-8"))
     comparison = json.loads((SAMPLES / "compare/hurt.json").read_text("utf-8"))
@@ -125,7 +125,7 @@ def make_answer(run: RunRow) -> Answer:
             "culprits": [{"suite": "", "variant": "", "unit": f"c.t::{HOSTILE}"}],
         }
     )
-    return Answer((run.headline, comparison["headline"]), verdict, comparison, "")
+    return StoredAnswer((run.headline, comparison["headline"]), verdict, comparison, "")
 
 
 def make_rows(number: int) -> Iterator[ResultRow]:
