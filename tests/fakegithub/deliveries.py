@@ -101,6 +101,15 @@ def repositories_removed(*repositories: FakeRepository, number: int = 101) -> Fa
     return FakeDelivery("installation_repositories", payload)
 
 
+def repositories_added(*repositories: FakeRepository, number: int = 101) -> FakeDelivery:
+    """An installation has more repositories than before."""
+    lost = repositories_removed(*repositories, number=number).payload
+    changed = {"action": "added", "repositories_added": lost["repositories_removed"]}
+    return FakeDelivery(
+        "installation_repositories", {**lost, **changed, "repositories_removed": []}
+    )
+
+
 def repository(action: str, of: FakeRepository) -> FakeDelivery:
     """Something happened to a repository."""
     payload = {"action": action, "repository": of.as_json(), "installation": {"id": 101}}

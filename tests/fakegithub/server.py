@@ -21,7 +21,7 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 if __name__ == "__main__":  # as a program it finds its own folder on the path, not its package
@@ -108,6 +108,11 @@ class _Server(ThreadingHTTPServer):
     github: FakeGitHub
     prefix: str
     stopping: threading.Event
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that was killed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,179 @@
+"""An organisation that pushes: runs that end at a fake GitHub, told of badly by its webhooks.
+
+Of the deliveries some are doubled, some lost, and those of a few runs come in any order. What the
+service should have in the end follows from the runs alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+from fakegithub.actions import add_artifact, add_job, add_run
+from fakegithub.apps import FakeRepository, add_app
+from fakegithub.deliveries import PATH, FakeDelivery, workflow_run
+from guard.fixtures import World, make_leg, make_plan
+from serve.fake_runs import BY_SERVICE, REPOSITORY
+
+from ciguard.codec import plan_file as plan_codec
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from fakegithub.state import FakeGitHub
+
+SHOP: Final = FakeRepository(id=1, full_name=REPOSITORY, private=False)
+BASE: Final = "b" * 40
+FIRST: Final = 1001  # the smallest id of a run
+LOST, DOUBLED = 0.2, 0.3  # of all deliveries
+SHUFFLED: Final = 4  # deliveries that may overtake each other
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredRun:
+    """A run of a pull request, or of the base branch (None), with so many results."""
+
+    id: int
+    pull_request: int | None
+    results: int
+
+
+@dataclass
+class Organisation:
+    """Makes runs; threads may ask what there is."""
+
+    github: FakeGitHub
+    choose: random.Random
+    pull_requests: int = 4
+    runs: list[DeliveredRun] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        add_app(self.github).install(SHOP)
+        self.github.files["ciguard.toml", BASE] = BY_SERVICE
+        for number in range(1, self.pull_requests + 1):
+            self._open_pull_request(number)
+
+    def _open_pull_request(self, number: int) -> None:
+        self.github.pulls.add((REPOSITORY, number))
+        self.github.files["ciguard.toml", _sha(number)] = BY_SERVICE
+        repository = {"full_name": REPOSITORY, "default_branch": "main", "id": SHOP.id}
+        self.github.pulls_of[_sha(number)] = [
+            {
+                "number": number,
+                "state": "open",
+                "head": {"sha": _sha(number), "ref": f"topic-{number}", "repo": repository},
+                "base": {"ref": "main", "sha": BASE, "repo": repository},
+                "merge_commit_sha": _sha(number),
+            }
+        ]
+
+    def complete_run(self) -> FakeDelivery:
+        """One more run has ended, a third of them of the base branch; what GitHub tells of it."""
+        with self.github.lock:
+            return self._complete_run(len(self.runs))
+
+    def _complete_run(self, at: int) -> FakeDelivery:
+        number = None if at % 3 == 0 else self.choose.randint(1, self.pull_requests)
+        run = DeliveredRun(FIRST + at, number, 3 + at % 7)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        facts: dict[str, Any] = {
+            "event": "pull_request" if number else "push",
+            "head_branch": f"topic-{number}" if number else "main",
+            "head_sha": _sha(number) if number else BASE,
+            "head_repository": SHOP.as_json(),
+        }
+        self._upload(run)
+        times = dict.fromkeys(("created_at", "run_started_at", "updated_at"), now)
+        add_run(self.github, run.id, **facts, **times, repository={"id": SHOP.id})
+        self.runs.append(run)
+        return workflow_run(SHOP, run.id, **facts)
+
+    def _upload(self, run: DeliveredRun) -> None:
+        # One of its own: a history drops a run whose tests all have twenty newer values.
+        units = [f"run_{run.id}.t", *(f"a.t::{at}" for at in range(1, run.results))]
+        plan = make_plan({"01": tuple(units[:2]), "02": tuple(units[2:])})
+        world = World(plan, {key: make_leg(plan, key, run=run.id) for key in ("01", "02")})
+        if run.id % 4 == 0:
+            world.result("01", units[1], outcome="failed", message=f"assert {run.id} == 0")
+        files = {"plan.json": plan_codec.encode(plan)}
+        add_artifact(self.github, f"ciguard-plan-{plan.id}-1", files, run=run.id)
+        for key, leg in world.legs.items():
+            files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
+            add_artifact(self.github, f"ciguard-record-{plan.id}-{key}-1", files, run=run.id)
+            add_job(self.github, f"tests ({key})", run=run.id)
+
+    def newest_run(self, pull_request: int) -> int | None:
+        found = (one.id for one in self.runs if one.pull_request == pull_request)
+        return max(found, default=None)
+
+    def base_runs(self) -> list[int]:
+        return [one.id for one in self.runs if one.pull_request is None]
+
+
+def _sha(number: int) -> str:
+    return f"{number:040x}"
+
+
+class Pushes:
+    """Lets runs end as fast as they are judged, in a thread, and delivers what GitHub tells.
+
+    Args:
+        address: of the service; GitHub sends what it cannot deliver no second time.
+        is_busy: whether the service knows of enough runs for now.
+    """
+
+    def __init__(self, made: Organisation, address: str, is_busy: Callable[[], bool]) -> None:
+        self._made, self._address, self._is_busy = made, address, is_busy
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._push)
+        self._pending: list[FakeDelivery] = []
+        self.sent, self.doubled, self.lost, self.unanswered = 0, 0, 0, 0
+
+    def __enter__(self) -> Pushes:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _push(self) -> None:
+        choose = self._made.choose
+        while not self._stop.is_set():
+            if self._is_busy():
+                self._stop.wait(0.02)
+                continue
+            delivery = self._made.complete_run()
+            chance = choose.random()
+            self.lost += chance < LOST
+            self.doubled += chance > 1 - DOUBLED
+            copies = 0 if chance < LOST else 2 if chance > 1 - DOUBLED else 1
+            self._pending += [delivery] * copies
+            if len(self._pending) >= SHUFFLED:
+                self._send_pending()
+        self._send_pending()
+
+    def _send_pending(self) -> None:
+        self._made.choose.shuffle(self._pending)
+        for one in self._pending:
+            self.sent += 1
+            self.unanswered += not self.deliver(one)
+        self._pending.clear()
+
+    def deliver(self, delivery: FakeDelivery) -> bool:
+        """Send it once; False where there was no answer."""
+        try:
+            answer = httpx.post(
+                self._address + PATH,
+                content=delivery.body,
+                headers=delivery.headers(),
+                trust_env=False,
+                timeout=10.0,
+            )
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 202
