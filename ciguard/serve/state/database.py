@@ -124,13 +124,16 @@ def _engine(url: str) -> Engine:
         what = f"expected {' or '.join(f'{name}://...' for name in _DRIVERS)}"
         raise UsageError(what, where="--database", fix=_URL_FIX) from error
     parsed = parsed.set(drivername=drivername)
+    # Values of a statement are digests, addresses and texts of people: none belongs in a log.
     if parsed.get_backend_name() == "sqlite":
-        engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_S})
+        engine = sa.create_engine(parsed, hide_parameters=True, connect_args={"timeout": BUSY_S})
         sa.event.listen(engine, "connect", _on_sqlite_connect)
         sa.event.listen(engine, "begin", _on_sqlite_begin)
         return engine
     try:
-        return sa.create_engine(parsed, pool_pre_ping=True, pool_size=10, pool_timeout=BUSY_S)
+        return sa.create_engine(
+            parsed, hide_parameters=True, pool_pre_ping=True, pool_size=10, pool_timeout=BUSY_S
+        )
     except (ArgumentError, NoSuchModuleError) as error:
         raise UsageError(str(error), where="--database", fix=_URL_FIX) from error
 

@@ -115,3 +115,10 @@ def test_a_database_out_of_reach_is_named_without_its_password(tmp_path: Path) -
     assert "secret" not in str(caught.value)
     with pytest.raises(RemoteError, match="unable to open"):
         open_database(f"sqlite:///{tmp_path}/none/ciguard.db")
+
+
+def test_values_of_a_statement_are_in_no_error(database: Database) -> None:
+    row = {"key": "a", "worker": "the digest of a secret", "until_ms": 0}
+    with pytest.raises(sa.exc.IntegrityError) as caught, database.write() as connection:
+        connection.execute(lane.insert(), [row, row])
+    assert "the digest" not in str(caught.value)
