@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from ciguard.serve import health
+from ciguard.serve import health, operation_metrics
 from ciguard.serve.api.routes import routes
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
+from ciguard.serve.operation_metrics import CountRequests, RequestCounts
 from ciguard.serve.pages import page_routes
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.batch_writer import BatchWriter
@@ -36,10 +37,15 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
             application.state.delivery_writer = writer
             yield
 
+    counts = RequestCounts()
     application = Starlette(
         # Each part has its list. That of the pages ends with a route for all that is left.
-        routes=[*health.ROUTES, *intake.ROUTES, *routes(service), *page_routes.ROUTES],
+        routes=[
+            *(*health.ROUTES, *operation_metrics.ROUTES, *intake.ROUTES),
+            *(*routes(service), *page_routes.ROUTES),
+        ],
         middleware=[
+            Middleware(CountRequests, counts=counts),
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
             Middleware(ErrorResponses),
             Middleware(BodyLimit, paths={intake.PATH: intake.BODY_BYTES}),
@@ -48,4 +54,5 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
     )
     application.state.service = service
     application.state.read_model = read_model
+    application.state.request_counts = counts
     return application

@@ -116,6 +116,13 @@ def _stores(command: Callable[..., int]) -> Callable[..., int]:
     default=LOOPBACK,
     help="Address or network of that proxy; repeatable (default: loopback).",
 )
+@click.option(
+    "--metrics-from",
+    metavar="ADDRESS",
+    multiple=True,
+    default=LOOPBACK,
+    help="Address or network that may read /metrics; repeatable (default: loopback).",
+)
 @click.option("--wake-by-input", is_flag=True, hidden=True)
 @click.pass_context
 def command(
@@ -132,6 +139,7 @@ def command(
     role: str,
     proxy_header: str,
     proxies: tuple[str, ...],
+    metrics_from: tuple[str, ...],
     wake_by_input: bool,
 ) -> int:
     """Keep the runs of an organisation: judge each finished run, show all, give jobs their history.
@@ -153,6 +161,7 @@ def command(
         repositories=names,
         proxy_header=proxy_header,
         proxies=proxies,
+        metrics_from=metrics_from,
     )
     _start_logging()
     with (

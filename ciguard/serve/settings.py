@@ -15,7 +15,7 @@ from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.github.repository_ref import REPOSITORY, SERVER_URL, api_of, is_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT_PORT: Final = 8080
 LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
@@ -69,6 +69,7 @@ class Settings:
         webhook_secret: None in a role that does not listen.
         proxy_header: in which a proxy says who somebody is; "" for none.
         proxies: addresses or networks from which that header counts.
+        metrics_from: addresses or networks that may read the metrics.
     """
 
     database: str = field(repr=False)
@@ -86,6 +87,7 @@ class Settings:
     oauth: OAuthCredentials | None
     proxy_header: str = ""
     proxies: tuple[str, ...] = LOOPBACK
+    metrics_from: tuple[str, ...] = LOOPBACK
 
 
 def read_settings(
@@ -100,6 +102,7 @@ def read_settings(
     repositories: Sequence[str] = (),
     proxy_header: str = "",
     proxies: Sequence[str] = LOOPBACK,
+    metrics_from: Sequence[str] = LOOPBACK,
 ) -> Settings:
     """Put options and environment together; an empty variable counts as not set.
 
@@ -125,6 +128,7 @@ def read_settings(
         oauth=found.oauth(),
         proxy_header=proxy_header.strip(),
         proxies=tuple(proxies),
+        metrics_from=tuple(metrics_from),
     )
     mistakes = [*found.mistakes, *_mistakes(settings)]
     if mistakes:
@@ -209,14 +213,21 @@ def _proxy_mistakes(settings: Settings) -> list[CiguardError]:
         what = f'expected the name of a header, found "{settings.proxy_header:.80}"'
         fix = "pass --trust-proxy-header X-Forwarded-User"
         found.append(UsageError(what, where="--trust-proxy-header", fix=fix))
-    for one in settings.proxies:
+    return [
+        *found,
+        *_network_mistakes("--trust-proxy", settings.proxies),
+        *_network_mistakes("--metrics-from", settings.metrics_from),
+    ]
+
+
+def _network_mistakes(option: str, networks: Sequence[str]) -> Iterator[CiguardError]:
+    for one in networks:
         try:
             ipaddress.ip_network(one)
         except ValueError:
             what = f'expected an address or a network, found "{one:.80}"'
-            fix = "pass --trust-proxy 10.0.0.1, or 10.0.0.0/24"
-            found.append(UsageError(what, where="--trust-proxy", fix=fix))
-    return found
+            fix = f"pass {option} 10.0.0.1, or 10.0.0.0/24"
+            yield UsageError(what, where=option, fix=fix)
 
 
 def _identity_mistakes(settings: Settings) -> list[CiguardError]:

@@ -108,3 +108,5 @@ def test_mistakes_about_the_proxy_are_named() -> None:
     assert "--trust-proxy-header" in str(caught.value)
     assert '"proxy.example"' in str(caught.value)
     assert read({**APP, **HOOK}, proxy_header="X-User").proxy_header == "X-User"
+    with pytest.raises(UsageError, match="--metrics-from"):
+        read({**APP, **HOOK}, metrics_from=["10.0.0.1/24"])

@@ -39,7 +39,7 @@ class WorkRow:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many rows are in each state, and for how long the first that is due has waited."""
+    """How many rows are in each state but done, and how long the first that is due has waited."""
 
     rows: dict[WorkState, int]
     oldest_s: float
@@ -72,12 +72,15 @@ def unfinished(
 
 def backlog(connection: Connection) -> Backlog:
     """Count the rows, for the metrics."""
-    counts = sa.select(_WORK.state, sa.func.count()).group_by(_WORK.state)
+    # The others by name, not "not done": an index leads to them past the many that are.
+    states = (WorkState.WAITING, WorkState.RUNNING, WorkState.DEAD)
+    counts = sa.select(_WORK.state, sa.func.count()).where(_WORK.state.in_(states))
+    counts = counts.group_by(_WORK.state)
     found = {WorkState(state): count for state, count in connection.execute(counts)}
     age_ms = now_ms() - sa.func.min(_WORK.due_at_ms)
     oldest = sa.select(age_ms).where(_WORK.state == WorkState.WAITING)
     oldest_ms = connection.execute(oldest).scalar_one() or 0
-    return Backlog({state: found.get(state, 0) for state in WorkState}, max(0, oldest_ms) / 1000)
+    return Backlog({state: found.get(state, 0) for state in states}, max(0, oldest_ms) / 1000)
 
 
 def prune(connection: Connection, days: float) -> int:

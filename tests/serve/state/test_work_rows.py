@@ -71,7 +71,6 @@ def test_the_backlog_is_counted(connection: Connection) -> None:
     assert backlog.rows == {
         WorkState.WAITING: 2,
         WorkState.RUNNING: 1,
-        WorkState.DONE: 1,
         WorkState.DEAD: 1,
     }
     assert 5 <= backlog.oldest_s < 60
