@@ -105,8 +105,11 @@ def own_options(words: str) -> set[str]:
 
 @cache
 def known_options(verb: str) -> set[str]:
-    actions = ("add", "export", "pull", "push", "show") if verb == "history" else ()
-    calls = [[verb, action] for action in actions] or [[verb]]
+    actions = {
+        "history": ("add", "export", "pull", "push", "show"),
+        "serve": ("backfill", "check", "prune", "token"),
+    }.get(verb, ())
+    calls = [[verb], *([verb, action] for action in actions)]
     text = "".join(call_in_process(*call, "--help", cwd=ROOT).stdout for call in calls)
     return set(re.findall(r"--[a-z-]+", text))
 
