@@ -21,23 +21,28 @@ from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.retention import prune as prune_results
+from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
-from ciguard.serve.state import repositories, tokens, work_list
+from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
 from ciguard.serve.state.database import now_ms, open_database
 from ciguard.serve.web_process import listen, serve_web, worker_child
 from ciguard.serve.work import reconcile
+from ciguard.serve.work import repair as repairs
 from ciguard.serve.work.worker_process import watch_input, work_until
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ciguard.invocation import Invocation
+    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.service import Service
     from ciguard.serve.settings import Settings
     from ciguard.serve.state.database import Database
+    from ciguard.serve.state.run_key import RunKey
 
 DEFAULT_CACHE: Final = "./cache"
 DAY_MS: Final = 86_400_000
@@ -256,20 +261,16 @@ def backfill(
 
 @command.command(short_help="Compare all results with what was written.")
 @_stores
-@click.option("--repair", is_flag=True, help="Judge runs again whose results are damaged.")
+@click.option("--repair", is_flag=True, help="Make again what is damaged.")
 @click.pass_obj
 def check(
-    invocation: Invocation,
-    /,
-    *,
-    database: str,
-    results: str,
-    cache: str,  # noqa: ARG001 - an option of all commands
-    repair: bool,
+    invocation: Invocation, /, *, database: str, results: str, cache: str, repair: bool
 ) -> int:
-    """Compare the SHA-256 of every result file, and name the runs whose results are damaged.
+    """Compare the SHA-256 of all results, answers and histories with what was stored.
 
-    The command ends with 3 if a file is damaged and not repaired.
+    --repair writes damaged results again from stored artifacts, which are kept for 30 days, and
+    has the service judge the other runs again. The command ends with 3 if something is damaged and
+    --repair was not passed.
     """
     objects = open_objects(results, invocation.environ)
     with _open(database) as opened:
@@ -280,13 +281,39 @@ def check(
         console.out(f"{count_of(found.files, 'file')} with {rows}, {len(found.damaged)} damaged")
         if found.unwritten:
             console.out(f"{count_of(len(found.unwritten), 'judged run')} without results")
+        answers = repairs.damaged_answers(opened, objects)
+        histories = list(repairs.damaged_histories(opened, objects))
+        if answers:
+            console.out(f"{count_of(len(answers), 'run')} whose answer is missing or damaged")
+        for row in histories:
+            console.out(f"{row.object}: the stored history is missing or damaged")
         if not repair:
-            return ExitCode.INPUT if found.damaged else ExitCode.OK
-        again = [*verify.forget(opened, found.damaged), *found.unwritten]
-        with opened.write() as connection:
-            retried = sum(work_list.retry(connection, key) for key in dict.fromkeys(again))
+            is_damaged = found.damaged or answers or histories
+            return ExitCode.INPUT if is_damaged else ExitCode.OK
+        unwritten = [*verify.forget(opened, found.damaged), *found.unwritten]
+        again = [*_write_again(opened, objects, invocation.folder / cache, unwritten), *answers]
+        for row in histories:
+            again += repairs.restart_history(opened, objects, row.repository_id)
+        retried = repairs.judge_again(opened, objects, dict.fromkeys(again))
     console.out(f"{count_of(retried, 'run')} put back on the work list")
     return ExitCode.OK
+
+
+def _write_again(
+    database: Database, objects: ObjectStore, cache: Path, runs: Sequence[RunKey]
+) -> list[RunKey]:
+    """Write results from stored artifacts; the runs for which that cannot be done."""
+    if not runs:
+        return []
+    with (
+        contextlib.closing(ObjectCache(objects, cache)) as copies,
+        contextlib.closing(ResultsWriter(database, objects, copies.scratch)) as writer,
+    ):
+        lost = repairs.restore_results(database, objects, writer, runs)
+    for key, problem in lost.items():
+        console.err(f"run {key.run_id} of repository {key.repository_id}: {problem}")
+    console.out(f"{count_of(len(runs) - len(lost), 'run')} written again from stored artifacts")
+    return list(lost)
 
 
 @command.command(short_help="Delete results of old runs.")

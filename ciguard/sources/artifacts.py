@@ -137,7 +137,7 @@ class RunArtifacts:
         )
         # Two of one name may be two legs: what they hold must not seem to be of one folder.
         names = _distinct_names(wanted)
-        taking = _FileCollector(names, lambda _, file: _is_record_file(file), logs)
+        taking = _FileCollector(names, lambda _, file: is_record_file(file), logs)
         problems = self._fetch(wanted, names, taking.add_archive)
         files = [(f"{names[at]}/{file}", content) for at, file, content in taking.files]
         records = read_records(
@@ -397,7 +397,8 @@ def _distinct_names(artifacts: Sequence[Artifact]) -> list[str]:
     return [one.name if twice[one.name] == 1 else f"{one.name}.{one.id}" for one in artifacts]
 
 
-def _is_record_file(name: str) -> bool:
+def is_record_file(name: str) -> bool:
+    """Say whether a file of an artifact is a record, or belongs to one."""
     return name.endswith(".jsonl") or result_file_location(name) is not None
 
 

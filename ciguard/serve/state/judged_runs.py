@@ -13,13 +13,12 @@ import sqlalchemy as sa
 
 from ciguard.serve.state import schema, statements
 from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy.engine import Connection, Row
-
-    from ciguard.serve.state.run_key import RunKey
 
 RunVerdict = Literal["passed", "failed", "incomplete", "not_evaluated", "foreign"]
 VERDICTS: Final[tuple[RunVerdict, ...]] = get_args(RunVerdict)
@@ -172,6 +171,13 @@ def suites_of(
         values = row._asdict()
         found[statements.take_key(values)].append(RunSuiteRow(**values))
     return {key: tuple(rows) for key, rows in found.items()}
+
+
+def answers(connection: Connection) -> list[tuple[RunKey, str]]:
+    """All runs that have an answer, and the name of its object."""
+    columns = [_RUN[name] for name in (*statements.KEY, "answer")]
+    query = sa.select(*columns).where(_RUN.answer != "").order_by(*columns)
+    return [(RunKey(*row[:3]), row[3]) for row in connection.execute(query)]
 
 
 def _run_row(row: Row[Any]) -> RunRow:

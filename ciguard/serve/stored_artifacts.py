@@ -1,0 +1,82 @@
+"""Plan and records of a run, out of the archives that the service keeps of it for a while."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.archive import members
+from ciguard.codec.record.reader import read_records
+from ciguard.errors import InputError
+from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.objects import NoSuchObject
+from ciguard.sources.artifacts import LIMITS, PLAN, PLAN_FILE, RECORD, is_record_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ciguard.model import Plan, Record
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.state.raw_artifacts import RawArtifact
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """What the archives of a run hold; the records of all attempts that were judged."""
+
+    plan: Plan
+    records: tuple[Record, ...]
+
+
+def read_stored_run(objects: ObjectStore, artifacts: Sequence[RawArtifact]) -> StoredRun:
+    """Read the archives, as they were read when the run was judged.
+
+    Raises:
+        InputError: there is not one plan, or what there is cannot be read.
+        DamagedObject: an archive is missing, or not what was stored.
+        StorageError: the store cannot be reached.
+    """
+    plans = [one for one in artifacts if one.name.startswith(PLAN)]
+    if len(plans) != 1:
+        raise InputError(f"{len(plans)} plans are stored", where="artifacts")
+    source = f"{plans[0].name}/{PLAN_FILE}"
+    found = _files(objects, plans[0], lambda name: name == PLAN_FILE)
+    if not found:
+        raise InputError(f"no {PLAN_FILE} in it", where=plans[0].name)
+    files = [
+        (f"{one.name}/{name}", content)
+        for one in artifacts
+        if one.name.startswith(RECORD)
+        for name, content in _files(objects, one, is_record_file)
+    ]
+    records = read_records(
+        [one for one in files if one[0].endswith(".jsonl")],
+        [one for one in files if not one[0].endswith(".jsonl")],
+    )
+    return StoredRun(plan_codec.decode(found[0][1], source), tuple(records))
+
+
+def _files(
+    objects: ObjectStore, artifact: RawArtifact, is_wanted: Callable[[str], bool]
+) -> list[tuple[str, bytes]]:
+    stream = io.BytesIO(read_archive(objects, artifact))
+    return list(members(stream, artifact.name, LIMITS, is_wanted=is_wanted))
+
+
+def read_archive(objects: ObjectStore, artifact: RawArtifact) -> bytes:
+    """An archive as it was stored.
+
+    Raises:
+        DamagedObject: it is missing, or not what was stored.
+        StorageError: the store cannot be reached.
+    """
+    try:
+        content = objects.read(artifact.object)
+    except NoSuchObject as error:
+        raise DamagedObject(artifact.object, "the stored archive is missing") from error
+    if hashlib.sha256(content).hexdigest() != artifact.sha256:
+        raise DamagedObject(artifact.object, "the stored archive is damaged")
+    return content

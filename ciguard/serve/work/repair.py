@@ -1,0 +1,158 @@
+"""Makes again what is damaged: results of stored archives, answers and histories by judging again.
+
+The archives of a run and its answer give its rows back without GitHub. Where one of them is gone
+too, the run is judged again, which asks GitHub for what it still has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import InputError
+from ciguard.guard.record_selection import select
+from ciguard.history.stores import load
+from ciguard.model import UnitKey
+from ciguard.serve import stored_answers
+from ciguard.serve.history_objects import ObjectHistory, read_history
+from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.objects import NoSuchObject
+from ciguard.serve.results.rows import run_results
+from ciguard.serve.state import base_runs, histories, judged_runs, raw_artifacts, work_list
+from ciguard.serve.stored_artifacts import read_archive, read_stored_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.results.rows import RunResults
+    from ciguard.serve.results.writer import ResultsWriter
+    from ciguard.serve.state.database import Database
+    from ciguard.serve.state.histories import HistoryRow
+    from ciguard.serve.state.raw_artifacts import RawArtifact
+    from ciguard.serve.state.run_key import RunKey
+
+HISTORY_RUNS: Final = 20  # of a test a history keeps so many values
+
+
+def damaged_answers(database: Database, objects: ObjectStore) -> list[RunKey]:
+    """Runs whose answer is missing or not what was stored.
+
+    Raises:
+        StorageError, RemoteError: the store or the database cannot be reached.
+    """
+    with database.read() as connection:
+        named = judged_runs.answers(connection)
+    return [key for key, name in named if not _is_whole(objects, key, name)]
+
+
+def damaged_histories(database: Database, objects: ObjectStore) -> Iterator[HistoryRow]:
+    """Histories that are missing or not what was stored.
+
+    Raises:
+        StorageError, RemoteError: the store or the database cannot be reached.
+    """
+    with database.read() as connection:
+        rows = histories.all_current(connection)
+    for row in rows:
+        try:
+            read_history(row, objects)
+        except DamagedObject:
+            yield row
+
+
+def restore_results(
+    database: Database, objects: ObjectStore, writer: ResultsWriter, keys: Iterable[RunKey]
+) -> dict[RunKey, str]:
+    """Write the rows of runs again; why not, of each for which that cannot be done.
+
+    Raises:
+        StorageError, RemoteError: the store or the database cannot be reached.
+    """
+    lost = {}
+    for key in keys:
+        try:
+            writer.write([_stored_results(database, objects, key)])
+        except (InputError, DamagedObject) as error:
+            lost[key] = str(error)
+    return lost
+
+
+def restart_history(database: Database, objects: ObjectStore, repository_id: int) -> list[RunKey]:
+    """Go back to the last whole version of a history; runs that it has not, to be judged again.
+
+    Raises:
+        StorageError, RemoteError: the store or the database cannot be reached.
+    """
+    store = ObjectHistory(database, objects, repository_id)
+    store.restart()
+    known = {run.run_id for run in load(store).history.runs}
+    with database.read() as connection:
+        newest = base_runs.newest_base_runs(connection, repository_id, HISTORY_RUNS)
+    return [key for key in newest if key.run_id not in known]
+
+
+def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]) -> int:
+    """Put runs back on the work list; how many are there now.
+
+    What is damaged of them is deleted first: an object is put only where its name is free. Whole
+    archives stay, because GitHub may have them no more.
+    """
+    count = 0
+    for key in keys:
+        with database.read() as connection:
+            stored = raw_artifacts.of_run(connection, key)
+            row = judged_runs.get(connection, key)
+        damaged = _damaged_archives(objects, stored)
+        if row is not None and row.answer and not _is_whole(objects, key, row.answer):
+            damaged.append(row.answer)
+        objects.delete(damaged)
+        with database.write() as connection:
+            raw_artifacts.forget(connection, damaged)
+            count += work_list.retry(connection, key)
+    return count
+
+
+def _damaged_archives(objects: ObjectStore, stored: Sequence[RawArtifact]) -> list[str]:
+    found = []
+    for one in stored:
+        try:
+            read_archive(objects, one)
+        except DamagedObject as error:
+            found.append(error.name)
+    return found
+
+
+def _is_whole(objects: ObjectStore, key: RunKey, name: str) -> bool:
+    try:
+        return stored_answers.object_name(key, objects.read(name)) == name
+    except NoSuchObject:
+        return False
+
+
+def _stored_results(database: Database, objects: ObjectStore, key: RunKey) -> RunResults:
+    """The rows of a run as they were.
+
+    Raises:
+        InputError, DamagedObject: too little is stored of it.
+    """
+    with database.read() as connection:
+        row = judged_runs.get(connection, key)
+        artifacts = raw_artifacts.of_run(connection, key)
+    if row is None or not row.answer or not _is_whole(objects, key, row.answer):
+        raise InputError("its answer is missing or damaged", where=f"run {key.run_id}")
+    verdict = stored_answers.decode(objects.read(row.answer), row.answer).verdict
+    if verdict is None:
+        raise InputError("it could not be judged", where=f"run {key.run_id}")
+    stored = read_stored_run(objects, artifacts)
+    # GitHub said in which attempt a leg ran last, and which left nothing; the verdict remembers.
+    recorded = {leg["shard"]: leg["run_attempt"] for leg in verdict["legs"] if leg["recorded"]}
+    attempts = {shard: attempt for shard, attempt in recorded.items() if attempt is not None}
+    chosen = select(stored.plan, stored.records, attempts, key.run_id).newest
+    if not recorded.keys() <= chosen.keys():
+        raise InputError("records of it are not stored", where=f"run {key.run_id}")
+    missing = [
+        (UnitKey(one["suite"], one["variant"], one["unit"]), one["shard"])
+        for one in verdict["missing"]
+    ]
+    records = {shard: chosen[shard] for shard in chosen if shard in recorded}
+    return run_results(key, row.started_at_ms, records, missing)

@@ -1,0 +1,176 @@
+"""`ciguard serve check --repair`: what is damaged is named, and made again."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import call_in_process
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Login
+from guard.fixtures import World, make_leg
+from serve.fake_runs import REPOSITORY, of_pull_request, open_pull_request, upload
+from serve.work.test_judge_job import TOKEN, judge
+
+from ciguard.history.stores import load
+from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.objects import FolderStore
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.results.result_filters import parse_filters
+from ciguard.serve.service import open_service
+from ciguard.serve.settings import read_settings
+from ciguard.serve.state import repositories, work_rows
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ciguard.serve.results.result_values import RunPage
+    from ciguard.serve.service import Service
+
+KEY = RunKey(1, 7, 1)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
+        open_pull_request(github)
+        yield github
+
+
+@pytest.fixture
+def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
+    settings = read_settings(
+        {
+            "CIGUARD_WEBHOOK_SECRET": "of the hook",
+            "CIGUARD_TOKEN": TOKEN,
+            "GITHUB_API_URL": server.address,
+        },
+        database=f"sqlite:///{tmp_path / 'ciguard.db'}",
+        results=str(tmp_path / "results"),
+        repositories=[REPOSITORY],
+    )
+    with open_service(settings, {}) as opened:
+        with opened.database.write() as connection:
+            repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
+        yield opened
+
+
+def check(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return call_in_process("serve", "check", *options, cwd=tmp_path)
+
+
+def damage(service: Service, prefix: str) -> None:
+    """Flip a bit of each object of a kind."""
+    assert isinstance(service.objects, FolderStore)
+    names = [one.name for one in service.objects.list(prefix)]
+    assert names
+    for name in names:
+        path = service.objects.local_path(name)
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+
+
+def shown(service: Service, tmp_path: Path) -> RunPage:
+    with (
+        contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
+        contextlib.closing(ReadModel(service.database, cache)) as read,
+    ):
+        answer = read.run_page(KEY, parse_filters({}))
+    assert answer.missing_runs == ()
+    return answer.found
+
+
+def waiting(service: Service) -> list[RunKey]:
+    with service.database.read() as connection:
+        return [one.key for one in work_rows.unfinished(connection)]
+
+
+def judge_with_a_dead_leg(service: Service, server: FakeGitHub, tmp_path: Path) -> None:
+    """Run 7: one test failed, and one leg left no record."""
+    world = World()
+    world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    del world.legs["02"]
+    upload(server, world, 7, **of_pull_request())
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert (row.verdict, row.missing > 0) == ("incomplete", True)
+
+
+def test_results_are_written_again_without_github(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    judge_with_a_dead_leg(service, server, tmp_path)
+    before = shown(service, tmp_path)
+    assert check(tmp_path).returncode == 0
+    damage(service, "results")
+    requests = len(server.exchanges)
+    found = check(tmp_path)
+    assert (found.returncode, "1 damaged" in found.stdout) == (3, True)
+    repaired = check(tmp_path, "--repair")
+    assert repaired.returncode == 0
+    assert "1 run written again from stored artifacts\n0 runs put back" in repaired.stdout
+    assert shown(service, tmp_path) == before
+    assert check(tmp_path).returncode == 0
+    assert len(server.exchanges) == requests
+
+
+@pytest.mark.parametrize("also", ["artifacts", "answers"])
+def test_run_of_which_too_little_is_stored_is_judged_again(
+    service: Service, server: FakeGitHub, tmp_path: Path, also: str
+) -> None:
+    judge_with_a_dead_leg(service, server, tmp_path)
+    before = shown(service, tmp_path)
+    damage(service, "results")
+    damage(service, also)
+    repaired = check(tmp_path, "--repair")
+    assert "0 runs written again from stored artifacts\n1 run put back" in repaired.stdout
+    assert "damaged" in repaired.stderr
+    assert waiting(service) == [KEY]
+    judge(service, tmp_path, 7)
+    assert shown(service, tmp_path) == before
+    assert check(tmp_path).returncode == 0
+    damage(service, "results")
+    assert "1 run written again" in check(tmp_path, "--repair").stdout
+
+
+def test_damaged_answer_is_named_and_made_again(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 7, **of_pull_request())
+    judge(service, tmp_path, 7)
+    damage(service, "answers")
+    found = check(tmp_path)
+    assert found.returncode == 3
+    assert "1 run whose answer is missing or damaged" in found.stdout
+    assert check(tmp_path, "--repair").returncode == 0
+    assert waiting(service) == [KEY]
+    judge(service, tmp_path, 7)
+    assert check(tmp_path).returncode == 0
+
+
+def test_damaged_history_begins_again_with_the_runs_that_it_lost(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    world = World()
+    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
+    upload(server, world, 6, event="push", head_branch="main")
+    judge(service, tmp_path, 6)
+    damage(service, "history")
+    found = check(tmp_path)
+    assert found.returncode == 3
+    assert "the stored history is missing or damaged" in found.stdout
+    assert check(tmp_path, "--repair").returncode == 0
+    assert waiting(service) == [replace(KEY, run_id=6)]
+    judge(service, tmp_path, 6)
+    history = load(ObjectHistory(service.database, service.objects, 1)).history
+    assert [run.run_id for run in history.runs] == [6]
+    assert check(tmp_path).returncode == 0
