@@ -75,6 +75,7 @@ class RunArtifacts:
         attempt: what was uploaded in later ones is left out; None for all. Of an earlier one all
             records come along, for legs that were not run again have no other.
         keep: is handed each archive that came, before it is read; None for nobody.
+        stored: gives a copy of an archive that has expired, or None; None where there are none.
     """
 
     github: GitHub
@@ -82,6 +83,7 @@ class RunArtifacts:
     run_id: int
     attempt: int | None = None
     keep: Callable[[Artifact, IO[bytes]], None] | None = None
+    stored: Callable[[Artifact], IO[bytes] | None] | None = None
 
     @cached_property
     def _listed(self) -> tuple[Artifact, ...]:
@@ -256,20 +258,31 @@ class RunArtifacts:
     def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
         """One file of an artifact."""
         where = f"run {self.run_id}"
+        copy = self._copy(artifact)
         try:
-            found = download(
-                self.github,
-                self.repository,
-                artifact,
-                limits,
-                lambda one: one == file,
-                keep=self.keep,
-            )
+            if copy is not None:
+                found = list(
+                    members(copy, artifact.name, limits, is_wanted=lambda one: one == file)
+                )
+            else:
+                found = download(
+                    self.github,
+                    self.repository,
+                    artifact,
+                    limits,
+                    lambda one: one == file,
+                    keep=self.keep,
+                )
         except GitHubError as error:
             raise GitHubError(f"{artifact.name}: {_why(error)}", where=where, fix=fix) from error
         if not found:
             raise InputError(f"no {file} in it", where=f"{where}: {artifact.name}", fix=fix)
         return found[0][1]
+
+    def _copy(self, artifact: Artifact) -> IO[bytes] | None:
+        if self.stored is None or not artifact.expired:
+            return None
+        return self.stored(artifact)
 
     def _fetch(
         self,
@@ -278,9 +291,13 @@ class RunArtifacts:
         on_archive: Callable[[int, IO[bytes]], None],
     ) -> list[str]:
         """Hand each archive to `on_archive`; what cannot be had, and why."""
-        problems = [
-            f"{name}: {EXPIRED}" for one, name in zip(artifacts, names, strict=True) if one.expired
-        ]
+        problems = []
+        for position, one in enumerate(artifacts):
+            copy = self._copy(one)
+            if copy is not None:
+                on_archive(position, copy)
+            elif one.expired:
+                problems.append(f"{names[position]}: {EXPIRED}")
         there = [position for position, one in enumerate(artifacts) if not one.expired]
         base = f"/repos/{self.repository}/actions/artifacts"
         paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in there]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,10 +29,12 @@ from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import judged_runs, raw_artifacts, repositories, work_list
 from ciguard.serve.state.raw_artifacts import RawArtifact
+from ciguard.serve.stored_artifacts import read_archive
 from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows
 from ciguard.serve.work.worker import RateLimited
@@ -126,7 +129,7 @@ class _Judging:
         run = actions_run(place, self.finished, pull, self.repository.default_branch)
         today = datetime.now(UTC).date()
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
-        kept = replace(remote.artifacts, keep=self._keep)
+        kept = replace(remote.artifacts, keep=self._keep, stored=self._stored_archive)
         judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), kept)
         if self.still_holds() and self._record(run, judged) and judged is not None:
             self._publish(run, judged)
@@ -158,6 +161,16 @@ class _Judging:
         kept = RawArtifact(artifact.name, name, len(content), digest)
         with self.service.database.write() as connection:
             raw_artifacts.record(connection, key, kept)
+
+    def _stored_archive(self, artifact: Artifact) -> IO[bytes] | None:
+        """What was kept when the run was judged before; GitHub may keep it for a day only."""
+        with self.service.database.read() as connection:
+            stored = raw_artifacts.of_run(connection, self.key)
+        for one in stored:
+            if one.name == artifact.name:
+                with contextlib.suppress(DamagedObject):
+                    return io.BytesIO(read_archive(self.service.objects, one))
+        return None
 
     def _record(self, run: ActionsRun, judged: JudgedRun | None) -> bool:
         """Keep results, history, answer and rows, the rows last: they make the rest seen.

@@ -157,6 +157,23 @@ def test_damaged_answer_is_named_and_made_again(
     assert check(tmp_path).returncode == 0
 
 
+def test_run_is_judged_again_from_stored_artifacts_that_expired_at_github(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    judge_with_a_dead_leg(service, server, tmp_path)
+    before = shown(service, tmp_path)
+    damage(service, "results")
+    damage(service, "answers")
+    assert check(tmp_path, "--repair").returncode == 0
+    for facts in server.facts.values():
+        facts["expired"] = True
+    (comment,) = server.bodies()
+    judge(service, tmp_path, 7)
+    assert shown(service, tmp_path) == before
+    assert server.bodies() == [comment]
+    assert check(tmp_path).returncode == 0
+
+
 def test_damaged_history_begins_again_with_the_runs_that_it_lost(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
