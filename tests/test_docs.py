@@ -223,7 +223,12 @@ def test_command_line_page_matches_the_help(
         *(f"| [`ciguard {verb}`](#ciguard-{verb}) | {text} |" for verb, text in cli.VERBS.items()),
     ]
     history = ("add", "pull", "push", "show", "export")
-    for words in (*((verb,) for verb in cli.VERBS), *(("history", name) for name in history)):
+    serve = ("backfill", "check", "prune", "token")
+    for words in (
+        *((verb,) for verb in cli.VERBS),
+        *(("history", name) for name in history),
+        *(("serve", name) for name in serve),
+    ):
         text = options.format_help() if words == ("run",) else _help(*words)
         text = text.rstrip().replace("\n\n", "\n", 1).replace("\n\nOptions:", "\nOptions:")
         lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text, "```"]
@@ -287,7 +292,7 @@ def test_links_between_pages_resolve() -> None:
 
 def test_docs_stay_short() -> None:
     assert (
-        sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 4430
+        sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 4450
     )  # 40 to each framework
 
 
