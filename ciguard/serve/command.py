@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import signal
 import sys
@@ -154,6 +155,7 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return ExitCode.OK
+    gc.enable()  # the command line goes without; a service leaves cycles with every request
     invocation: Invocation = context.obj
     settings = read_settings(
         invocation.environ,

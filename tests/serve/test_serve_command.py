@@ -141,6 +141,25 @@ def test_mistakes_are_named_before_anything_starts(tmp_path: Path, ciguard: Cigu
     assert not (tmp_path / "ciguard.db").exists()
 
 
+def test_service_collects_garbage_for_as_long_as_it_runs() -> None:
+    program = (
+        "import gc, sys\n"
+        "from ciguard import cli\n"
+        "sys.argv[1:] = ['serve']\n"
+        "try:\n cli.main()\n"
+        "except SystemExit as end:\n print(end.code, gc.isenabled())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["2", "True"]
+
+
 def test_other_commands_import_nothing_of_the_service() -> None:
     names = "['plan', 'guard', 'compare', 'report', 'history', 'doctor', 'init', 'audit']"
     program = (
