@@ -2,20 +2,21 @@
 
 A row is waiting, running, done or dead. It is taken together with the lease of its lane, and what
 becomes of it is written only while that lease is the worker's. A row whose worker died is still
-`running` when the lease ends, and is then taken before the waiting ones.
+`running` when the lease ends, and is then taken before the waiting ones; the next time it waits
+as after a failure.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, schema, statements
-from ciguard.serve.state.backoff import MAX_TRIES, retry_delay_s
+from ciguard.serve.state.backoff import retry_delay_s
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 Source = Literal["webhook", "reconcile", "backfill", "repair"]
 PROBLEM_LENGTH: Final = 4_000
+# After one end of its worker a row is tried again at once. Later it waits: a worker judges several,
+# and where one run ends it each time, the others come through only at another time.
+PROMPT_TRIES: Final = 1
+_NO_ANSWER: Final = "the worker ended without an answer"
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
 
@@ -102,12 +107,13 @@ def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) ->
             if not lanes.acquire(connection, row.lane, worker, lease_s):
                 continue
             work = _work(row, worker)
-            if work.tries <= MAX_TRIES:
-                values = {"state": WorkState.RUNNING, "tries": work.tries}
-                connection.execute(_update(work.key).values(values))
-                return work
-            # It ended its worker each time, so that no `fail` ever counted.
-            _settle(connection, work, **_death("the worker ended without an answer"))
+            if state is WorkState.RUNNING and row.tries > PROMPT_TRIES:
+                # It may be what ended its workers, and what ran beside it each time.
+                fail(connection, replace(work, tries=row.tries), _NO_ANSWER)
+                continue
+            values = {"state": WorkState.RUNNING, "tries": work.tries}
+            connection.execute(_update(work.key).values(values))
+            return work
     return None
 
 

@@ -11,7 +11,7 @@ from ciguard.serve.state import lanes, repositories, schema, work_list
 from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_list import NewWork, Work
+from ciguard.serve.state.work_list import PROMPT_TRIES, NewWork, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,10 +186,26 @@ def test_a_row_that_kills_each_worker_dies(connection: Connection) -> None:
     for _ in range(MAX_TRIES):
         assert taken(connection) == 1
         wait(connection, lanes.LEASE_S + 1)
+        if row(connection, 1).tries > PROMPT_TRIES:
+            assert taken(connection) is None
+            wait(connection, 60 * 60 * 24)
     add(connection, "a", 2)
     assert taken(connection) == 2
     assert row(connection, 1).state == "dead"
     assert "worker" in row(connection, 1).problem
+
+
+def test_a_row_that_kills_its_workers_takes_no_other_with_it(connection: Connection) -> None:
+    """Both were taken by threads of one process, which the first one ends each time."""
+    add(connection, "poison", 1)
+    add(connection, "b", 2)
+    for _ in range(PROMPT_TRIES + 1):
+        assert {taken(connection, "x"), taken(connection, "y")} == {1, 2}
+        wait(connection, lanes.LEASE_S + 1)
+    assert taken(connection) is None  # both wait, for times that jitter sets apart
+    delays = [one.due_at_ms for one in (row(connection, 1), row(connection, 2))]
+    assert delays[0] != delays[1]
+    assert [row(connection, number).tries for number in (1, 2)] == [PROMPT_TRIES + 1] * 2
 
 
 def test_a_late_worker_may_not_finish_even_what_nobody_took(connection: Connection) -> None:

@@ -79,15 +79,12 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
         def take(self, worker: str) -> None:
             if worker in self.works:
                 return
-            orphans = self.takeable("running")
-            for number in [n for n in orphans if self.rows[n].tries >= MAX_TRIES]:
-                self.rows[number].state = "dead"
-                lane = self.rows[number].lane
-                self.leases.pop(lane, None)
-                self.expired.discard(lane)
-                orphans = self.takeable("running")
-            expected = orphans or self.takeable("waiting")
             work = work_list.take(self.connection, worker)
+            for number, state in self.stored().items():
+                if self.rows[number].state == "running" != state:
+                    self.put_off(self.rows[number], state)
+            orphans = self.takeable("running")
+            expected = orphans or self.takeable("waiting")
             if work is None:
                 assert expected == []
                 return
@@ -98,6 +95,20 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
             assert work.tries == row.tries
             self.works[worker] = self.leases[row.lane] = work
             self.expired.discard(row.lane)
+
+        def put_off(self, row: Row, state: str) -> None:
+            """Its worker died for the second time, or later."""
+            assert row.tries > work_list.PROMPT_TRIES
+            assert self.is_free(row.lane)
+            row.state = "dead" if row.tries >= MAX_TRIES else "waiting"
+            assert row.state == state
+            row.is_due = False
+            self.leases.pop(row.lane, None)
+            self.expired.discard(row.lane)
+
+        def stored(self) -> dict[int, str]:
+            query = sa.select(schema.work.c.run_id, schema.work.c.state)
+            return dict(map(tuple, self.connection.execute(query)))
 
         def settle(self, worker: str, *, held: bool) -> Row | None:
             work = self.works.pop(worker)
@@ -160,9 +171,7 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
 
         @invariant()
         def is_as_the_model(self) -> None:
-            stored = self.connection.execute(sa.select(schema.work.c.run_id, schema.work.c.state))
-            states = {number: row.state for number, row in self.rows.items()}
-            assert dict(map(tuple, stored)) == states
+            assert self.stored() == {number: row.state for number, row in self.rows.items()}
             for work in self.works.values():
                 assert work_list.still_holds(self.connection, work) is self.holds(work)
 
