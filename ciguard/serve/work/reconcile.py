@@ -76,11 +76,15 @@ class Reconciler:
         if self._clock() < self._due_s and not is_asked_for:
             return 0
         self._due_s, self._began_ms = self._clock() + INTERVAL_S, now - COMMIT_MS
-        return reconcile(self._service, self._worker)
+        added = reconcile(self._service, self._worker)
+        if added is None:
+            # Whoever is at it may be dead: then this process is next, once that lease has ended.
+            self._due_s = self._clock() + lanes.LEASE_S
+        return added or 0
 
 
-def reconcile(service: Service, worker: str) -> int:
-    """One pass over all repositories, unless another process is at it; runs that were added.
+def reconcile(service: Service, worker: str) -> int | None:
+    """One pass over all repositories; runs that were added, None where another process is at it.
 
     Args:
         worker: the name of this process.
@@ -90,7 +94,7 @@ def reconcile(service: Service, worker: str) -> int:
     """
     with service.database.write() as connection:
         if not lanes.acquire(connection, LANE, worker):
-            return 0
+            return None
     try:
         synchronize_repositories(service)
         return sum(_passes(service, worker))

@@ -297,10 +297,23 @@ def test_one_process_at_a_time(world: World, shop: FakeRepository) -> None:
     world.add_run(1, shop)
     with world.service.database.write() as connection:
         lanes.acquire(connection, LANE, "another")
-    assert reconcile(world.service, "one") == 0
+    assert reconcile(world.service, "one") is None
     with world.service.database.write() as connection:
         lanes.release(connection, LANE, "another")
     assert reconcile(world.service, "one") == 1
+
+
+def test_process_that_was_killed_at_it_is_replaced(world: World, shop: FakeRepository) -> None:
+    world.add_run(1, shop)
+    now_s = [0.0]
+    reconciler = Reconciler(world.service, "one", clock=lambda: now_s[0])
+    with world.service.database.write() as connection:
+        lanes.acquire(connection, LANE, "killed")
+    assert reconciler.reconcile_when_due() == 0
+    with world.service.database.write() as connection:
+        connection.execute(sa.update(schema.lane).values(until_ms=0))
+    now_s[0] = lanes.LEASE_S
+    assert reconciler.reconcile_when_due() == 1
 
 
 def test_turns_go_to_whoever_waits_longest(
