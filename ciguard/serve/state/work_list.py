@@ -30,7 +30,6 @@ PROBLEM_LENGTH: Final = 4_000
 # After one end of its worker a row is tried again at once. Later it waits: a worker judges several,
 # and where one run ends it each time, the others come through only at another time.
 PROMPT_TRIES: Final = 1
-_NO_ANSWER: Final = "the worker ended without an answer"
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
 
@@ -97,28 +96,43 @@ def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) ->
     """Take the row that is due longest and whose lane is free; the oldest run of its lane.
 
     Args:
-        worker: no other worker has this name, and it has one row at a time.
+        worker: no other worker has this name, and it has one row at a time. It calls `put_off`
+            before: rows that are to wait are not taken.
         lease_s: the row is another's after this time, unless the lease is renewed.
     """
-    for state in (WorkState.RUNNING, WorkState.WAITING):
-        while (row := _next(connection, state)) is not None:
+    is_prompt = _WORK.tries <= PROMPT_TRIES
+    for state, condition in ((WorkState.RUNNING, is_prompt), (WorkState.WAITING, sa.true())):
+        while (row := _next(connection, state, condition)) is not None:
             # The lease decides. Where it is refused, another transaction was faster and has ended:
             # the next query sees it, and passes over the lane.
             if not lanes.acquire(connection, row.lane, worker, lease_s):
                 continue
             work = _work(row, worker)
-            if state is WorkState.RUNNING and row.tries > PROMPT_TRIES:
-                # It may be what ended its workers, and what ran beside it each time.
-                fail(connection, replace(work, tries=row.tries), _NO_ANSWER)
-                continue
             values = {"state": WorkState.RUNNING, "tries": work.tries}
             connection.execute(_update(work.key).values(values))
             return work
     return None
 
 
-def _next(connection: Connection, state: WorkState) -> Row[Any] | None:
-    """The first row of this state that may be taken, locked where the engine locks rows."""
+def put_off(connection: Connection, worker: str) -> bool:
+    """Let one row wait whose worker died, and not for the first time; False where there is none.
+
+    It may be what ended its workers, or what ran beside that each time. One in a transaction:
+    two that lease several lanes could wait for each other.
+    """
+    row = _next(connection, WorkState.RUNNING, _WORK.tries > PROMPT_TRIES)
+    if row is None:
+        return False
+    if lanes.acquire(connection, row.lane, worker):
+        died = replace(_work(row, worker), tries=row.tries)
+        fail(connection, died, "the worker ended without an answer")
+    return True
+
+
+def _next(
+    connection: Connection, state: WorkState, condition: sa.ColumnElement[bool]
+) -> Row[Any] | None:
+    """The first such row that may be taken, locked where the engine locks rows."""
     # Once a query: PostgreSQL uses no index for a value that may change from row to row.
     now = sa.select(now_ms()).scalar_subquery()
     leased = sa.exists().where(schema.lane.c.key == _WORK.lane, schema.lane.c.until_ms > now)
@@ -132,7 +146,7 @@ def _next(connection: Connection, state: WorkState) -> Row[Any] | None:
     )
     query = (
         sa.select(schema.work)
-        .where(_WORK.state == state, _WORK.due_at_ms <= now, ~leased, ~is_second)
+        .where(_WORK.state == state, condition, _WORK.due_at_ms <= now, ~leased, ~is_second)
         .order_by(_WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt)
         .limit(1)
         .with_for_update(of=schema.work, skip_locked=True)

@@ -113,8 +113,7 @@ class Worker:
         return False
 
     def _work_once(self) -> bool:
-        with self._database.write() as connection:
-            work = work_list.take(connection, self.name, self._lease_s)
+        work = self._take()
         if work is None:
             return False
         with Lease(self._database, work, self._lease_s) as lease:
@@ -127,6 +126,12 @@ class Worker:
         if not is_ours:
             _LOG.warning("%s: its lease had ended; another worker takes it", work.key)
         return True
+
+    def _take(self) -> Work | None:
+        while True:
+            with self._database.write() as connection:
+                if not work_list.put_off(connection, self.name):
+                    return work_list.take(connection, self.name, self._lease_s)
 
     def _run_job(self, work: Work, lease: Lease) -> Outcome:
         try:

@@ -188,6 +188,7 @@ def test_a_row_that_kills_each_worker_dies(connection: Connection) -> None:
         wait(connection, lanes.LEASE_S + 1)
         if row(connection, 1).tries > PROMPT_TRIES:
             assert taken(connection) is None
+            assert work_list.put_off(connection, "w")
             wait(connection, 60 * 60 * 24)
     add(connection, "a", 2)
     assert taken(connection) == 2
@@ -202,6 +203,7 @@ def test_a_row_that_kills_its_workers_takes_no_other_with_it(connection: Connect
     for _ in range(PROMPT_TRIES + 1):
         assert {taken(connection, "x"), taken(connection, "y")} == {1, 2}
         wait(connection, lanes.LEASE_S + 1)
+    assert [work_list.put_off(connection, "x") for _ in range(3)] == [True, True, False]
     assert taken(connection) is None  # both wait, for times that jitter sets apart
     delays = [one.due_at_ms for one in (row(connection, 1), row(connection, 2))]
     assert delays[0] != delays[1]

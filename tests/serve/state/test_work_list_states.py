@@ -79,12 +79,15 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
         def take(self, worker: str) -> None:
             if worker in self.works:
                 return
-            work = work_list.take(self.connection, worker)
-            for number, state in self.stored().items():
-                if self.rows[number].state == "running" != state:
-                    self.put_off(self.rows[number], state)
             orphans = self.takeable("running")
+            while twice := [n for n in orphans if self.rows[n].tries > work_list.PROMPT_TRIES]:
+                for number in twice:
+                    assert work_list.put_off(self.connection, worker)
+                    self.put_off(self.rows[number])
+                orphans = self.takeable("running")
+            assert not work_list.put_off(self.connection, worker)
             expected = orphans or self.takeable("waiting")
+            work = work_list.take(self.connection, worker)
             if work is None:
                 assert expected == []
                 return
@@ -96,12 +99,9 @@ def machine_over(database: Database) -> type[RuleBasedStateMachine]:
             self.works[worker] = self.leases[row.lane] = work
             self.expired.discard(row.lane)
 
-        def put_off(self, row: Row, state: str) -> None:
+        def put_off(self, row: Row) -> None:
             """Its worker died for the second time, or later."""
-            assert row.tries > work_list.PROMPT_TRIES
-            assert self.is_free(row.lane)
             row.state = "dead" if row.tries >= MAX_TRIES else "waiting"
-            assert row.state == state
             row.is_due = False
             self.leases.pop(row.lane, None)
             self.expired.discard(row.lane)
