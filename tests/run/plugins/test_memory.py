@@ -67,8 +67,10 @@ def test_peak_delta_and_retained(project: Project) -> None:
         "gives_back": (0, -20),
     }
     for name, (peak, retained) in expected.items():
-        near = max(0.5, peak / 500)  # per-CPU counters of a machine under load
-        assert found[name] == (pytest.approx(peak, abs=near), pytest.approx(retained, abs=0.5)), (
+        # The kernel counts in steps of up to 64 pages for each CPU and kind of memory, so that both
+        # ends of a difference can be off by 0.25 MB on each of two CPUs.
+        near = max(1.0, peak / 500)
+        assert found[name] == (pytest.approx(peak, abs=near), pytest.approx(retained, abs=1.0)), (
             name
         )
     for line in session.of("result"):
