@@ -50,12 +50,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle_any(self) -> None:
         parts = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            self.close_connection = True  # whoever sent it was killed meanwhile
+            return
         request = Request(
             method=self.command,
             path=parts.path.removeprefix(self.server.prefix),
             query={key: values[-1] for key, values in parse_qs(parts.query).items()},
             headers={name.lower(): value for name, value in self.headers.items()},
-            body=self.rfile.read(int(self.headers.get("Content-Length") or 0)),
+            body=body,
         )
         github = self.server.github
         fault = github.fault_for(request)

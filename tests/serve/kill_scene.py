@@ -1,0 +1,239 @@
+"""A service of real processes, an organisation that pushes, and what has to hold in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+from conftest import clean_environment
+from fakegithub import deliveries
+from fakegithub.apps import APP_ID, private_key_pem
+from fakegithub.deliveries import WEBHOOK_SECRET
+from fakegithub.server import serving
+from serve.delivered_runs import SHOP, Organisation, Pushes
+from serve.fork_server import fork_server
+from serve.kill_steps import OF_COMPACTOR, OF_WEB, SERVICE_LANES, Step, Traces, commented_runs
+from serve.killer import Killer, Processes, wait_for
+from serve.web_process import free_port
+
+from ciguard.errors import RemoteError
+from ciguard.history.stores import load
+from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.objects import open_objects
+from ciguard.serve.results import manifest, verify
+from ciguard.serve.results.compaction import FAN_IN
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.results.result_filters import parse_filters
+from ciguard.serve.state import schema
+from ciguard.serve.state.database import now_ms, open_database
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.state.database import Database
+
+BACKLOG: Final = 4
+END_S: Final = 60.0  # until all is judged after the last kill
+LONG_MS: Final = 5_000  # longer than GitHub's limits: the wait after a failure
+_WORK: Final = schema.work.c
+
+
+@dataclass
+class Scene:
+    """A service that runs, and an organisation that pushes."""
+
+    organisation: Organisation
+    processes: Processes
+    killer: Killer
+    pushes: Pushes
+    database: Database
+    objects: ObjectStore
+
+    def kill(self, kills: int) -> None:
+        """So many, drawn evenly."""
+        self.kill_at(self.killer.draw(kills))
+
+    def kill_at(self, steps: Sequence[Step], tries: int = 1) -> None:
+        """Kill at these steps, which come by themselves where `tries` is high enough."""
+        waiting = list(steps)
+        while waiting:
+            step = self._next(waiting)
+            waiting.remove(step)
+            if step in OF_WEB:
+                self.hurry()
+                self.killer.kill_web_at(step, self.organisation.complete_run(), self.pushes.deliver)
+            else:
+                has_come = any(self._try_to_kill_at(step) for _ in range(tries))
+                assert has_come, (step, self.killer.kills, self.problems())
+
+    def _try_to_kill_at(self, step: Step) -> bool:
+        self.hurry()
+        if step is Step.RECONCILE:
+            self.pushes.deliver(deliveries.repositories_added(SHOP))  # makes it due
+        return self.killer.kill_at(step)
+
+    def hurry(self) -> None:
+        """Let the time pass that work waits after a failure."""
+        self.processes.revive()
+        is_late = _WORK.due_at_ms > now_ms() + LONG_MS
+        with self.database.write() as connection:
+            connection.execute(sa.update(schema.work).where(is_late).values(due_at_ms=now_ms()))
+        self.processes.wake()
+
+    def _next(self, waiting: list[Step]) -> Step:
+        """The next one drawn; a step of the compactor only when it is about to come."""
+        with self.database.read() as connection:
+            arrivals = len(manifest.files(connection, ("arrival",)))
+        is_near = arrivals >= FAN_IN - 2
+        fitting = [one for one in waiting if (one in OF_COMPACTOR) == is_near]
+        return (fitting or waiting)[0]
+
+    def problems(self) -> list[object]:
+        with self.database.read() as connection:
+            query = sa.select(_WORK.run_id, _WORK.state, _WORK.tries, _WORK.problem)
+            return [tuple(row) for row in connection.execute(query) if row.state != "done"]
+
+    def undone(self) -> set[int]:
+        with self.database.read() as connection:
+            query = sa.select(_WORK.run_id).where(_WORK.state.in_(("done", "dead")))
+            return {one.id for one in self.organisation.runs} - set(
+                connection.execute(query).scalars()
+            )
+
+    def wait_until_judged(self, patience_s: float = END_S) -> None:
+        """Until GitHub has been asked for what no webhook told of, and all is judged."""
+        self.hurry()
+        wait_for(self.processes.is_listening, "the web process listens")
+        self.pushes.deliver(deliveries.repositories_added(SHOP))
+
+        def is_judged() -> bool:
+            self.hurry()
+            return not self.undone()
+
+        wait_for(is_judged, "all is judged", self.problems, patience_s)
+
+
+@contextlib.contextmanager
+def scene(
+    database_url: str,
+    storage: tuple[str, dict[str, str]],
+    folder: Path,
+    seed: int,
+    list_objects: Callable[[str], Iterable[str]] | None = None,
+) -> Iterator[Scene]:
+    """Processes that run in the block, and are killed at its end.
+
+    Args:
+        storage: URL and credentials.
+        list_objects: names below a prefix, if that is known without asking the store.
+    """
+    choose = random.Random(seed)
+    with contextlib.ExitStack() as stack:
+        github = stack.enter_context(serving())
+        organisation = Organisation(github, choose)
+        environ = clean_environment(
+            **storage[1],
+            CIGUARD_WEBHOOK_SECRET=WEBHOOK_SECRET,
+            CIGUARD_APP_ID=APP_ID,
+            CIGUARD_APP_KEY=private_key_pem(),
+            GITHUB_API_URL=github.address,
+            NO_PROXY="*",
+        )
+        server = stack.enter_context(fork_server(folder, environ))
+        database = stack.enter_context(contextlib.closing(open_database(database_url)))
+        objects = open_objects(*storage)
+
+        def names(prefix: str) -> Iterator[str]:
+            return (one.name for one in objects.list(prefix))
+
+        def local_path(name: str) -> Path:
+            path = objects.local_path(name)
+            if path is None:
+                path = folder / "copy.parquet"
+                path.write_bytes(objects.read(name))
+            return path
+
+        traces = Traces(database, github, list_objects or names, local_path)
+        words = ("serve", "--database", database_url, "--results", storage[0])
+        processes = Processes(server, free_port(), folder, words)
+        killer = Killer(processes, database, github, traces, choose)
+
+        def is_busy() -> bool:
+            unfinished = sa.select(sa.func.count()).where(_WORK.state.in_(("waiting", "running")))
+            with contextlib.suppress(RemoteError), database.read() as connection:
+                return connection.execute(unfinished).scalar_one() >= BACKLOG
+            return True
+
+        address = f"http://127.0.0.1:{processes.port}"
+        pushes = Pushes(organisation, address, is_busy)
+        wait_for(processes.is_listening, "the web process listens")
+        yield Scene(organisation, processes, killer, pushes, database, objects)
+
+
+def check(scene: Scene, folder: Path) -> None:
+    """Every run once, with what was sent, and its pull request's comment of the newest."""
+    organisation, database = scene.organisation, scene.database
+    expected = {one.id: one.results for one in organisation.runs}
+    with database.read() as connection:
+        states = Counter(connection.execute(sa.select(_WORK.state)).scalars())
+        runs = connection.execute(sa.select(schema.run.c.run_id)).scalars().all()
+        rows = connection.execute(sa.select(schema.file_run.c.run_id, schema.file_run.c.rows)).all()
+        lanes = connection.execute(sa.select(schema.lane.c.key)).scalars().all()
+    assert states == {"done": len(expected)}
+    assert sorted(runs) == sorted(expected)
+    assert sorted(map(tuple, rows)) == sorted(expected.items())
+    assert set(lanes) <= SERVICE_LANES
+    found = verify.check(database, scene.objects)
+    assert (found.rows, found.damaged, found.unwritten) == (sum(expected.values()), (), ())
+    assert read_totals(scene, folder) == expected
+    wanted = {
+        (organisation.newest_run(number), number)
+        for number in range(1, organisation.pull_requests + 1)
+        if organisation.newest_run(number)
+    }
+    assert sorted(commented_runs(organisation.github)) == sorted(wanted)
+    assert len(organisation.github.comments) == len(wanted)
+    history = load(ObjectHistory(database, scene.objects, SHOP.id)).history
+    assert sorted(one.run_id for one in history.runs) == organisation.base_runs()
+
+
+def read_totals(scene: Scene, folder: Path) -> dict[int, int]:
+    """How many results the pages have of each run."""
+    with (
+        contextlib.closing(ObjectCache(scene.objects, folder / "read")) as cache,
+        contextlib.closing(ReadModel(scene.database, cache)) as read,
+    ):
+        filters = parse_filters({})
+        return {
+            one.id: read.run_page(RunKey(SHOP.id, one.id, 1), filters).found.total
+            for one in scene.organisation.runs
+        }
+
+
+def report(scene: Scene) -> None:
+    kills, pushes = scene.killer.kills, scene.pushes
+    print(
+        f"\n{kills.total()} kills, {len(scene.organisation.runs)} runs; deliveries: {pushes.sent}"
+        f" sent, {pushes.doubled} doubled, {pushes.lost} lost, {pushes.unanswered} unanswered"
+    )
+    for step in Step:
+        print(f"  {step:24}{kills[step]:4}")
+
+
+def tracebacks(folder: Path) -> Counter[str]:
+    """What the logs have of exceptions that nobody expected: their last lines."""
+    found: Counter[str] = Counter()
+    for path in folder.glob("*.log"):
+        for one in path.read_text().split("Traceback (most recent call last):")[1:]:
+            lines = one.splitlines()[1:]
+            last = next((line for line in lines if line and not line.startswith(" ")), "")
+            found[last] += 1
+    return found
