@@ -37,6 +37,14 @@ class GitHubError(RemoteError):
         of_one_thing = status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR
         self.is_lasting = not of_one_thing or status in _ACCOUNT_WIDE_STATUSES
 
+    @property
+    def is_transient(self) -> bool:
+        """Say that the same call may be answered later: a limit, a fault, or no answer at all."""
+        if self.wait_s is not None or self.status is None:
+            return True
+        is_fault = self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        return is_fault or self.status == HTTPStatus.TOO_MANY_REQUESTS
+
 
 class Forbidden(GitHubError):
     """The token may not do this: read-only on a fork's pull request, or a permission is missing.

@@ -81,6 +81,8 @@ class GitHub:
             calls=calls,
         )
         self._runner = asyncio.Runner()
+        # What whoever calls may have passed over: a verdict that it led to is not final.
+        self.transient_errors: list[GitHubError] = []
 
     def __repr__(self) -> str:
         return f"GitHub({self._api_url!r})"
@@ -229,6 +231,14 @@ class GitHub:
 
     async def _translate_errors(self, description: str, request: Coroutine[Any, Any, T]) -> T:
         """Do one request; every failure that the network or GitHub can cause becomes ours."""
+        try:
+            return await self._send(description, request)
+        except GitHubError as error:
+            if error.is_transient:
+                self.transient_errors.append(error)
+            raise
+
+    async def _send(self, description: str, request: Coroutine[Any, Any, T]) -> T:
         try:
             return await request
         except gidgethub.HTTPException as error:

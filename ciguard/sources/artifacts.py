@@ -274,7 +274,10 @@ class RunArtifacts:
                     keep=self.keep,
                 )
         except GitHubError as error:
-            raise GitHubError(f"{artifact.name}: {_why(error)}", where=where, fix=fix) from error
+            what, status = f"{artifact.name}: {_why(error)}", error.status
+            raise GitHubError(
+                what, where=where, fix=fix, status=status, wait_s=error.wait_s
+            ) from error
         if not found:
             raise InputError(f"no {file} in it", where=f"{where}: {artifact.name}", fix=fix)
         return found[0][1]
@@ -351,7 +354,7 @@ def download(
         found.extend(members(stream, artifact.name, limits, is_wanted=is_wanted))
 
     if artifact.expired:
-        raise GitHubError(EXPIRED)
+        raise GitHubError(EXPIRED, status=HTTPStatus.GONE)
     path = f"/repos/{repository}/actions/artifacts/{artifact.id}/zip"
     lost = github.download_all(
         [(path, _digest(artifact))],

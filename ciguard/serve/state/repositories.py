@@ -177,9 +177,12 @@ def names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     return {number: name for number, name in connection.execute(query)}  # noqa: C416
 
 
-def removed(connection: Connection) -> tuple[Repository, ...]:
-    """All whose rows and files are to be deleted, by number."""
-    query = sa.select(schema.repository).where(_REPOSITORY.state == RepositoryState.REMOVED)
+def removed(connection: Connection, days: float = 0.0) -> tuple[Repository, ...]:
+    """All that were removed so many days ago or earlier, by number."""
+    query = sa.select(schema.repository).where(
+        _REPOSITORY.state == RepositoryState.REMOVED,
+        _REPOSITORY.updated_at_ms <= statements.after_ms(-days * statements.DAY_S),
+    )
     return tuple(map(_repository, connection.execute(query.order_by(_REPOSITORY.id))))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.history_objects import delete_history, sweep_histories
+from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.results.retention import drop_repository
 from ciguard.serve.results.sweep import sweep
 from ciguard.serve.state import (
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 INTERVAL_S: Final = 3600.0
+# A token with too few rights, or a list of repositories that was changed by mistake, can be mended.
+REMOVED_DAYS: Final = 7.0
 ARTIFACT_DAYS: Final = 30.0  # what `check --repair` makes results of again
 DELIVERY_DAYS: Final = 7.0  # GitHub sends one again for three days
 WORK_DAYS: Final = 90.0  # of rows that are done; a run with a verdict needs none
@@ -73,11 +76,14 @@ class Housekeeping:
             objects.delete(old)
 
     def drop_removed_repositories(self) -> None:
-        """Delete rows, files and objects of repositories that are shown to nobody any more."""
+        """Delete rows, files and objects of repositories that were removed REMOVED_DAYS ago."""
         with self.service.database.read() as connection:
-            removed = repositories.removed(connection)
+            removed = repositories.removed(connection, REMOVED_DAYS)
         for one in removed:
-            self.drop(one.id)
+            try:
+                self.drop(one.id)
+            except DamagedObject as error:  # of one: the others go on
+                _LOG.warning("%s stays: %s", one.full_name, error)
 
     def drop(self, repository_id: int) -> None:
         """Delete all that is known of a removed repository, its row last."""

@@ -30,10 +30,13 @@ LOG: Final = logging.getLogger(__name__)
 Listing = dict[int | None, list[Repository] | None]
 
 
-def synchronize_repositories(service: Service) -> None:
+def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
     """Write which repositories there are; those that are gone are shown to nobody any more.
 
     What a webhook said while GitHub was asked is newer than the answer, and stays.
+
+    Args:
+        removes: False where the settings name only some of the service's repositories.
 
     Raises:
         GitHubError: GitHub did not name the App's installations.
@@ -54,7 +57,7 @@ def synchronize_repositories(service: Service) -> None:
                 if one.id not in newer and not _is_same(known.get(one.id), one)
             ],
         )
-        gone = known.keys() - there.keys() - newer
+        gone = known.keys() - there.keys() - newer if removes else set()
         unsure = {installation for installation, seen in listing.items() if seen is None}
         repositories.remove(
             connection, [one for one in gone if known[one].installation_id not in unsure]

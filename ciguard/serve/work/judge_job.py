@@ -33,6 +33,7 @@ from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import judged_runs, raw_artifacts, repositories, work_list
+from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.stored_artifacts import read_archive
 from ciguard.serve.work.history_update import update_history
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 LOCATION: Final = "service://history"  # the service judges by its own, whatever is configured
 NOT_COMPARED: Final = "the run is not compared"
+MISSING_TRIES: Final = 4  # of a run that GitHub does not have; then it was deleted
 AGAIN_S: Final = 30.0  # until GitHub is asked again whether a run is completed
 
 
@@ -80,7 +82,7 @@ class JudgeJob:
             return
         try:
             with service.github.client(repository.installation_id) as github:
-                finished = _finished(github, repository, key)
+                finished = _finished(github, repository, key, work.tries)
                 if finished is not None:
                     _Judging(self, github, repository, work, finished, still_holds).run()
         except GitHubError as error:
@@ -90,13 +92,16 @@ class JudgeJob:
             raise RateLimited(what, wait_s=error.wait_s, where=error.where) from error
 
 
-def _finished(github: GitHub, repository: Repository, key: RunKey) -> WorkflowRun | None:
+def _finished(
+    github: GitHub, repository: Repository, key: RunKey, tries: int
+) -> WorkflowRun | None:
     """The attempt as GitHub has it; None where it was deleted."""
     path = f"/repos/{repository.full_name}/actions/runs/{key.run_id}/attempts/{key.run_attempt}"
     try:
         found = github.item(WorkflowRun, path)
     except GitHubError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
+        # Right after a webhook a replica may not have it yet, so it is asked for a few times.
+        if error.status == HTTPStatus.NOT_FOUND and tries > MISSING_TRIES:
             return None
         raise
     if found.status != "completed":
@@ -131,7 +136,12 @@ class _Judging:
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
         kept = replace(remote.artifacts, keep=self._keep, stored=self._stored_archive)
         judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), kept)
-        if self.still_holds() and self._record(run, judged) and judged is not None:
+        if self.github.transient_errors and self.work.tries < MAX_TRIES:
+            # A job has to say what it can; here the run waits until GitHub answers all.
+            raise self.github.transient_errors[0]
+        if not (self.still_holds() and self._record(run, judged)) or judged is None:
+            return
+        if self.work.source != "backfill" and (pull is None or pull.state == "open"):
             self._publish(run, judged)
 
     def _load_history(self, _: str) -> Attempt:
@@ -197,7 +207,8 @@ class _Judging:
                 self.service.objects.put_new(name, content)
             row = replace(row, answer=name)
         with self.service.database.write() as connection:
-            if not work_list.still_holds(connection, self.work):
+            is_known = repositories.get(connection, self.key.repository_id) is not None
+            if not is_known or not work_list.still_holds(connection, self.work):
                 return False
             judged_runs.record_run(connection, row, suites)
         return True

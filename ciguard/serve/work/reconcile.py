@@ -180,7 +180,7 @@ def backfill(service: Service, full_name: str, runs: int) -> int:
         UsageError: the service does not serve this repository.
         GitHubError: GitHub refused or did not answer.
     """
-    synchronize_repositories(service)
+    synchronize_repositories(service, removes=False)
     with service.database.read() as connection:
         repository = repositories.find(connection, full_name)
     if repository is None:

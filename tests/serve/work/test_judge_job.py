@@ -14,6 +14,7 @@ from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fixtures import World, make_leg
 from serve.fake_runs import BASE, HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
 
+from ciguard.errors import RemoteError
 from ciguard.history.stores import load
 from ciguard.model import UnitKey
 from ciguard.serve import stored_answers
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from ciguard.serve.service import Service
     from ciguard.serve.state.judged_runs import RunRow
+    from ciguard.serve.state.work_list import Source
 
 TOKEN = "ghp_TheTokenThatMustStaySecret"
 
@@ -84,11 +86,12 @@ def judge(
     tmp_path: Path,
     run_id: int,
     still_holds: Callable[[], bool] = lambda: True,
+    source: Source = "webhook",
 ) -> RunRow | None:
     """Judge one run as a worker does."""
     key = RunKey(1, run_id, 1)
     with service.database.write() as connection:
-        work_list.add(connection, [NewWork(key, "lane", "webhook")])
+        work_list.add(connection, [NewWork(key, "lane", source)])
         work_list.retry(connection, key)
         work = work_list.take(connection, "worker")
     assert work is not None
@@ -194,6 +197,51 @@ def test_newer_comment_is_not_overwritten(
     assert row is not None
     assert row.verdict == "failed"
     assert server.bodies() == [newer]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("GET", "/artifacts/2/zip", status=502, times=99),
+        Fault("GET", "/artifacts/2/zip", status=429, headers={"retry-after": "60"}, times=99),
+        Fault("GET", "/contents/", status=503, times=99),
+        Fault("GET", "/actions/runs/7/jobs", status=500, times=99),
+    ],
+    ids=["archive", "limit", "configuration", "jobs"],
+)
+def test_fault_of_github_is_no_verdict(
+    service: Service, server: FakeGitHub, tmp_path: Path, fault: Fault
+) -> None:
+    """Not of a run that passed: it waits until GitHub answers."""
+    upload(server, World(), 7, **of_pull_request())
+    server.faults.append(fault)
+    with pytest.raises(RemoteError):
+        judge(service, tmp_path, 7)
+    with service.database.read() as connection:
+        assert judged_runs.get(connection, RunKey(1, 7, 1)) is None
+    assert server.comments == {}
+
+
+def test_closed_pull_requests_and_past_runs_get_no_comment(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    upload(server, World(), 6, **of_pull_request())
+    past = judge(service, tmp_path, 6, source="backfill")
+    (pull,) = server.pulls_of[HEAD]
+    assert isinstance(pull, dict)
+    server.pulls_of[HEAD] = [{**pull, "state": "closed"}]
+    upload(server, World(), 7, **of_pull_request())
+    closed = judge(service, tmp_path, 7)
+    assert past is not None
+    assert closed is not None
+    assert server.comments == {}
+
+
+def test_run_that_github_does_not_have_yet_is_asked_for_again(
+    service: Service, tmp_path: Path
+) -> None:
+    with pytest.raises(RemoteError, match="404"):
+        judge(service, tmp_path, 7)
 
 
 def test_worker_that_lost_its_lease_writes_nothing_that_others_see(

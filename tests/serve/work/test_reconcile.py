@@ -360,3 +360,15 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(world: World) -> N
     with world.service.database.write() as connection:
         deliveries.record(connection, [Delivery("2", "repository", "renamed", 11)])
     assert asked_after(5) == 1
+
+
+def test_backfill_of_one_repository_removes_no_other(
+    open_world: Callable[..., World], server: FakeGitHub
+) -> None:
+    """Its settings name one; those of the service name all."""
+    server.repositories += [FakeRepository(11, SHOP), FakeRepository(12, "octo-org/tools")]
+    world = open_world(SHOP, "octo-org/tools")
+    reconcile(world.service, "w")
+    assert world.names() == [SHOP, "octo-org/tools"]
+    backfill(open_world(SHOP).service, SHOP, 3)
+    assert world.names() == [SHOP, "octo-org/tools"]

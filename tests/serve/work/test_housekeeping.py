@@ -1,0 +1,93 @@
+"""What housekeeping deletes, and what it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from ciguard.serve.github_clients import GitHubClients
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.objects import FolderStore
+from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.service import Service
+from ciguard.serve.state import raw_artifacts, repositories, schema, tokens
+from ciguard.serve.state.database import open_database
+from ciguard.serve.state.raw_artifacts import RawArtifact
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.work.housekeeping import ARTIFACT_DAYS, REMOVED_DAYS, Housekeeping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ciguard.serve.settings import Settings
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ciguard.db'}"
+
+
+@pytest.fixture
+def keeping(settings: Settings, database_url: str, tmp_path: Path) -> Iterator[Housekeeping]:
+
+    objects = FolderStore(tmp_path / "objects")
+    with (
+        Service(settings, open_database(database_url), objects, GitHubClients(settings)) as service,
+        contextlib.closing(ObjectCache(objects, tmp_path / "cache")) as cache,
+        contextlib.closing(Compactor(service.database, objects, cache)) as compactor,
+    ):
+        yield Housekeeping(service, cache, compactor)
+
+
+def made_older(service: Service, table: sa.Table, column: str, days: float) -> None:
+    with service.database.write() as connection:
+        connection.execute(sa.update(table).values({column: table.c[column] - int(days * DAY_MS)}))
+
+
+def kept(service: Service, key: RunKey) -> str:
+    """An archive of a run, stored now."""
+    name = f"artifacts/{key.repository_id}/{key.run_id}-1-00.zip"
+    service.objects.put_new(name, b"zip")
+    with service.database.write() as connection:
+        raw_artifacts.record(connection, key, RawArtifact("ciguard-plan", name, 3, "0" * 64))
+    return name
+
+
+def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
+    service = keeping.service
+    with service.database.write() as connection:
+        repositories.upsert(connection, [Repository(1, "octo-org/shop", True, "main")])
+        tokens.create(connection, 1)
+        repositories.remove(connection, [1])
+    kept(service, RunKey(1, 7, 1))
+    made_older(service, schema.repository, "updated_at_ms", REMOVED_DAYS - 1)
+    keeping.clean_up()
+    with service.database.read() as connection:
+        assert len(repositories.removed(connection)) == 1
+        assert len(tokens.tokens_of(connection, 1)) == 1
+    made_older(service, schema.repository, "updated_at_ms", 2)
+    keeping.clean_up()
+    with service.database.read() as connection:
+        assert repositories.removed(connection) == ()
+        assert tokens.tokens_of(connection, 1) == ()
+    assert list(service.objects.list("artifacts")) == []
+
+
+def test_archives_are_kept_for_a_month(keeping: Housekeeping) -> None:
+    service, key = keeping.service, RunKey(1, 7, 1)
+    name = kept(service, key)
+    made_older(service, schema.artifact, "stored_at_ms", ARTIFACT_DAYS - 1)
+    keeping.clean_up()
+    assert service.objects.read(name) == b"zip"
+    made_older(service, schema.artifact, "stored_at_ms", 2)
+    keeping.clean_up()
+    with service.database.read() as connection:
+        assert raw_artifacts.of_run(connection, key) == ()
+    assert list(service.objects.list("artifacts")) == []
