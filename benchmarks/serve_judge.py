@@ -172,7 +172,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=60)
     given = parser.parse_args()
     large_run(given.results, given.legs)
-    workers(given.runs)
+    if given.runs:
+        workers(given.runs)
 
 
 if __name__ == "__main__":
