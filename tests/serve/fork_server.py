@@ -9,6 +9,7 @@ standard input starts one or waits for its end; the answer is a line, too.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+PR_SET_PDEATHSIG: Final = 1  # of linux/prctl.h
 # What each would import by itself, the second line at its first request.
 IMPORTED: Final = (
     *("ciguard.cli", "ciguard.serve.command"),
@@ -98,6 +100,7 @@ def is_alive(pid: int) -> bool:
 def _become(words: Sequence[str], pipe: str, log: str) -> NoReturn:
     from ciguard import cli  # noqa: PLC0415 - the test imports this module, and not the service
 
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no test leaves any behind
     for number, path, flags in (
         (0, pipe, os.O_RDONLY),
         (1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND),
