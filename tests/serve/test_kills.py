@@ -32,6 +32,7 @@ TRIES: Final = 6  # of a step that an outage holds up
 SOAK_END_S: Final = 240.0
 
 
+@pytest.mark.soak
 def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
     database_url = f"sqlite:///{tmp_path / 'ciguard.db'}"
     with scene(database_url, (str(tmp_path / "results"), {}), tmp_path, seed=19) as one:
