@@ -11,7 +11,6 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 import click
-import sqlalchemy as sa
 
 from ciguard import console
 from ciguard.errors import ExitCode, InputError, UsageError
@@ -27,7 +26,7 @@ from ciguard.serve.service import open_service
 from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
-from ciguard.serve.state.database import now_ms, open_database
+from ciguard.serve.state.database import open_database, read_clock_ms
 from ciguard.serve.web_process import listen, serve_web, worker_child
 from ciguard.serve.work import reconcile
 from ciguard.serve.work import repair as repairs
@@ -35,7 +34,7 @@ from ciguard.serve.work.worker_process import watch_input, work_until
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.invocation import Invocation
@@ -47,43 +46,36 @@ if TYPE_CHECKING:
 
 DEFAULT_CACHE: Final = "./cache"
 DAY_MS: Final = 86_400_000
-_STORES: Final = (
-    click.option(
-        "--database",
-        metavar="URL",
-        default=DEFAULT_DATABASE,
-        show_default=True,
-        help="SQLite or PostgreSQL, as sqlite:///FILE or postgresql://USER@HOST/NAME.",
-    ),
-    click.option(
-        "--results",
-        metavar="URL",
-        default=DEFAULT_RESULTS,
-        show_default=True,
-        help="Folder of results and artifacts, or s3://BUCKET/PREFIX.",
-    ),
-    click.option(
-        "--cache",
-        metavar="DIR",
-        default=DEFAULT_CACHE,
-        show_default=True,
-        help="Folder for local copies of results.",
-    ),
+_DATABASE: Final = click.option(
+    "--database",
+    metavar="URL",
+    default=DEFAULT_DATABASE,
+    show_default=True,
+    help="SQLite or PostgreSQL, as sqlite:///FILE or postgresql://USER@HOST/NAME.",
+)
+_RESULTS: Final = click.option(
+    "--results",
+    metavar="URL",
+    default=DEFAULT_RESULTS,
+    show_default=True,
+    help="Folder of results and artifacts, or s3://BUCKET/PREFIX.",
+)
+_CACHE: Final = click.option(
+    "--cache",
+    metavar="DIR",
+    default=DEFAULT_CACHE,
+    show_default=True,
+    help="Folder for local copies of results.",
 )
 _REPO: Final = click.option(
     "--repo", "repository", metavar="OWNER/NAME", required=True, help="Repository."
 )
 
 
-def _stores(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of where the service keeps what it has."""
-    for option in reversed(_STORES):
-        option(command)
-    return command
-
-
 @click.group(invoke_without_command=True)
-@_stores
+@_DATABASE
+@_RESULTS
+@_CACHE
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=DEFAULT_PORT, show_default=True, help="Port to listen on.")
 @click.option(
@@ -233,7 +225,8 @@ def _start_logging() -> None:
 
 
 @command.command(short_help="Judge past runs of a repository.")
-@_stores
+@_DATABASE
+@_RESULTS
 @_REPO
 @click.option("--runs", default=200, show_default=True, help="Number of runs, the newest first.")
 @click.pass_obj
@@ -243,7 +236,6 @@ def backfill(
     *,
     database: str,
     results: str,
-    cache: str,  # noqa: ARG001 - an option of all commands
     repository: str,
     runs: int,
 ) -> int:
@@ -262,7 +254,9 @@ def backfill(
 
 
 @command.command(short_help="Compare all results with what was written.")
-@_stores
+@_DATABASE
+@_RESULTS
+@_CACHE
 @click.option("--repair", is_flag=True, help="Make again what is damaged.")
 @click.pass_obj
 def check(
@@ -319,7 +313,9 @@ def _write_again(
 
 
 @command.command(short_help="Delete results of old runs.")
-@_stores
+@_DATABASE
+@_RESULTS
+@_CACHE
 @click.option(
     "--days", default=365, show_default=True, help="Age of runs whose results are deleted."
 )
@@ -335,27 +331,17 @@ def prune(invocation: Invocation, /, *, database: str, results: str, cache: str,
         contextlib.closing(Compactor(opened, objects, copies)) as compactor,
     ):
         with opened.read() as connection:
-            before_ms = _now_ms(connection) - days * DAY_MS
+            before_ms = read_clock_ms(connection) - days * DAY_MS
         prune_results(opened, compactor, before_ms)
     console.out(f"results of runs older than {count_of(days, 'day')} deleted")
     return ExitCode.OK
 
 
 @command.command(short_help="Make a token by which jobs read the history.")
-@_stores
+@_DATABASE
 @_REPO
 @click.option("--revoke", metavar="ID", help="End a token instead.")
-@click.pass_obj
-def token(
-    invocation: Invocation,  # noqa: ARG001 - of all commands
-    /,
-    *,
-    database: str,
-    results: str,  # noqa: ARG001 - an option of all commands
-    cache: str,  # noqa: ARG001 - an option of all commands
-    repository: str,
-    revoke: str | None,
-) -> int:
+def token(*, database: str, repository: str, revoke: str | None) -> int:
     """Print a new token for the jobs of one repository, as CIGUARD_HISTORY_TOKEN.
 
     The service keeps a digest only: the token cannot be shown again.
@@ -383,8 +369,3 @@ def _open(url: str) -> Iterator[Database]:
         yield opened
     finally:
         opened.close()
-
-
-def _now_ms(connection: sa.Connection) -> int:
-    found: int = connection.execute(sa.select(now_ms())).scalar_one()
-    return found

@@ -53,6 +53,12 @@ def _postgresql_now(*_: Any, **__: Any) -> str:
     return "CAST(extract(epoch from clock_timestamp()) * 1000 AS BIGINT)"
 
 
+def read_clock_ms(connection: Connection) -> int:
+    """The database's clock now, milliseconds since 1970."""
+    found: int = connection.execute(sa.select(now_ms())).scalar_one()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """An open database; threads may share it, and each transaction is one connection."""

@@ -10,12 +10,10 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-import sqlalchemy as sa
-
 from ciguard.github import models
 from ciguard.github.api_errors import GitHubError
 from ciguard.serve.state import repositories
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
         GitHubError: GitHub did not name the App's installations.
     """
     with service.database.read() as connection:
-        asked_at_ms: int = connection.execute(sa.select(now_ms())).scalar_one()
+        asked_at_ms = read_clock_ms(connection)
     app = service.github.app
     listing = _of_app(app) if app else _of_token(service)
     with service.database.write() as connection:

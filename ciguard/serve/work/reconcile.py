@@ -11,13 +11,11 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-import sqlalchemy as sa
-
 from ciguard.errors import UsageError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.run_client import completed_runs
 from ciguard.serve.state import deliveries, lanes, repositories, work_list
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.work.installed_repositories import synchronize_repositories
 from ciguard.serve.work.run_attempts import all_attempts
 
@@ -71,7 +69,7 @@ class Reconciler:
             RemoteError: as `reconcile`; it is due again after five minutes, or the next webhook.
         """
         with self._service.database.read() as connection:
-            now: int = connection.execute(sa.select(now_ms())).scalar_one()
+            now = read_clock_ms(connection)
             is_asked_for = deliveries.has_received(connection, RECONCILED, self._began_ms)
         if self._clock() < self._due_s and not is_asked_for:
             return 0
@@ -140,7 +138,7 @@ def add_missing_runs(service: Service, repository: Repository) -> int:
         GitHubError: GitHub refused or did not answer; it is asked for the same the next time.
     """
     with service.database.read() as connection:
-        now = _time(connection.execute(sa.select(now_ms())).scalar_one())
+        now = _time(read_clock_ms(connection))
     last = None if repository.reconciled_at_ms is None else _time(repository.reconciled_at_ms)
     # A clock that went back: what was asked for meanwhile is not known.
     since = now - LOOK_BACK if last is None or last > now else last
