@@ -23,13 +23,14 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from loopback import serving
 from serve.pages.conftest import opened_site
 from serve.pages.filled import NEWEST, SHOP, Site, make_run
-from serve.pages.loopback_site import serving_site
 from stored_results import row
 
+from ciguard.serve.application import build_application
 from ciguard.serve.results.rows import RunResults
-from ciguard.serve.state import judged_runs, repositories
+from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 
@@ -60,7 +61,7 @@ def add_many(site: Site, count: int) -> None:
     now_ms = round(time.time() * 1000)
     with site.service.database.write() as connection:
         run = replace(make_run(SHOP, 0, now_ms), key=BIG)
-        judged_runs.record_run(connection, run, [])
+        run_rows.record_run(connection, run, [])
         found = (
             Repository(1000 + at, f"org{at % 50}/repo{at}", is_private=bool(at % 2))
             for at in range(count)
@@ -93,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, opened_site(Path(folder), runs=34) as site:
         add_many(site, given.repositories)
         with (
-            serving_site(site) as address,
+            serving(build_application(site.service, site.results.read), lifespan="on") as address,
             httpx.Client(base_url=address, trust_env=False, timeout=60.0) as client,
         ):
             for readers in (0, given.readers):

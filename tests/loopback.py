@@ -6,7 +6,7 @@ import contextlib
 import socket
 import time
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import uvicorn
 
@@ -19,9 +19,9 @@ START_S = 20.0
 
 
 @contextlib.contextmanager
-def serving(app: ASGIApp) -> Iterator[str]:
+def serving(app: ASGIApp, *, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
     """The address of an application while the block runs."""
-    config = uvicorn.Config(app, port=0, log_level="warning", lifespan="off")
+    config = uvicorn.Config(app, port=0, log_config=None, lifespan=lifespan, proxy_headers=False)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)
     thread.start()
@@ -35,7 +35,7 @@ def serving(app: ASGIApp) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        server.force_exit = True
+        server.force_exit = lifespan == "off"  # it would skip the end of the lifespan
         thread.join(START_S)
 
 

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from architecture_rules import (
-    ADAPTERS,
-    ALLOWED,
-    COMMANDS,
     FUNCTION_LINES,
-    LEG,
     MODULE_LINES,
     ROOT,
     Source,
@@ -33,6 +29,7 @@ from architecture_rules import (
     stays_small,
     stores_no_sentence,
 )
+from architecture_tables import ADAPTERS, ALLOWED, COMMANDS, LEG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

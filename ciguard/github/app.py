@@ -94,11 +94,6 @@ class App:
         with self._as_app() as github:
             return github.items(Installation, "/app/installations")
 
-    def installation_of(self, repository: str) -> Installation:
-        """Raises GitHubError: the App is not installed there (404)."""
-        with self._as_app() as github:
-            return github.item(Installation, f"/repos/{repository}/installation")
-
     def repositories(self, installation_id: int) -> tuple[Repository, ...]:
         """What an installation may see, one call per 100."""
         with self.client(installation_id) as github:

@@ -63,14 +63,14 @@ class RemoteRun:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedRun:
+class RemoteReport:
     """The report of a run, and the configuration of its tree; None where that could not be read."""
 
     report: Report
     config: Config | None = None
 
 
-def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> JudgedRun | None:
+def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> RemoteReport | None:
     """Judge the run; None for one that is not ours: of a workflow that does not call ciguard.
 
     Args:
@@ -90,7 +90,7 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
         context = RunContext(run, config, files, {}, remote.today, remote.warn, is_remote=True)
         plan = _plan(artifacts)
         if isinstance(plan, InputError):
-            return JudgedRun(report_without_plan(plan), config)
+            return RemoteReport(report_without_plan(plan), config)
         found = artifacts.records(configuration.process_log_reader(config))
         source = RunClient(github, run.repository, run.run_id, run.run_attempt)
         subject = SubjectRun(run.run_id, run.run_attempt, source, artifacts=artifacts)
@@ -102,12 +102,12 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
             options=EvaluationOptions(history=past.location),
             open_github=lambda: contextlib.nullcontext(github),
         )
-        return JudgedRun(judge(context, judging), config)
+        return RemoteReport(judge(context, judging), config)
     except GitHubError:
         raise
     except CiguardError as error:
         why = describe_error(error)
-        return JudgedRun(Report(None, int(error.exit_code), why, problem=NOT_EVALUATED))
+        return RemoteReport(Report(None, int(error.exit_code), why, problem=NOT_EVALUATED))
 
 
 def _plan(artifacts: RunArtifacts) -> Plan | InputError:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import StoredBytes
-from ciguard.serve.object_cache import DamagedObject
-from ciguard.serve.objects import AlreadyStored, NoSuchObject
+from ciguard.serve.object_cache import DamagedObject, read_checked
+from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.state import histories
 from ciguard.serve.state.histories import HistoryRow
 
@@ -35,22 +35,6 @@ EARLIER_VERSIONS: Final = 3  # that are kept beside the current one, in any case
 READERS_S: Final = 3600.0  # how long a reader may take with what it has found
 REPAIR_FIX: Final = "run ciguard serve check --repair"
 _NAME: Final = re.compile(rf"{PREFIX}/(\d+)/(\d+)-([0-9a-f]{{64}})\.ciguard")
-
-
-def read_history(row: HistoryRow, objects: ObjectStore) -> bytes:
-    """The content of a history, as it was stored.
-
-    Raises:
-        DamagedObject: it is missing, or not what was stored.
-        StorageError: the store cannot be reached.
-    """
-    try:
-        content = objects.read(row.object)
-    except NoSuchObject as error:
-        raise DamagedObject(row.object, "the stored history is missing") from error
-    if hashlib.sha256(content).hexdigest() != row.sha256:
-        raise DamagedObject(row.object, "the stored history is damaged")
-    return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +63,14 @@ class ObjectHistory:
         """The current version.
 
         Raises:
-            DamagedObject, StorageError: as `read_history`.
+            DamagedObject, StorageError: as `read_checked`.
         """
         row = self.current()
         if row is None:
             return StoredBytes(None, "0")
-        return StoredBytes(read_history(row, self.objects), str(row.version))
+        return StoredBytes(
+            read_checked(self.objects, row.object, row.sha256, "history"), str(row.version)
+        )
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
         """Make another version the current one; False where the expected one no longer is."""
@@ -110,7 +96,10 @@ class ObjectHistory:
         expected = StoredBytes(None, str(row.version) if row else "0")
         for found in sorted(_versions(self.objects, self.location), key=_newest_first):
             with contextlib.suppress(DamagedObject):
-                self.write(read_history(found.row, self.objects), expected)
+                self.write(
+                    read_checked(self.objects, found.row.object, found.row.sha256, "history"),
+                    expected,
+                )
                 return found.row.version
         self.write(history_codec.encode(history_codec.empty()), expected)
         return 0

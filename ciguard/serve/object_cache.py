@@ -39,6 +39,25 @@ class DamagedObject(RemoteError):
         self.name = name
 
 
+def read_checked(objects: ObjectStore, name: str, sha256: str, noun: str) -> bytes:
+    """The content of an object, as it was stored.
+
+    Args:
+        noun: what it is, for the error: `history`, `archive`.
+
+    Raises:
+        DamagedObject: it is missing, or not what was stored.
+        StorageError: the store cannot be reached.
+    """
+    try:
+        content = objects.read(name)
+    except NoSuchObject as error:
+        raise DamagedObject(name, f"the stored {noun} is missing") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DamagedObject(name, f"the stored {noun} is damaged")
+    return content
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class CheckedObject:
     """An object as the database knows it."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 SCHEMA: Final = 1
-MAX_BYTES: Final = 256 << 20  # unpacked
 _MARKDOWN: Final = SizeLimit(1 << 20, utf8_bytes)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +10,7 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.archive import members
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
-from ciguard.serve.object_cache import DamagedObject
-from ciguard.serve.objects import NoSuchObject
+from ciguard.serve.object_cache import read_checked
 from ciguard.sources.artifacts import LIMITS, PLAN, PLAN_FILE, RECORD, is_record_file
 
 if TYPE_CHECKING:
@@ -62,21 +60,5 @@ def read_stored_run(objects: ObjectStore, artifacts: Sequence[RawArtifact]) -> S
 def _files(
     objects: ObjectStore, artifact: RawArtifact, is_wanted: Callable[[str], bool]
 ) -> list[tuple[str, bytes]]:
-    stream = io.BytesIO(read_archive(objects, artifact))
+    stream = io.BytesIO(read_checked(objects, artifact.object, artifact.sha256, "archive"))
     return list(members(stream, artifact.name, LIMITS, is_wanted=is_wanted))
-
-
-def read_archive(objects: ObjectStore, artifact: RawArtifact) -> bytes:
-    """An archive as it was stored.
-
-    Raises:
-        DamagedObject: it is missing, or not what was stored.
-        StorageError: the store cannot be reached.
-    """
-    try:
-        content = objects.read(artifact.object)
-    except NoSuchObject as error:
-        raise DamagedObject(artifact.object, "the stored archive is missing") from error
-    if hashlib.sha256(content).hexdigest() != artifact.sha256:
-        raise DamagedObject(artifact.object, "the stored archive is damaged")
-    return content

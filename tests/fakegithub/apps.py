@@ -184,14 +184,6 @@ def list_installations(
     return Answer(200, shown, link)
 
 
-def installation_of(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
-    assert github.app is not None
-    for one in github.app.installations.values():
-        if part["repository"] in {known.full_name for known in one.repositories}:
-            return Answer(200, one.as_json())
-    return refused(404, "Not Found")
-
-
 def create_token(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
     assert github.app is not None
     installation = github.app.installations.get(int(part["installation"]))
@@ -216,11 +208,10 @@ def list_repositories(
 
 
 _NUMBERS: Final = itertools.count(1)
-_AS_APP: Final = re.compile(r"/app(/.*)?|/repos/[^/]+/[^/]+/installation")
+_AS_APP: Final = re.compile(r"/app(/.*)?")
 APP_ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
     "GET /app": facts,
     "GET /app/installations": list_installations,
     r"POST /app/installations/(?P<installation>\d+)/access_tokens": create_token,
-    r"GET /repos/(?P<repository>[^/]+/[^/]+)/installation": installation_of,
     "GET /installation/repositories": list_repositories,
 }

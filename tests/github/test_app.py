@@ -73,14 +73,8 @@ def test_app_knows_its_account_and_where_it_is_installed(
     assert app.account() == app.account() == OURSELVES
     assert server.request_log() == ["GET /app"]
     assert [one.id for one in app.installations()] == [installation.id]
-    assert app.installation_of("octo-org/shop").id == installation.id
     (repository,) = app.repositories(installation.id)
     assert (repository.id, repository.full_name, repository.private) == (11, "octo-org/shop", True)
-
-
-def test_app_is_not_installed_in_another_repository(app: App, fake_app: FakeApp) -> None:
-    with pytest.raises(GitHubError, match="404"):
-        app.installation_of("octo-org/other")
 
 
 def test_token_is_asked_for_again_five_minutes_before_its_end(

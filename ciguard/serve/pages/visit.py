@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote, urlencode
 
 from ciguard.errors import UsageError
-from ciguard.serve.state import judged_runs, repositories
+from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ciguard.serve.pages.viewers import Viewer
     from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
-    from ciguard.serve.state.judged_runs import RunRow
     from ciguard.serve.state.repositories import Repository
+    from ciguard.serve.state.run_rows import RunRow
 
 Format = Literal["html", "json", "csv"]
 NAMES: Final = ("suite", "variant")  # "" is that of a plan without suites
@@ -94,7 +94,7 @@ class Visit:
         run_id, attempt = (self.request.path_params[name] for name in ("run_id", "attempt"))
         if max(run_id, attempt) > MAX_NUMBER:
             raise PageNotFound
-        run = judged_runs.get(connection, RunKey(repository.id, run_id, attempt))
+        run = run_rows.get(connection, RunKey(repository.id, run_id, attempt))
         if run is None:
             raise PageNotFound
         return repository, run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from ciguard.serve.state import schema, statements
-from ciguard.serve.state.judged_runs import VERDICTS
+from ciguard.serve.state.run_rows import VERDICTS
 from ciguard.serve.state.work_list import WorkState
 
 if TYPE_CHECKING:

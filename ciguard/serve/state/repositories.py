@@ -76,11 +76,6 @@ def add_unknown(connection: Connection, repositories: Sequence[Repository]) -> N
     connection.execute(statement.on_conflict_do_nothing(), _values(repositories))
 
 
-def rename(connection: Connection, repository_id: int, full_name: str) -> None:
-    """Give it another name, or another owner."""
-    connection.execute(_update(repository_id).values(full_name=full_name))
-
-
 def set_private(connection: Connection, repository_id: int, is_private: bool) -> None:
     """Say who may see it."""
     connection.execute(_update(repository_id).values(is_private=is_private))

@@ -17,9 +17,9 @@ from ciguard.serve.results.retention import drop_repository
 from ciguard.serve.results.sweep import sweep
 from ciguard.serve.state import (
     deliveries,
-    judged_runs,
     raw_artifacts,
     repositories,
+    run_rows,
     tokens,
     work_rows,
 )
@@ -94,7 +94,7 @@ class Housekeeping:
             tokens.delete(connection, repository_id)
             raw_artifacts.delete(connection, repository_id)
             work_rows.forget(connection, repository_id)
-            judged_runs.delete(connection, repository_id)
+            run_rows.delete(connection, repository_id)
         for prefix in ("answers", "artifacts"):
             objects.delete([one.name for one in objects.list(f"{prefix}/{repository_id}")])
         with database.write() as connection:

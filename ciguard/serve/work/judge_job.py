@@ -29,13 +29,12 @@ from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
-from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.rows import run_results
-from ciguard.serve.state import judged_runs, raw_artifacts, repositories, work_list
+from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.raw_artifacts import RawArtifact
-from ciguard.serve.stored_artifacts import read_archive
 from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows
 from ciguard.serve.work.worker import RateLimited
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import Artifact
-    from ciguard.report.remote_run import JudgedRun
+    from ciguard.report.remote_run import RemoteReport
     from ciguard.report.view import ReportData
     from ciguard.serve.results.writer import ResultsWriter
     from ciguard.serve.service import Service
@@ -179,10 +178,12 @@ class _Judging:
         for one in stored:
             if one.name == artifact.name:
                 with contextlib.suppress(DamagedObject):
-                    return io.BytesIO(read_archive(self.service.objects, one))
+                    return io.BytesIO(
+                        read_checked(self.service.objects, one.object, one.sha256, "archive")
+                    )
         return None
 
-    def _record(self, run: ActionsRun, judged: JudgedRun | None) -> bool:
+    def _record(self, run: ActionsRun, judged: RemoteReport | None) -> bool:
         """Keep results, history, answer and rows, the rows last: they make the rest seen.
 
         False, and no row is written, where the run is another worker's by then.
@@ -210,7 +211,7 @@ class _Judging:
             is_known = repositories.get(connection, self.key.repository_id) is not None
             if not is_known or not work_list.still_holds(connection, self.work):
                 return False
-            judged_runs.record_run(connection, row, suites)
+            run_rows.record_run(connection, row, suites)
         return True
 
     def _add_to_history(self, run: ActionsRun, contents: ReportData, keep: Sequence[str]) -> None:
@@ -230,7 +231,7 @@ class _Judging:
         except InputError as error:
             self._warn(str(error))
 
-    def _publish(self, run: ActionsRun, judged: JudgedRun) -> None:
+    def _publish(self, run: ActionsRun, judged: RemoteReport) -> None:
         """Comment, where the policy leaves it to the service."""
         contents, config = judged.report.contents, judged.config
         by = config.report.by if config is not None else "workflow"

@@ -13,12 +13,12 @@ from ciguard.guard.record_selection import select
 from ciguard.history.stores import load
 from ciguard.model import UnitKey
 from ciguard.serve import stored_answers
-from ciguard.serve.history_objects import ObjectHistory, read_history
-from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.results.rows import run_results
-from ciguard.serve.state import base_runs, histories, judged_runs, raw_artifacts, work_list
-from ciguard.serve.stored_artifacts import read_archive, read_stored_run
+from ciguard.serve.state import base_runs, histories, raw_artifacts, run_rows, work_list
+from ciguard.serve.stored_artifacts import read_stored_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ def damaged_answers(database: Database, objects: ObjectStore) -> list[RunKey]:
         StorageError, RemoteError: the store or the database cannot be reached.
     """
     with database.read() as connection:
-        named = judged_runs.answers(connection)
+        named = run_rows.answers(connection)
     return [key for key, name in named if not _is_whole(objects, key, name)]
 
 
@@ -55,7 +55,7 @@ def damaged_histories(database: Database, objects: ObjectStore) -> Iterator[Hist
         rows = histories.all_current(connection)
     for row in rows:
         try:
-            read_history(row, objects)
+            read_checked(objects, row.object, row.sha256, "history")
         except DamagedObject:
             yield row
 
@@ -101,7 +101,7 @@ def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]
     for key in keys:
         with database.read() as connection:
             stored = raw_artifacts.of_run(connection, key)
-            row = judged_runs.get(connection, key)
+            row = run_rows.get(connection, key)
         damaged = _damaged_archives(objects, stored)
         if row is not None and row.answer and not _is_whole(objects, key, row.answer):
             damaged.append(row.answer)
@@ -116,7 +116,7 @@ def _damaged_archives(objects: ObjectStore, stored: Sequence[RawArtifact]) -> li
     found = []
     for one in stored:
         try:
-            read_archive(objects, one)
+            read_checked(objects, one.object, one.sha256, "archive")
         except DamagedObject as error:
             found.append(error.name)
     return found
@@ -136,7 +136,7 @@ def _stored_results(database: Database, objects: ObjectStore, key: RunKey) -> Ru
         InputError, DamagedObject: too little is stored of it.
     """
     with database.read() as connection:
-        row = judged_runs.get(connection, key)
+        row = run_rows.get(connection, key)
         artifacts = raw_artifacts.of_run(connection, key)
     if row is None or not row.answer or not _is_whole(objects, key, row.answer):
         raise InputError("its answer is missing or damaged", where=f"run {key.run_id}")

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.results.rows import OUTCOME_CODES
-from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
+from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Leg, Verdict
     from ciguard.report.view import Report
     from ciguard.serve.results.rows import ResultRow
-    from ciguard.serve.state.judged_runs import RunVerdict
     from ciguard.serve.state.run_key import RunKey
+    from ciguard.serve.state.run_rows import RunVerdict
 
 MINUTE_S: Final = 60.0
 _OUTCOMES: Final = {code: word for word, code in OUTCOME_CODES.items()}

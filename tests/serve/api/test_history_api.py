@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -166,7 +166,9 @@ def test_who_reads_which_history(api: Api) -> None:
 def test_name_is_found_in_any_case_and_under_its_newest_name(api: Api) -> None:
     assert api.ask("PubLic").status_code == 200
     with api.service.database.write() as connection:
-        repositories.rename(connection, 10, "o/renamed")
+        known = repositories.get(connection, 10)
+        assert known is not None
+        repositories.upsert(connection, [replace(known, full_name="o/renamed")])
     assert api.ask("public").status_code == 404
     assert api.ask("renamed").content == CONTENT
     with api.service.database.write() as connection:

@@ -12,10 +12,10 @@ from stored_results import Results, row
 
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
-from ciguard.serve.state import judged_runs, repositories, schema, statements, work_list
-from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow
+from ciguard.serve.state import repositories, run_rows, schema, statements, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.stored_answers import StoredAnswer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.service import Service
-    from ciguard.serve.state.judged_runs import RunVerdict
+    from ciguard.serve.state.run_rows import RunVerdict
 
 SHOP: Final = Repository(11, "octo-org/shop", is_private=False, default_branch="main")
 VAULT: Final = Repository(12, "octo-org/vault", is_private=True, default_branch="trunk")
@@ -151,7 +151,7 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
         for repository in (SHOP, VAULT):
             for number in range(runs):
                 run = make_run(repository, number, now_ms, add_answer(service, repository, number))
-                judged_runs.record_run(connection, run, make_suites(run, number))
+                run_rows.record_run(connection, run, make_suites(run, number))
                 results.append(RunResults(run.key, run.started_at_ms, tuple(make_rows(number))))
         for repository, lane in ((SHOP, "a"), (VAULT, "b")):
             dead, waiting = RunKey(repository.id, 19_600_000_000, 1), RunKey(repository.id, 7, 2)

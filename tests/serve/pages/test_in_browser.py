@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from loopback import serving
 from playwright.sync_api import sync_playwright
 from report.browser import CHROMIUM, needs_browser
 from serve.pages.filled import NEWEST, Site
-from serve.pages.loopback_site import serving_site
+
+from ciguard.serve.application import build_application
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +38,8 @@ pytestmark = needs_browser
 @pytest.fixture(scope="module")
 def site(filled: Site) -> Iterator[str]:
     """Where the service listens."""
-    with serving_site(filled) as address:
+    application = build_application(filled.service, filled.results.read)
+    with serving(application, lifespan="on") as address:
         yield address
 
 

@@ -38,14 +38,14 @@ def test_a_repository_is_found_by_its_name_in_any_case(connection: Connection) -
 
 
 def test_a_new_name_takes_effect_and_the_old_one_ends(connection: Connection) -> None:
-    repositories.rename(connection, 1, "octo/Uno")
+    repositories.upsert(connection, [replace(ONE, full_name="octo/Uno")])
     assert repositories.find(connection, "octo/one") is None
     assert repositories.find(connection, "octo/uno") == replace(ONE, full_name="octo/Uno")
 
 
 def test_a_name_that_changed_hands_is_the_last_one_named_so(connection: Connection) -> None:
     connection.execute(sa.update(schema.repository).values(updated_at_ms=1))
-    repositories.rename(connection, 1, "octo/two")
+    repositories.upsert(connection, [replace(ONE, full_name="octo/two")])
     found = repositories.find(connection, "octo/two")
     assert found is not None
     assert found.id == 1

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.actions import add_run
-from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Fault, Login
+from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import World, make_leg
-from serve.fake_runs import BASE, HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
+from serve.fake_runs import BASE, HEAD, of_pull_request, upload
+from serve.work.judging import github_with_pull_request, judge, judging_service, writing
 
 from ciguard.errors import RemoteError
 from ciguard.history.stores import load
@@ -22,84 +22,29 @@ from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.result_filters import parse_filters
-from ciguard.serve.results.writer import ResultsWriter
-from ciguard.serve.service import open_service
-from ciguard.serve.settings import read_settings
-from ciguard.serve.state import judged_runs, raw_artifacts, repositories, work_list
-from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state import raw_artifacts, run_rows, work_list
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.work.judge_job import JudgeJob
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ciguard.serve.service import Service
-    from ciguard.serve.state.judged_runs import RunRow
-    from ciguard.serve.state.work_list import Source
-
-TOKEN = "ghp_TheTokenThatMustStaySecret"
 
 
 @pytest.fixture
 def server() -> Iterator[FakeGitHub]:
-    with serving() as github:
-        github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
-        open_pull_request(github)
+    with github_with_pull_request() as github:
         yield github
 
 
 @pytest.fixture
 def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
-    environ = {
-        "CIGUARD_WEBHOOK_SECRET": "of the hook",
-        "CIGUARD_TOKEN": TOKEN,
-        "GITHUB_API_URL": server.address,
-    }
-    settings = read_settings(
-        environ,
-        database=f"sqlite:///{tmp_path / 'ciguard.db'}",
-        results=str(tmp_path / "objects"),
-        repositories=[REPOSITORY],
-    )
-    with open_service(settings, {}) as service:
-        with service.database.write() as connection:
-            repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
-        yield service
-
-
-@contextlib.contextmanager
-def writing(service: Service, tmp_path: Path) -> Iterator[ResultsWriter]:
-    with (
-        contextlib.closing(ObjectCache(service.objects, tmp_path / "cache")) as cache,
-        contextlib.closing(
-            ResultsWriter(service.database, service.objects, cache.scratch, batch_s=0.01)
-        ) as writer,
-    ):
-        yield writer
-
-
-def judge(
-    service: Service,
-    tmp_path: Path,
-    run_id: int,
-    still_holds: Callable[[], bool] = lambda: True,
-    source: Source = "webhook",
-) -> RunRow | None:
-    """Judge one run as a worker does."""
-    key = RunKey(1, run_id, 1)
-    with service.database.write() as connection:
-        work_list.add(connection, [NewWork(key, "lane", source)])
-        work_list.retry(connection, key)
-        work = work_list.take(connection, "worker")
-    assert work is not None
-    with writing(service, tmp_path) as writer:
-        JudgeJob(service, writer)(work, still_holds)
-    with service.database.write() as connection:
-        work_list.finish(connection, work)
-        return judged_runs.get(connection, key)
+    with judging_service(server, tmp_path) as opened:
+        yield opened
 
 
 def test_run_of_a_pull_request_is_judged_kept_and_commented(
@@ -121,7 +66,7 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     assert answer.verdict["headline"] == row.headline
     key = RunKey(1, 7, 1)
     with service.database.read() as connection:
-        (suite,) = judged_runs.suites_of(connection, [key])[key]
+        (suite,) = run_rows.suites_of(connection, [key])[key]
         kept = raw_artifacts.of_run(connection, key)
     assert (suite.planned, suite.missing, suite.counts) == (8, 0, {"failed": 1, "passed": 7})
     assert [one.name for one in kept][:1] == [f"ciguard-plan-{world.plan.id}-1"]
@@ -218,7 +163,7 @@ def test_fault_of_github_is_no_verdict(
     with pytest.raises(RemoteError):
         judge(service, tmp_path, 7)
     with service.database.read() as connection:
-        assert judged_runs.get(connection, RunKey(1, 7, 1)) is None
+        assert run_rows.get(connection, RunKey(1, 7, 1)) is None
     assert server.comments == {}
 
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process
-from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Login
 from guard.fixtures import World, make_leg
-from serve.fake_runs import REPOSITORY, of_pull_request, open_pull_request, upload
-from serve.work.test_judge_job import TOKEN, judge
+from serve.fake_runs import of_pull_request, upload
+from serve.work.judging import github_with_pull_request, judge, judging_service
 
 from ciguard.history.stores import load
 from ciguard.serve.history_objects import ObjectHistory
@@ -20,16 +18,15 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.result_filters import parse_filters
-from ciguard.serve.service import open_service
-from ciguard.serve.settings import read_settings
-from ciguard.serve.state import repositories, work_rows
-from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state import work_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
     from pathlib import Path
+
+    from fakegithub.state import FakeGitHub
 
     from ciguard.serve.results.result_values import RunPage
     from ciguard.serve.service import Service
@@ -39,27 +36,13 @@ KEY = RunKey(1, 7, 1)
 
 @pytest.fixture
 def server() -> Iterator[FakeGitHub]:
-    with serving() as github:
-        github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
-        open_pull_request(github)
+    with github_with_pull_request() as github:
         yield github
 
 
 @pytest.fixture
 def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
-    settings = read_settings(
-        {
-            "CIGUARD_WEBHOOK_SECRET": "of the hook",
-            "CIGUARD_TOKEN": TOKEN,
-            "GITHUB_API_URL": server.address,
-        },
-        database=f"sqlite:///{tmp_path / 'ciguard.db'}",
-        results=str(tmp_path / "results"),
-        repositories=[REPOSITORY],
-    )
-    with open_service(settings, {}) as opened:
-        with opened.database.write() as connection:
-            repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
+    with judging_service(server, tmp_path) as opened:
         yield opened
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ciguard.serve.state import judged_runs
-from ciguard.serve.state.judged_runs import RunRow, RunSuiteRow, record_run
+from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, record_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,24 +58,24 @@ def test_a_run_is_recorded_with_its_suites_however_often(connection: Connection)
     e2e = replace(UNIT, suite="e2e", wall_s=None)
     record_run(connection, RUN, [UNIT, e2e])
     record_run(connection, RUN, [UNIT, e2e])
-    stored = judged_runs.get(connection, RUN.key)
+    stored = run_rows.get(connection, RUN.key)
     assert stored == RUN
     assert stored.judged_at_ms > 1_700_000_000_000
     other = RunKey(1, 11, 1)
-    assert judged_runs.suites_of(connection, [RUN.key, other]) == {
+    assert run_rows.suites_of(connection, [RUN.key, other]) == {
         RUN.key: (e2e, UNIT),
         other: (),
     }
-    assert judged_runs.get(connection, other) is None
+    assert run_rows.get(connection, other) is None
 
 
 def test_a_second_judgement_replaces_the_first(connection: Connection) -> None:
     record_run(connection, RUN, [UNIT])
     failed = replace(RUN, verdict="failed", comparison="", makespan_s=None)
     record_run(connection, failed, [])
-    assert judged_runs.get(connection, RUN.key) == failed
-    assert judged_runs.suites_of(connection, [RUN.key]) == {RUN.key: ()}
-    assert judged_runs.suites_of(connection, []) == {}
+    assert run_rows.get(connection, RUN.key) == failed
+    assert run_rows.suites_of(connection, [RUN.key]) == {RUN.key: ()}
+    assert run_rows.suites_of(connection, []) == {}
 
 
 def test_runs_are_paged_from_the_last_completed(connection: Connection) -> None:
@@ -84,10 +84,10 @@ def test_runs_are_paged_from_the_last_completed(connection: Connection) -> None:
     for one in runs:
         record_run(connection, one, [])
     record_run(connection, replace(RUN, key=RunKey(2, 1, 1)), [])
-    first = judged_runs.newest(connection, 1, limit=1)
+    first = run_rows.newest(connection, 1, limit=1)
     assert first == (runs[2],)
-    assert judged_runs.newest(connection, 1, before=first[-1]) == (runs[1], runs[3], runs[0])
-    assert judged_runs.newest(connection, 1, before=runs[0]) == ()
+    assert run_rows.newest(connection, 1, before=first[-1]) == (runs[1], runs[3], runs[0])
+    assert run_rows.newest(connection, 1, before=runs[0]) == ()
 
 
 def test_runs_are_filtered(connection: Connection) -> None:
@@ -95,45 +95,14 @@ def test_runs_are_filtered(connection: Connection) -> None:
     foreign = run(3, verdict="foreign")
     for one in (pull, push, foreign):
         record_run(connection, one, [])
-    assert judged_runs.newest(connection, 1) == (push, pull)
-    assert judged_runs.newest(connection, 1, has_plan=False) == (foreign, push, pull)
-    assert judged_runs.newest(connection, 1, branch="main") == (push,)
-    assert judged_runs.newest(connection, 1, pull_request=7) == (pull,)
+    assert run_rows.newest(connection, 1) == (push, pull)
+    assert run_rows.newest(connection, 1, has_plan=False) == (foreign, push, pull)
+    assert run_rows.newest(connection, 1, branch="main") == (push,)
+    assert run_rows.newest(connection, 1, pull_request=7) == (pull,)
 
 
 def test_runs_of_a_commit(connection: Connection) -> None:
     runs = [run(1), run(1, 2), run(2), run(3, head_sha="b" * 40)]
     for one in runs:
         record_run(connection, one, [])
-    assert judged_runs.by_head_sha(connection, 1, "a" * 40) == (runs[2], runs[1], runs[0])
-
-
-@pytest.mark.parametrize(
-    ("other", "is_newer"),
-    [
-        (run(11), True),
-        (run(10, 2), True),
-        (run(11, completed_at_ms=0), True),
-        (run(10), False),
-        (run(9, 3), False),
-        (run(11, pull_request=8), False),
-        (run(11, pull_request=None), False),
-        (run(11, workflow="other.yml"), False),
-        (run(11, verdict="foreign"), False),
-        (replace(RUN, key=RunKey(2, 11, 1)), False),
-    ],
-)
-def test_a_newer_run_is_of_the_same_pull_request_and_workflow(
-    connection: Connection, other: RunRow, is_newer: bool
-) -> None:
-    record_run(connection, other, [])
-    assert judged_runs.newer_run_exists(connection, RUN) is is_newer
-
-
-def test_a_newer_run_of_a_branch_is_of_no_pull_request(connection: Connection) -> None:
-    push = run(10, pull_request=None, branch="main")
-    record_run(connection, run(11, branch="main"), [])
-    record_run(connection, run(11, 2, branch="other", pull_request=None), [])
-    assert not judged_runs.newer_run_exists(connection, push)
-    record_run(connection, run(12, branch="main", pull_request=None), [])
-    assert judged_runs.newer_run_exists(connection, push)
+    assert run_rows.by_head_sha(connection, 1, "a" * 40) == (runs[2], runs[1], runs[0])

@@ -86,26 +86,6 @@ def record_run(connection: Connection, run: RunRow, suites: Sequence[RunSuiteRow
         connection.execute(sa.insert(schema.run_suite), rows)
 
 
-def newer_run_exists(connection: Connection, run: RunRow) -> bool:
-    """Say whether a newer run of its pull request, else branch, and workflow was judged.
-
-    Then `run` changes nothing that people see as the present: comment, check, history's head. Runs
-    without a plan of ours do not count, because they publish nothing.
-    """
-    if run.pull_request is not None:
-        is_same = _RUN.pull_request == run.pull_request
-    else:
-        is_same = sa.and_(_RUN.pull_request.is_(None), _RUN.branch == run.branch)
-    query = sa.select(_RUN.run_id).where(
-        _RUN.repository_id == run.key.repository_id,
-        _RUN.workflow == run.workflow,
-        is_same,
-        _RUN.verdict != "foreign",
-        sa.tuple_(_RUN.run_id, _RUN.run_attempt) > (run.key.run_id, run.key.run_attempt),
-    )
-    return connection.execute(query.limit(1)).first() is not None
-
-
 def get(connection: Connection, key: RunKey) -> RunRow | None:
     """One run attempt."""
     row = connection.execute(sa.select(schema.run).where(statements.is_run(schema.run, key)))

@@ -1,0 +1,92 @@
+"""A service with one repository at a fake GitHub, and a run of it judged as a worker does."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from fakegithub.server import serving
+from fakegithub.state import Login
+from serve.fake_runs import REPOSITORY, open_pull_request
+
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.service import open_service
+from ciguard.serve.settings import read_settings
+from ciguard.serve.state import repositories, run_rows, work_list
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.work_list import NewWork
+from ciguard.serve.work.judge_job import JudgeJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from fakegithub.state import FakeGitHub
+
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.run_rows import RunRow
+    from ciguard.serve.state.work_list import Source
+
+TOKEN = "ghp_TheTokenThatMustStaySecret"
+
+
+@contextlib.contextmanager
+def github_with_pull_request() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
+        open_pull_request(github)
+        yield github
+
+
+@contextlib.contextmanager
+def judging_service(server: FakeGitHub, folder: Path) -> Iterator[Service]:
+    """With SQLite and a folder `results`."""
+    environ = {
+        "CIGUARD_WEBHOOK_SECRET": "of the hook",
+        "CIGUARD_TOKEN": TOKEN,
+        "GITHUB_API_URL": server.address,
+    }
+    settings = read_settings(
+        environ,
+        database=f"sqlite:///{folder / 'ciguard.db'}",
+        results=str(folder / "results"),
+        repositories=[REPOSITORY],
+    )
+    with open_service(settings, {}) as service:
+        with service.database.write() as connection:
+            repositories.upsert(connection, [Repository(1, REPOSITORY, False, "main")])
+        yield service
+
+
+@contextlib.contextmanager
+def writing(service: Service, tmp_path: Path) -> Iterator[ResultsWriter]:
+    with (
+        contextlib.closing(ObjectCache(service.objects, tmp_path / "cache")) as cache,
+        contextlib.closing(
+            ResultsWriter(service.database, service.objects, cache.scratch, batch_s=0.01)
+        ) as writer,
+    ):
+        yield writer
+
+
+def judge(
+    service: Service,
+    tmp_path: Path,
+    run_id: int,
+    still_holds: Callable[[], bool] = lambda: True,
+    source: Source = "webhook",
+) -> RunRow | None:
+    """Judge one run as a worker does."""
+    key = RunKey(1, run_id, 1)
+    with service.database.write() as connection:
+        work_list.add(connection, [NewWork(key, "lane", source)])
+        work_list.retry(connection, key)
+        work = work_list.take(connection, "worker")
+    assert work is not None
+    with writing(service, tmp_path) as writer:
+        JudgeJob(service, writer)(work, still_holds)
+    with service.database.write() as connection:
+        work_list.finish(connection, work)
+        return run_rows.get(connection, key)
