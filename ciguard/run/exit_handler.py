@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Ending, Line, Result, UnitKey
     from ciguard.run.frameworks.base import ProcessFiles
-    from ciguard.run.leg import LegSpec
+    from ciguard.run.leg_spec import LegSpec
     from ciguard.run.memory.sampler import MemorySampler
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo

@@ -6,14 +6,15 @@ import contextlib
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
-from ciguard.model import SLOTS, EventLine
+from ciguard.model import EventLine
 from ciguard.run import command_leg
 from ciguard.run.frameworks.registry import framework
+from ciguard.run.leg_spec import LegSpec
 from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
@@ -36,49 +37,11 @@ from ciguard.run.supervisor import Supervisor
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import LegPolicy, Plan, Shard, ShardLine, Suite
-    from ciguard.run.frameworks.base import Executor
+    from ciguard.model import LegPolicy, Plan, Shard, ShardLine
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
 PLAN_FILE = "plan.json"
-
-
-@dataclass(frozen=True, **SLOTS)
-class LegSpec:
-    """What one leg is to do, where, and how.
-
-    Attributes:
-        record_dir, scratch_dir: absolute; the second is the leg's own, with `inside` in it.
-        environ: the leg's own environment.
-        is_command: the process itself is the one unit, and its exit code the outcome.
-        stdin: what the process reads, if anything: one of many must not take what others need.
-        origin_s: the leg's start on the clock that cannot be set back; of one that goes on from
-            others, so long before that its times follow theirs.
-        for_s: how long units may be begun; None: until the deadline.
-        predicted_s: wall time of the leg in all its parts; None: not known.
-        initial_events: what is written before anything is decided.
-        listing_lines: what is written of a listing, where the first process lists.
-    """
-
-    header: ShardLine
-    shard: Shard
-    suites: Mapping[str, Suite]
-    policy: LegPolicy
-    pool_env: Mapping[str, str]
-    executor: Callable[[str], Executor]  # of a suite
-    record_dir: str
-    scratch_dir: str
-    environ: Mapping[str, str]
-    origin_s: float
-    is_command: bool = False
-    stdin: Optional[int] = None
-    for_s: Optional[float] = None
-    predicted_s: Optional[float] = None
-    earlier: PriorLegs = NO_PRIOR_LEGS
-    initial_events: Tuple[EventLine, ...] = ()
-    listing_lines: Callable[[bytes], Sequence[EventLine]] = lambda answer: ()  # noqa: ARG005
-    platform: Platform = CURRENT
 
 
 def read_plan(path: str) -> Plan:

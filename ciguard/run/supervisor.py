@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from typing import Dict, Set, Union
 
     from ciguard.model import Line
-    from ciguard.run.leg import LegSpec
+    from ciguard.run.leg_spec import LegSpec
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo, Headroom
     from ciguard.run.record_writer import RecordWriter
