@@ -25,7 +25,9 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.model import EndLine, Plan, ProcessEndLine, Result, SampleLine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from guard.fixtures import Leg
 
 TURNS: Final = 5
 HERE: Final = Path(__file__).parents[1]
@@ -73,10 +75,10 @@ def result_of(unit: str, number: int, at_s: float, *, red: bool) -> Result:
     return replace(found, outcome="failed", message=message) if red else found
 
 
-def write(folder: Path, plan: Plan, *, every: int) -> None:
-    """All legs' records; of each `every` results one is red, of 0 none."""
+def legs_of(plan: Plan, *, every: int, run: int = 7) -> Iterator[Leg]:
+    """All legs of a run; of each `every` results of one, one is red, of 0 none."""
     for shard in plan.shards:
-        leg = make_leg(plan, shard.key)
+        leg = make_leg(plan, shard.key, run=run)
         results = [at for at, line in enumerate(leg.inner) if isinstance(line, Result)]
         red = set(results[::every]) if every else set()
         for number, at in enumerate(results):
@@ -93,6 +95,12 @@ def write(folder: Path, plan: Plan, *, every: int) -> None:
                 {"passed": count - len(red), "failed": len(red)},
             ),
         ]
+        yield leg
+
+
+def write(folder: Path, legs: Iterable[Leg]) -> None:
+    """The records of legs, in a folder."""
+    for leg in legs:
         for path, content in leg.files().items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
@@ -120,8 +128,8 @@ def main(legs: int, results: int, other: str = "") -> None:
         os.chdir(folder)
         plan = plan_of(legs, results)
         (folder / "plan.json").write_bytes(plan_codec.encode(plan))
-        write(folder / "green", plan, every=0)
-        write(folder / "red", plan, every=10)
+        write(folder / "green", legs_of(plan, every=0))
+        write(folder / "red", legs_of(plan, every=10))
         size = sum(item.stat().st_size for item in folder.rglob("*.jsonl")) / (1 << 20)
         print(f"{legs} legs, {results:,} results, {size:.0f} MiB in two runs")
         for what, more, expect in (

@@ -13,6 +13,7 @@ Workers: small runs of as many branches wait in PostgreSQL, and GitHub answers e
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import resource
 import subprocess
@@ -31,7 +32,7 @@ from fakegithub.apps import FakeRepository
 from fakegithub.server import serving
 from fakegithub.state import Fault, Login
 from guard.fixtures import World, make_leg
-from guard_scale import measured, plan_of, write
+from guard_scale import legs_of, measured, plan_of, write
 from serve.fake_runs import HEAD, REPOSITORY, upload
 
 from ciguard.codec import plan_file as plan_codec
@@ -99,23 +100,20 @@ def stop(*workers: subprocess.Popen[bytes]) -> None:
         one.wait(60)
 
 
-def large_run(results: int, legs: int) -> None:
+def large_run(results: int, shards: int) -> None:
     with tempfile.TemporaryDirectory() as name, serving() as github:
         folder = Path(name)
         github.tokens[TOKEN] = Login("ciguard-bot", "User", may_read_user=True)
         github.repositories.append(FakeRepository(1, REPOSITORY, private=False))
         github.files["ciguard.toml", HEAD] = b""
-        plan = plan_of(legs, results)
-        records = folder / "records"
-        write(records, plan, every=0)
+        plan = plan_of(shards, results)
+        legs = {leg.header.shard: leg for leg in legs_of(plan, every=0, run=1)}
+        write(folder / "records", legs.values())
         (folder / "plan.json").write_bytes(plan_codec.encode(plan))
         os.chdir(folder)
         words = ["--plan", "plan.json", "--records", "records"]
         _, guard_s, _ = measured(HERE, words, 0)
-        world = World(plan, {shard.key: make_leg(plan, shard.key, run=1) for shard in plan.shards})
-        for leg in world.legs.values():
-            leg.own[1:-2] = []
-        upload(github, world, 1, event="push", head_branch="main")
+        upload(github, World(plan, legs), 1, event="push", head_branch="main")
         database = prepare(f"sqlite:///{folder / 'ciguard.db'}", 1)
         begin = resource.getrusage(resource.RUSAGE_CHILDREN)
         worker = start_worker(folder, f"sqlite:///{folder / 'ciguard.db'}", github, "cache")
@@ -124,7 +122,7 @@ def large_run(results: int, legs: int) -> None:
         end = resource.getrusage(resource.RUSAGE_CHILDREN)
         database.close()
     service_s = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
-    print(f"{results:,} results of {legs} legs      guard {guard_s:.1f} s CPU", end="; ")
+    print(f"{results:,} results of {shards} legs      guard {guard_s:.1f} s CPU", end="; ")
     print(f"service {service_s:.1f} s CPU, {wall_s:.1f} s; ratio {service_s / guard_s:.2f}")
 
 
@@ -171,6 +169,8 @@ def main() -> None:
     parser.add_argument("--legs", type=int, default=64)
     parser.add_argument("--runs", type=int, default=60)
     given = parser.parse_args()
+    # As an installed program is; without, each process compiles what it imports.
+    compileall.compile_dir(HERE / "ciguard", quiet=1)
     large_run(given.results, given.legs)
     if given.runs:
         workers(given.runs)
