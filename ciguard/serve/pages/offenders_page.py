@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from ciguard.serve.pages.result_lines import run_names, seconds
+from ciguard.serve.pages.page_templates import moment
+from ciguard.serve.pages.result_lines import damage_notices, run_names, seconds
 from ciguard.serve.results.queries import OFFENDER_COLUMNS
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +67,11 @@ class OffendersPage:
         return self.tests
 
     @property
+    def notices(self) -> tuple[str, ...]:
+        """What the numbers are not of."""
+        return damage_notices(self.missing_runs)
+
+    @property
     def titles(self) -> Mapping[str, str]:
         """The measures, in words."""
         return TITLES
@@ -91,13 +98,20 @@ class FlakyLine:
 
 @dataclass(frozen=True, slots=True)
 class FlakyPage:
-    """The flaky tests, the most often flaky first."""
+    """The flaky tests, the most often flaky first.
+
+    Attributes:
+        from_ms: all runs that started since are counted, and no other.
+        is_partial: these are not all of the days that were asked for.
+    """
 
     TEMPLATE: ClassVar[str] = "flaky"
     ROW: ClassVar[type] = FlakyLine
 
     repository: str
     days: int
+    from_ms: int
+    is_partial: bool
     missing_runs: tuple[str, ...]
     tests: tuple[FlakyLine, ...]
 
@@ -105,6 +119,15 @@ class FlakyPage:
     def rows(self) -> tuple[FlakyLine, ...]:
         """The tests."""
         return self.tests
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the numbers are not of."""
+        partial = (
+            f"Partial: more failed or was retried in {count_of(self.days, 'day')} than this page"
+            f" looks at. It counts all runs since {moment(self.from_ms)}, and none before."
+        )
+        return (partial,) * self.is_partial + damage_notices(self.missing_runs)
 
 
 def offenders_page(visit: Visit) -> OffendersPage:
@@ -154,9 +177,16 @@ def flaky_page(visit: Visit) -> FlakyPage:
     answer = visit.read_model.flaky(repository.id, from_ms, LIMIT)
     tests = tuple(
         FlakyLine(*one.key, one.retried, one.contradicted, one.last.run_id, one.last.run_attempt)
-        for one in answer.found
+        for one in answer.found.tests
     )
-    return FlakyPage(repository.full_name, days, run_names(answer.missing_runs), tests)
+    return FlakyPage(
+        repository.full_name,
+        days,
+        answer.found.from_ms,
+        answer.found.is_partial,
+        run_names(answer.missing_runs),
+        tests,
+    )
 
 
 def _days(visit: Visit) -> int:

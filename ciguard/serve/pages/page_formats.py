@@ -87,8 +87,13 @@ def as_json(view: View) -> str:
 
 
 def as_csv(view: View) -> str:
-    """A line for each row, below one with the names of its values."""
+    """A line for each row, below one with the names of its values.
+
+    What the numbers are not of is said first, in lines that begin with the prefix of comments of
+    W3C's "Model for Tabular Data and Metadata on the Web"; there are none where all is counted.
+    """
     stream = io.StringIO()
+    stream.writelines(f"# {notice}\r\n" for notice in getattr(view, "notices", ()))
     writer = csv.writer(stream, lineterminator="\r\n")
     names = [one.name for one in fields(view.ROW)]
     writer.writerow(names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.serve.results.rows import ENDING_CODES, OUTCOME_CODES, STATUS_CODES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ciguard.serve.results.result_values import CaseRow, RunPage, UnitRun
     from ciguard.serve.state.run_key import RunKey
@@ -17,6 +17,7 @@ OUTCOMES: Final = {code: word for word, code in OUTCOME_CODES.items()}
 ENDINGS: Final = {code: word for word, code in ENDING_CODES.items()}
 STATUSES: Final = {code: word for word, code in STATUS_CODES.items()}
 US: Final = 1e6
+MOST_NAMED: Final = 20  # runs in a notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +129,16 @@ def seconds(value_us: int | None) -> float | None:
 def run_names(runs: tuple[RunKey, ...]) -> tuple[str, ...]:
     """Runs without results, as "19500000000/1"."""
     return tuple(f"{one.run_id}/{one.run_attempt}" for one in runs)
+
+
+def damage_notices(runs: Sequence[str]) -> tuple[str, ...]:
+    """What a page says of runs that none of its numbers is of; () where there are none."""
+    if not runs:
+        return ()
+    named = ", ".join(runs[:MOST_NAMED])
+    more = f" and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
+    these = "this run" if len(runs) == 1 else "these runs"
+    return (
+        f"Files of results are damaged or missing. No number here is of {these}: {named}{more}."
+        " Run `ciguard serve check --repair`.",
+    )

@@ -13,6 +13,7 @@ from ciguard.serve.pages.repository_page import GridRun, grid_run
 from ciguard.serve.pages.result_lines import (
     ResultLine,
     ResultSums,
+    damage_notices,
     result_line,
     result_sums,
     run_names,
@@ -65,6 +66,11 @@ class RunPage:
     def rows(self) -> tuple[ResultLine, ...]:
         """The results of this page."""
         return self.results
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the numbers are not of."""
+        return damage_notices(self.missing_runs)
 
     @property
     def outcomes(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
-from ciguard.serve.pages.result_lines import UnitRunLine, run_names, unit_run_line
+from ciguard.serve.pages.result_lines import UnitRunLine, damage_notices, run_names, unit_run_line
 from ciguard.serve.pages.run_chart import RunChart, draw_runs
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class UnitPage:
     def rows(self) -> tuple[UnitRunLine, ...]:
         """The runs."""
         return self.runs
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the numbers are not of."""
+        return damage_notices(self.missing_runs)
 
     @property
     def shown(self) -> tuple[UnitRunLine, ...]:

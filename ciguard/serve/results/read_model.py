@@ -20,7 +20,12 @@ from ciguard.serve.results.duckdb_engine import (
     EngineError,
     open_engine,
 )
-from ciguard.serve.results.flaky_tests import FlakyTest, find_flaky_tests, runs_to_look_at
+from ciguard.serve.results.flaky_tests import (
+    MOST_TROUBLED,
+    FlakyTests,
+    find_candidates,
+    find_flaky_tests,
+)
 from ciguard.serve.results.open_files import OpenFiles
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.result_values import Answer, CaseRow, RunPage, UnitRun, UnitSums
@@ -42,7 +47,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEST_RUNS: Final = 1000
-MOST_TROUBLED: Final = 20_000  # rows of failures in which flaky tests are looked for
 ASKED_AGAIN: Final = 5  # times, where a file vanished after it was checked
 
 
@@ -142,28 +146,38 @@ class ReadModel:
         return self._ask_repository(repository_id, ("by_day", "arrival"), ask)
 
     def flaky(
-        self, repository_id: int, from_ms: int, limit: int = 50
-    ) -> Answer[tuple[FlakyTest, ...]]:
+        self, repository_id: int, from_ms: int, limit: int = 50, most: int = MOST_TROUBLED
+    ) -> Answer[FlakyTests]:
         """Tests that passed and failed at one commit since a time, the most often first.
+
+        Args:
+            most: rows that went wrong. Where there are more, the answer is of a later time.
 
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
         """
         with self._database.read() as connection:
             run = schema.run.c
-            query = sa.select(run.run_id, run.run_attempt, run.head_sha).where(
+            query = sa.select(run.run_id, run.run_attempt, run.head_sha, run.started_at_ms).where(
                 run.repository_id == repository_id, run.started_at_ms >= from_ms
             )
-            heads = {(run_id, attempt): sha for run_id, attempt, sha in connection.execute(query)}
-        values = {"repository_id": repository_id, "from_ms": from_ms, "limit": MOST_TROUBLED}
+            runs = connection.execute(query).all()
+        values = {"repository_id": repository_id, "from_ms": from_ms, "limit": most + 1}
 
-        def ask(files: OpenFiles) -> tuple[FlakyTest, ...]:
+        def heads_since(time_ms: int) -> dict[tuple[int, int], str]:
+            return {(id_, attempt): sha for id_, attempt, sha, ms in runs if ms >= time_ms}
+
+        def ask(files: OpenFiles) -> FlakyTests:
             troubled = files.fetch(queries.TROUBLED, values, "troubled")
-            run_ids, units = runs_to_look_at(troubled, heads)
-            asked = {"repository_id": repository_id, "run_ids": run_ids, "units": units}
+            found = find_candidates(troubled, heads_since(from_ms), most)
+            asked = {"repository_id": repository_id, "run_ids": found.run_ids, "units": found.units}
             passed = {"passed": OUTCOME_CODES["passed"]}
-            good = files.fetch(queries.GOOD, {**asked, **passed}, "by_run") if run_ids else []
-            return find_flaky_tests(repository_id, troubled, good, heads)[:limit]
+            good = files.fetch(queries.GOOD, {**asked, **passed}, "by_run") if found.units else []
+            # From here on as if this time had been asked for.
+            since_ms = from_ms if found.before_ms is None else found.before_ms + 1
+            counted = [row for row in troubled if row[-1] >= since_ms]
+            tests = find_flaky_tests(repository_id, counted, good, heads_since(since_ms))
+            return FlakyTests(tests[:limit], since_ms, found.before_ms is not None)
 
         return self._ask_repository(repository_id, ("troubled", "by_run", "arrival"), ask)
 

@@ -11,7 +11,8 @@ from urllib.parse import quote
 import pytest
 from serve.pages.filled import HOSTILE, NEWEST
 
-from ciguard.serve.pages.page_formats import as_csv
+from ciguard.serve.pages.offenders_page import FlakyLine, FlakyPage
+from ciguard.serve.pages.page_formats import as_csv, as_json
 from ciguard.serve.pages.repositories_page import RepositoriesPage, RepositoryLine
 
 if TYPE_CHECKING:
@@ -63,6 +64,18 @@ def test_csv_has_no_formula(text: str) -> None:
     view = RepositoriesPage("", 1, 1, 1, (RepositoryLine(text, False, *[None] * 11),))  # type: ignore[arg-type]
     lines = list(csv.reader(io.StringIO(as_csv(view))))
     assert lines[1][:3] == [f"'{text}", "False", ""]
+
+
+def test_partial_numbers_say_since_when_they_are_whole(local: AsgiClient) -> None:
+    line = FlakyLine("", "", "a", 1, 0, 7, 1)
+    view = FlakyPage("o/r", 30, 1_700_000_000_001, True, (), (line,))
+    notice, *lines = as_csv(view).splitlines()
+    assert notice.startswith("# Partial: ")
+    assert "since 2023-11-14 22:13 UTC, and none before" in notice
+    assert len(list(csv.reader(lines))) == 2
+    assert '"from_ms": 1700000000001,\n "is_partial": true' in as_json(view)
+    whole = local.get("/octo-org/shop/flaky.json").json()
+    assert (whole["is_partial"], whole["days"]) == (False, 30)
 
 
 def test_incomplete_run_is_not_called_complete(local: AsgiClient) -> None:

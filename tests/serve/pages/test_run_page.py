@@ -177,6 +177,6 @@ def test_damage_is_named_and_gives_no_number(local: AsgiClient) -> None:
     text = local.get(INCOMPLETE).text
     assert "cannot be read" in text
     assert "damaged or missing" in text
-    for path in ("/offenders", "/flaky", "/tests?unit=a"):
-        text = local.get(f"/{SHOP.full_name}{path}").text
-        assert f"{NEWEST}/1" in text
+    for path in ("/offenders?", "/flaky?", "/tests?unit=a", f"/runs/{NEWEST}/1?"):
+        for address in (path, path.replace("?", ".csv?")):
+            assert f"{NEWEST}/1" in local.get(f"/{SHOP.full_name}{address}").text

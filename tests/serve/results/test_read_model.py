@@ -24,10 +24,11 @@ from ciguard.model import UnitKey
 from ciguard.serve.objects import open_objects
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import EngineError, fetch
+from ciguard.serve.results.flaky_tests import MOST_UNITS, find_candidates
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.result_filters import ResultFilters, parse_filters
 from ciguard.serve.results.result_values import RunPage
-from ciguard.serve.results.rows import OUTCOME_CODES
+from ciguard.serve.results.rows import OUTCOME_CODES, STATUS_CODES
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
@@ -182,11 +183,41 @@ def test_flaky_tests_passed_and_failed_at_one_commit(results: Results, compacted
         add_judged_run(results.database, one, head)
     if compacted:
         compact_all(results)
-    both, retried = results.read.flaky(REPOSITORY, 0).found
+    found = results.read.flaky(REPOSITORY, 0).found
+    assert (found.from_ms, found.is_partial) == (0, False)
+    both, retried = found.tests
     assert (both.key.unit, both.retried, both.contradicted) == ("both", 0, 1)
     assert both.last == runs[1].key
     assert (retried.key.unit, retried.retried, retried.contradicted) == ("retried", 1, 0)
-    assert results.read.flaky(REPOSITORY, AT_MS + DAY_MS).found == ()
+    assert results.read.flaky(REPOSITORY, AT_MS + DAY_MS).found.tests == ()
+
+
+def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> None:
+    retried = [row(name, tries=2) for name in ("a", "b")]
+    runs = [run(1, [*retried, row("c", "failed")]), run(2, retried), run(3, [row("c")])]
+    for one in runs:
+        results.writer.write([one])
+        add_judged_run(results.database, one, "aaa")
+    assert len(results.read.flaky(REPOSITORY, 0, most=5).found.tests) == 3
+    found = results.read.flaky(REPOSITORY, 0, most=4).found
+    assert (found.from_ms, found.is_partial) == (runs[0].at_ms + 1, True)
+    later = results.read.flaky(REPOSITORY, found.from_ms).found
+    assert later == replace(found, is_partial=False)
+    assert {(one.retried, one.contradicted) for one in found.tests} == {(1, 0)}
+
+
+@pytest.mark.parametrize("runs", [(3, 2, 1), (3, 2)])
+def test_candidates_are_of_whole_runs(runs: tuple[int, ...]) -> None:
+    heads = {(number, attempt): str(number) for number in runs for attempt in (1, 2)}
+    most = MOST_UNITS // 2
+    failed = [
+        ("", "", f"{number}-{at}", number, 1, STATUS_CODES["bad"], 1, 1000 * number)
+        for number in runs
+        for at in range(most)
+    ]
+    found = find_candidates(failed, heads)
+    assert found.before_ms == (1000 if len(runs) == 3 else None)
+    assert (found.run_ids, len(found.units)) == ([3, 2], 2 * most)
 
 
 def test_runs_of_a_damaged_file_are_named_and_not_counted(results: Results) -> None:
