@@ -42,7 +42,6 @@ MOST_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute
 # Of arrivals: sums are made of their rows at each question, 100,000 in a tenth of a second.
 MANY_ROWS: Final = 1 << 18
 LANE: Final = "results/compaction"
-LEASE_S: Final = 600.0  # a second compactor would do no harm, only work in vain
 REST: Final = 3.0  # seconds of rest for each of work
 IDLE_S: Final = 1.0
 FAILED_S: Final = 10.0
@@ -139,7 +138,8 @@ class Compactor:
         if not sources:
             return False
         with self._database.write() as connection:
-            if not lanes.acquire(connection, LANE, self._worker, LEASE_S):
+            # A second compactor would do no harm, only work in vain.
+            if not lanes.acquire(connection, LANE, self._worker, lanes.LONGEST_S):
                 return False
         try:
             self.rewrite(sources)

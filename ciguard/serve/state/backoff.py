@@ -9,6 +9,7 @@ FIRST_DELAY_S: Final = 20.0
 FACTOR: Final = 4.0
 MAX_DELAY_S: Final = 12 * 60 * 60.0
 JITTER_RATIO: Final = 0.25  # what failed together, when GitHub did, is not retried together
+LONGEST_DELAY_S: Final = MAX_DELAY_S * (1 + JITTER_RATIO)
 
 
 def retry_delay_s(tries: int, jitter: float) -> float | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, schema, statements
-from ciguard.serve.state.backoff import retry_delay_s
+from ciguard.serve.state.backoff import LONGEST_DELAY_S, retry_delay_s
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey
 
@@ -207,6 +207,19 @@ def postpone_installation(connection: Connection, repository_id: int, wait_s: fl
         .with_for_update(skip_locked=True)
     )
     values = {"due_at_ms": statements.after_ms(wait_s)}
+    connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
+
+
+def follow_clock(connection: Connection) -> None:
+    """Let nothing wait for a time that the database's clock showed before it was set back."""
+    lanes.end_impossible(connection)
+    is_ahead = sa.or_(
+        _WORK.added_at_ms > now_ms(), _WORK.due_at_ms > statements.after_ms(LONGEST_DELAY_S)
+    )
+    key = [_WORK[name] for name in statements.KEY]
+    rows = sa.select(*key).where(_WORK.state.in_([WorkState.WAITING, WorkState.RUNNING]), is_ahead)
+    rows = rows.with_for_update(skip_locked=True)  # else two such statements could meet
+    values = {"due_at_ms": now_ms(), "added_at_ms": now_ms()}
     connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
 
 

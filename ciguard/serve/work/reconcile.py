@@ -91,6 +91,8 @@ def reconcile(service: Service, worker: str) -> int | None:
         RemoteError: no installation is known, or the database cannot be reached.
     """
     with service.database.write() as connection:
+        work_list.follow_clock(connection)
+    with service.database.write() as connection:
         if not lanes.acquire(connection, LANE, worker):
             return None
     try:

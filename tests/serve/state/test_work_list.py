@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, repositories, schema, work_list
-from ciguard.serve.state.backoff import MAX_TRIES
+from ciguard.serve.state.backoff import LONGEST_DELAY_S, MAX_TRIES
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import PROMPT_TRIES, NewWork, Work
@@ -55,9 +55,12 @@ def row(connection: Connection, run: int) -> Any:
 
 def wait(connection: Connection, seconds: float) -> None:
     """Let time pass: everything that the database holds becomes older."""
-    for table, column in ((schema.work, "due_at_ms"), (schema.lane, "until_ms")):
-        older = table.c[column] - round(seconds * 1000)
-        connection.execute(sa.update(table).values({column: older}))
+    for table, columns in (
+        (schema.work, ("due_at_ms", "added_at_ms")),
+        (schema.lane, ("until_ms",)),
+    ):
+        older = {column: table.c[column] - round(seconds * 1000) for column in columns}
+        connection.execute(sa.update(table).values(older))
 
 
 def test_what_is_there_or_has_a_verdict_is_not_added(connection: Connection) -> None:
@@ -208,6 +211,21 @@ def test_a_row_that_kills_its_workers_takes_no_other_with_it(connection: Connect
     delays = [one.due_at_ms for one in (row(connection, 1), row(connection, 2))]
     assert delays[0] != delays[1]
     assert [row(connection, number).tries for number in (1, 2)] == [PROMPT_TRIES + 1] * 2
+
+
+def test_a_clock_that_was_set_back_holds_nothing_up(connection: Connection) -> None:
+    add(connection, "a", 1)
+    add(connection, "b", 2)
+    add(connection, "c", 3)
+    assert taken(connection, "dead") == 1
+    work_list.postpone(connection, take(connection, "waits"), LONGEST_DELAY_S, "for long")
+    work_list.follow_clock(connection)
+    assert [taken(connection, f"{n}") for n in range(2)] == [3, None]
+    wait(connection, -3 * 60 * 60)
+    add(connection, "d", 4)
+    assert taken(connection, "first") == 4
+    work_list.follow_clock(connection)
+    assert sorted(taken(connection, f"{n}") or 0 for n in range(4)) == [0, 1, 2, 3]
 
 
 def test_a_late_worker_may_not_finish_even_what_nobody_took(connection: Connection) -> None:
