@@ -26,6 +26,7 @@ from ciguard.serve.results.manifest import FilesReplaced
 from ciguard.serve.results.parquet_columns import OUT_OF_ROWS, PAIR, select_compacted
 from ciguard.serve.results.writer import check_age, put_file
 from ciguard.serve.state import lanes
+from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
@@ -167,7 +168,8 @@ class Compactor:
             FilesReplaced: another process replaced some.
             StorageError: the store cannot be reached, or the disk is full.
         """
-        put_at = time.time()
+        with self._database.read() as connection:
+            began_ms = read_clock_ms(connection)
         pair = uuid.uuid4().hex
         added: list[ManifestFile] = []
         try:
@@ -180,7 +182,7 @@ class Compactor:
             for kind, (path, rows) in written.items():
                 added.append(put_file(self._objects, path, kind, pair, rows))
             with self._database.write() as connection:
-                check_age(put_at)
+                check_age(connection, began_ms)
                 manifest.replace(
                     connection,
                     sources,

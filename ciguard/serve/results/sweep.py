@@ -18,7 +18,7 @@ def sweep(database: Database, objects: ObjectStore, cache: ObjectCache, now_s: f
     """Delete objects under results/ that are not listed and were put an hour ago; count them.
 
     Args:
-        now_s: seconds since 1970.
+        now_s: seconds since 1970, by the database's clock, as `writer.check_age` has it.
     """
     # The listing comes first: a file that is listed after it was not an hour old.
     old = {one.name for one in objects.list("results/") if now_s - one.modified_at > MIN_AGE_S}

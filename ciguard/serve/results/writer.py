@@ -21,9 +21,12 @@ from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, explain_engine, open_engine
 from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.parquet_columns import ROW_GROUP, arrays, select_arrival
+from ciguard.serve.state.database import read_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sqlalchemy.engine import Connection
 
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.parquet_columns import Kind
@@ -132,11 +135,11 @@ class ResultsWriter:
             with self._database.read() as connection:
                 for key in manifest.written_runs(connection, remaining):
                     del remaining[key]
+                began_ms = read_clock_ms(connection)
             if not remaining:
                 return
-            put_at = time.time()
             added = self._put(list(remaining.values()))
-            if self._list(added, remaining, put_at):
+            if self._list(added, remaining, began_ms):
                 return
             self._objects.delete([added.name])
 
@@ -152,13 +155,13 @@ class ResultsWriter:
         finally:
             path.unlink(missing_ok=True)
 
-    def _list(self, added: ManifestFile, runs: dict[RunKey, RunResults], put_at: float) -> bool:
+    def _list(self, added: ManifestFile, runs: dict[RunKey, RunResults], began_ms: int) -> bool:
         """Add the file to the manifest; False where another process was faster with a run."""
         with self._database.write() as connection:
             manifest.lock(connection)
             if manifest.written_runs(connection, runs):
                 return False
-            check_age(put_at)
+            check_age(connection, began_ms)
             rows_by_run = {key: len(run.rows) for key, run in runs.items()}
             manifest.add_arrival(connection, added, rows_by_run)
             return True
@@ -174,13 +177,13 @@ def put_file(objects: ObjectStore, path: Path, kind: Kind, pair: str, rows: int)
     return ManifestFile(name, kind, pair, rows, path.stat().st_size, sha256)
 
 
-def check_age(put_at: float) -> None:
+def check_age(connection: Connection, began_ms: int) -> None:
     """Refuse to list a file that the sweep may be about to delete.
 
     Args:
-        put_at: when the file was put or before, seconds since 1970.
+        began_ms: before the file was put, by the database's clock, as the sweep has it.
     """
-    age_s = abs(time.time() - put_at)
+    age_s = abs(read_clock_ms(connection) - began_ms) / 1000
     if age_s > LIST_WITHIN_S:
         what = f"listing a file took {age_s:.0f} s, or the clock has jumped"
         raise manifest.FilesReplaced(what, where="results")

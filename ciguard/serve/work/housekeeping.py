@@ -7,7 +7,6 @@ and an object without a row is found by its name the next time.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from ciguard.serve.state import (
     tokens,
     work_rows,
 )
+from ciguard.serve.state.database import read_clock_ms
 
 if TYPE_CHECKING:
     from ciguard.serve.object_cache import ObjectCache
@@ -52,9 +52,12 @@ class Housekeeping:
         Raises:
             RemoteError: the store or the database cannot be reached; the rest is done next time.
         """
-        service, now_s = self.service, time.time()
+        service = self.service
         self.drop_removed_repositories()
         self.delete_old_artifacts()
+        with service.database.read() as connection:
+            # Where the clock of this machine is wrong, it would delete what others are at.
+            now_s = read_clock_ms(connection) / 1000
         swept = sweep(service.database, service.objects, self.cache, now_s)
         swept += sweep_histories(service.database, service.objects, now_s)
         if swept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,3 +92,13 @@ def test_archives_are_kept_for_a_month(keeping: Housekeeping) -> None:
     with service.database.read() as connection:
         assert raw_artifacts.of_run(connection, key) == ()
     assert list(service.objects.list("artifacts")) == []
+
+
+def test_a_machine_with_a_wrong_clock_deletes_nothing_new(
+    keeping: Housekeeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = time.time()
+    keeping.service.objects.put_new("results/arrival/00/new.parquet", b"1")
+    monkeypatch.setattr(time, "time", lambda: now_s + 7200.0)
+    keeping.clean_up()
+    assert len(list(keeping.service.objects.list("results"))) == 1
