@@ -91,7 +91,10 @@ def _most_that_fit(groups: Sequence[Sequence[ManifestFile]]) -> list[ManifestFil
 
 
 class Compactor:
-    """Compacts, prunes and drops: everything that makes new files of old ones."""
+    """Compacts, prunes and drops: everything that makes new files of old ones.
+
+    Threads share it; one at a time rewrites.
+    """
 
     def __init__(self, database: Database, objects: ObjectStore, cache: ObjectCache) -> None:
         self._database = database
@@ -99,6 +102,7 @@ class Compactor:
         self._cache = cache
         self._worker = uuid.uuid4().hex
         self._damaged: set[str] = set()
+        self._lock = threading.Lock()  # of the engine, and of the names of new files
         self._folder = TemporaryDirectory(dir=cache.scratch)
         folder = Path(self._folder.name)
         folders = (folder, *cache.folders)
@@ -168,34 +172,35 @@ class Compactor:
             FilesReplaced: another process replaced some.
             StorageError: the store cannot be reached, or the disk is full.
         """
-        with self._database.read() as connection:
-            began_ms = read_clock_ms(connection)
-        pair = uuid.uuid4().hex
-        added: list[ManifestFile] = []
-        try:
-            with self._cache.open_files(one.stored for one in sources) as paths:
-                values = {"without_repository": without_repository, "from_ms": from_ms}
-                written = self._write_pair(sources, paths, values)
-                pruned = self._runs_before(sources, paths, from_ms) if from_ms else []
-            is_filtered = without_repository != NO_REPOSITORY or from_ms > 0
-            _check_rows(sources, written, is_filtered=is_filtered)
-            for kind, (path, rows) in written.items():
-                added.append(put_file(self._objects, path, kind, pair, rows))
-            with self._database.write() as connection:
-                check_age(connection, began_ms)
-                manifest.replace(
-                    connection,
-                    sources,
-                    added,
-                    dropped_repository=without_repository if without_repository >= 0 else None,
-                    pruned=pruned,
-                )
-        except FilesReplaced:
-            self._objects.delete([one.name for one in added])
-            raise  # after another error they may be listed: the sweep knows
-        finally:
-            for path in Path(self._folder.name).glob("*.parquet"):
-                path.unlink()
+        with self._lock:
+            with self._database.read() as connection:
+                began_ms = read_clock_ms(connection)
+            pair = uuid.uuid4().hex
+            added: list[ManifestFile] = []
+            try:
+                with self._cache.open_files(one.stored for one in sources) as paths:
+                    values = {"without_repository": without_repository, "from_ms": from_ms}
+                    written = self._write_pair(sources, paths, values)
+                    pruned = self._runs_before(sources, paths, from_ms) if from_ms else []
+                is_filtered = without_repository != NO_REPOSITORY or from_ms > 0
+                _check_rows(sources, written, is_filtered=is_filtered)
+                for kind, (path, rows) in written.items():
+                    added.append(put_file(self._objects, path, kind, pair, rows))
+                with self._database.write() as connection:
+                    check_age(connection, began_ms)
+                    manifest.replace(
+                        connection,
+                        sources,
+                        added,
+                        dropped_repository=without_repository if without_repository >= 0 else None,
+                        pruned=pruned,
+                    )
+            except FilesReplaced:
+                self._objects.delete([one.name for one in added])
+                raise  # after another error they may be listed: the sweep knows
+            finally:
+                for path in Path(self._folder.name).glob("*.parquet"):
+                    path.unlink()
 
     def _write_pair(
         self,

@@ -6,6 +6,7 @@ import queue
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
 from ciguard.serve.results.sweep import MIN_AGE_S, sweep
 from ciguard.serve.state import lanes
 from ciguard.serve.state.database import open_database
+from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,6 +197,19 @@ def test_a_second_compaction_of_the_same_files_changes_nothing(
             results.compactor.rewrite(sources)
         assert [number for number, _ in rows_of_test(results, "a")] == list(range(2, -1, -1))
         assert len(list(objects.list("results"))) == 3 + len(files(results))
+
+
+def test_threads_that_rewrite_do_not_mix_their_files(results: Results) -> None:
+    """A compaction, and what is dropped or pruned meanwhile."""
+    sources = []
+    for first in range(0, 16, 2):
+        known = {one.name for one in files(results)}
+        runs = [run(number, [row("a"), row("b")]) for number in (first, first + 1)]
+        write_each(results, runs)
+        sources.append([one for one in files(results) if one.name not in known])
+    with ThreadPoolExecutor(len(sources)) as pool:
+        list(pool.map(results.compactor.rewrite, sources))
+    assert all(len(rows_of_run(results, RunKey(REPOSITORY, one, 1))) == 2 for one in range(16))
 
 
 def test_a_thread_compacts_and_reports_failures(
