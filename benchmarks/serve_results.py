@@ -194,6 +194,7 @@ def add_pair(
                 "run_id": run_id,
                 "run_attempt": 1,
                 "rows": rows,
+                "digest": "",
             }
             for run_id, rows in rows_by_run.items()
         ]

@@ -17,7 +17,7 @@ from ciguard import __version__
 from ciguard.serve.application import build_application
 from ciguard.serve.operation_metrics import Metric, encode
 from ciguard.serve.results import manifest
-from ciguard.serve.results.manifest import ManifestFile
+from ciguard.serve.results.manifest import ManifestFile, RunRows
 from ciguard.serve.state import repositories, run_rows, work_list
 from ciguard.serve.state.repositories import Repository
 
@@ -76,7 +76,9 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
         run_rows.record_run(connection, replace(RUN, key=work.key, verdict="failed"), [])
         work_list.finish(connection, work)
         manifest.add_arrival(
-            connection, ManifestFile("results/a", "arrival", "", 50, 999, "0" * 64), {work.key: 50}
+            connection,
+            ManifestFile("results/a", "arrival", "", 50, 999, "0" * 64),
+            {work.key: RunRows(50, "")},
         )
     answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"

@@ -32,6 +32,8 @@ from ciguard.serve.state.run_key import RunKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from sqlalchemy.engine import Connection
+
     from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.manifest import ManifestFile
@@ -48,6 +50,7 @@ IDLE_S: Final = 1.0
 FAILED_S: Final = 10.0
 NICENESS: Final = 10
 NO_REPOSITORY: Final = -1
+NO_RUN: Final = RunKey(NO_REPOSITORY, 0, 0)
 
 
 def choose_sources(
@@ -163,9 +166,14 @@ class Compactor:
         sources: Sequence[ManifestFile],
         *,
         without_repository: int = NO_REPOSITORY,
+        without_run: RunKey = NO_RUN,
         from_ms: int = 0,
+        also: Callable[[Connection], None] = lambda _: None,
     ) -> None:
-        """Replace files by one pair, without the rows of a repository, or of before a time.
+        """Replace files by one pair, without the rows of a repository, a run, or before a time.
+
+        Args:
+            also: is called in the transaction that replaces them.
 
         Raises:
             DamagedObject: a source is missing or changed.
@@ -179,11 +187,17 @@ class Compactor:
             added: list[ManifestFile] = []
             try:
                 with self._cache.open_files(one.stored for one in sources) as paths:
-                    values = {"without_repository": without_repository, "from_ms": from_ms}
+                    values = {
+                        "without_repository": without_repository,
+                        "run_repository": without_run.repository_id,
+                        "run_id": without_run.run_id,
+                        "run_attempt": without_run.run_attempt,
+                        "from_ms": from_ms,
+                    }
                     written = self._write_pair(sources, paths, values)
                     pruned = self._runs_before(sources, paths, from_ms) if from_ms else []
-                is_filtered = without_repository != NO_REPOSITORY or from_ms > 0
-                _check_rows(sources, written, is_filtered=is_filtered)
+                is_whole = (without_repository, without_run, from_ms) == (NO_REPOSITORY, NO_RUN, 0)
+                _check_rows(sources, written, is_filtered=not is_whole)
                 for kind, (path, rows) in written.items():
                     added.append(put_file(self._objects, path, kind, pair, rows))
                 with self._database.write() as connection:
@@ -193,8 +207,10 @@ class Compactor:
                         sources,
                         added,
                         dropped_repository=without_repository if without_repository >= 0 else None,
+                        dropped_run=without_run if without_run != NO_RUN else None,
                         pruned=pruned,
                     )
+                    also(connection)
             except FilesReplaced:
                 self._objects.delete([one.name for one in added])
                 raise  # after another error they may be listed: the sweep knows
@@ -217,8 +233,12 @@ class Compactor:
             if not (arrivals or pairs) or (kind in OUT_OF_ROWS and not has_rows):
                 continue
             path = Path(self._folder.name) / f"{kind}.parquet"
-            query = select_compacted(kind, arrivals=bool(arrivals), pairs=bool(pairs))
-            known = {**values, "arrivals": arrivals, "pairs": pairs}
+            drops_run = values["run_repository"] != NO_REPOSITORY
+            dropped = [str(paths[one.name]) for one in sources if one.kind == "by_run"]
+            query = select_compacted(
+                kind, arrivals=bool(arrivals), pairs=bool(pairs), drops_run=drops_run
+            )
+            known = {**values, "arrivals": arrivals, "pairs": pairs, "dropped": dropped}
             if has_rows:
                 known["rows"] = str(written["by_run"][0])
             bound = {name: value for name, value in known.items() if f"${name}" in query}

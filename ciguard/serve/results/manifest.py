@@ -9,7 +9,7 @@ transaction under one lock, so that no run ever gets rows twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -57,6 +57,13 @@ class ManifestFile:
         return CheckedObject(self.name, self.sha256, self.bytes)
 
 
+class RunRows(NamedTuple):
+    """How many rows a run has in a file, and which (`RunResults.digest`)."""
+
+    rows: int
+    digest: str
+
+
 def lock(connection: Connection) -> None:
     """Let nobody else change the manifest until this transaction ends."""
     if connection.dialect.name == "postgresql":  # SQLite has one writer anyhow
@@ -75,6 +82,13 @@ def written_runs(connection: Connection, keys: Collection[RunKey]) -> set[RunKey
         query = sa.select(*_KEY).where(sa.tuple_(*_KEY).in_(tuples)).distinct()
         found.update(RunKey(*row) for row in connection.execute(query))
     return found
+
+
+def has_other_rows(connection: Connection, key: RunKey, digest: str) -> bool:
+    """Say whether a run has rows, and others than these; rows that were pruned are none."""
+    query = sa.select(_FILE_RUN.digest).join(schema.file, _FILE.name == _FILE_RUN.file)
+    query = query.where(is_run(schema.file_run, key), _FILE.kind.in_(("arrival", "by_run")))
+    return any(known != digest for known in connection.execute(query).scalars())
 
 
 def files(connection: Connection, kinds: Iterable[Kind] | None = None) -> list[ManifestFile]:
@@ -133,7 +147,7 @@ def all_names(connection: Connection) -> set[str]:
 
 
 def add_arrival(
-    connection: Connection, added: ManifestFile, rows_by_run: Mapping[RunKey, int]
+    connection: Connection, added: ManifestFile, runs: Mapping[RunKey, RunRows]
 ) -> None:
     """Add a file whose runs have no other rows."""
     _insert(connection, [added])
@@ -143,9 +157,9 @@ def add_arrival(
             "repository_id": key.repository_id,
             "run_id": key.run_id,
             "run_attempt": key.run_attempt,
-            "rows": rows,
+            **one._asdict(),
         }
-        for key, rows in sorted(rows_by_run.items())
+        for key, one in sorted(runs.items())
     ]
     connection.execute(sa.insert(schema.file_run), values)
 
@@ -156,13 +170,14 @@ def replace(
     pair: Sequence[ManifestFile],
     *,
     dropped_repository: int | None = None,
+    dropped_run: RunKey | None = None,
     pruned: Iterable[RunKey] = (),
 ) -> None:
     """Put the files of a pair in the place of arrivals and pairs with the same rows.
 
     Args:
         sources: of a pair all files.
-        pair: at least the sums, unless all rows are of the repository that is dropped.
+        pair: at least the sums, unless all rows are of the repository or run that is dropped.
         pruned: runs of which the new pair has no rows, only sums.
 
     Raises:
@@ -176,6 +191,9 @@ def replace(
     from_sources = _FILE_RUN.file.in_(names)
     if dropped_repository is not None:
         is_dropped = _FILE_RUN.repository_id == dropped_repository
+        connection.execute(sa.delete(schema.file_run).where(from_sources, is_dropped))
+    if dropped_run is not None:
+        is_dropped = is_run(schema.file_run, dropped_run)
         connection.execute(sa.delete(schema.file_run).where(from_sources, is_dropped))
     by_kind = {one.kind: one.name for one in pair}
     holder = by_kind.get("by_run", by_kind.get("by_day"))

@@ -63,10 +63,18 @@ _ORDER: Final[Mapping[Kind, str]] = {
 }
 _TEST: Final = "repository_id, suite, variant, unit"
 _FLAKY: Final = "status = 0 AND tries > 1"  # good after a failure
+# Sums by day that add up.
+_ADDED: Final = ("runs", "results", "failed", "flaky", "unfinished", "wall_us", "measured")
 
 # What a new pair is made of, by kind: $arrivals and $pairs are lists of files, of which those of
-# the pairs are of the kind that is made. Rows of one repository, and old ones, can be left out.
-_ROWS_THAT_STAY: Final = "repository_id <> $without_repository AND at_ms >= $from_ms"
+# the pairs are of the kind that is made. Rows of one repository, of a run, and old ones can be left
+# out.
+_OF_RUN: Final = (
+    "(repository_id = $run_repository AND run_id = $run_id AND run_attempt = $run_attempt)"
+)
+_OF_OTHERS: Final = "repository_id <> $without_repository"
+_OF_OTHER_RUNS: Final = f"{_OF_OTHERS} AND NOT {_OF_RUN}"
+_NOT_OLD: Final = "at_ms >= $from_ms"
 
 
 def _quote(names: Iterable[str]) -> str:
@@ -85,10 +93,11 @@ def select_arrival() -> str:
     return f"SELECT {columns} FROM incoming ORDER BY {_ORDER['arrival']}"
 
 
-def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool) -> str:
+def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool = False) -> str:
     """SQL of a new file of a pair; say which of $arrivals and $pairs there are.
 
-    Messages and troubled rows are those of $rows, the pair's new file by run.
+    Messages and troubled rows are those of $rows, the pair's new file by run. Sums of a run that is
+    dropped are those of $dropped, files by run of the pairs.
     """
     if kind == "messages":
         texts = [
@@ -107,14 +116,39 @@ def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool) -> str:
         rows = "read_parquet($rows) WHERE status = 1 OR tries > 1"
         return f"SELECT {columns} FROM {rows} ORDER BY {_ORDER[kind]}"
     if kind == "by_day":
-        return _select_by_day(arrivals=arrivals, pairs=pairs)
-    union = _union(_quote(_COLUMNS[kind]), _ROWS_THAT_STAY, arrivals=arrivals, pairs=pairs)
+        return _select_by_day(arrivals=arrivals, pairs=pairs, drops_run=drops_run)
+    stay = f"{_OF_OTHER_RUNS if drops_run else _OF_OTHERS} AND {_NOT_OLD}"
+    union = _union(_quote(_COLUMNS[kind]), stay, arrivals=arrivals, pairs=pairs)
     return f"{union} ORDER BY {_ORDER[kind]}"
 
 
-def _select_by_day(*, arrivals: bool, pairs: bool) -> str:
-    """Sums of arrivals, and of sums: a run is wholly in one file, so that runs can be added."""
-    counted = (
+def _select_by_day(*, arrivals: bool, pairs: bool, drops_run: bool) -> str:
+    """Sums of arrivals, and of sums: a run is wholly in one file, so that runs can be added.
+
+    The sums of a run that is dropped are subtracted, for the rows of others may be gone by now. Its
+    peaks stay the greatest where they were: it had them.
+    """
+    parts = []
+    if arrivals:
+        parts.append(_count_by_day("$arrivals", _OF_OTHER_RUNS if drops_run else _OF_OTHERS))
+    if pairs:
+        parts.append(f"SELECT * FROM read_parquet($pairs) WHERE {_OF_OTHERS}")
+    if pairs and drops_run:
+        negative = ", ".join(f"-{name} AS {name}" for name in _ADDED)
+        dropped = _count_by_day("$dropped", _OF_RUN)
+        parts.append(f"SELECT {_TEST}, day, {negative} FROM ({dropped})")
+    union = " UNION ALL BY NAME ".join(parts)
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _ADDED)
+    return (
+        f"SELECT {_TEST}, day::INTEGER AS day, {sums}, max(peak_bytes)::BIGINT AS peak_bytes,"
+        f" max(peak_delta_bytes)::BIGINT AS peak_delta_bytes FROM ({union})"
+        f" GROUP BY {_TEST}, day HAVING sum(runs) > 0 ORDER BY {_ORDER['by_day']}"
+    )
+
+
+def _count_by_day(files: str, condition: str) -> str:
+    """Sums of rows."""
+    return (
         f"SELECT {_TEST}, day, count(*) AS runs, sum(results) AS results, sum(failed) AS failed,"
         " sum(flaky) AS flaky, sum(unfinished) AS unfinished, sum(wall_us) AS wall_us,"
         " sum(measured) AS measured, max(peak_bytes) AS peak_bytes,"
@@ -125,19 +159,8 @@ def _select_by_day(*, arrivals: bool, pairs: bool) -> str:
         " count(*) FILTER (WHERE status = 2) AS unfinished, sum(wall_us) AS wall_us,"
         " CASE WHEN count(wall_us) > 0 THEN 1 ELSE 0 END AS measured,"
         " max(peak_bytes) AS peak_bytes, max(peak_delta_bytes) AS peak_delta_bytes"
-        " FROM read_parquet($arrivals) WHERE repository_id <> $without_repository"
+        f" FROM read_parquet({files}) WHERE {condition}"
         f" GROUP BY {_TEST}, run_id, run_attempt) GROUP BY {_TEST}, day"
-    )
-    kept = "SELECT * FROM read_parquet($pairs) WHERE repository_id <> $without_repository"
-    union = " UNION ALL BY NAME ".join((counted,) * arrivals + (kept,) * pairs)
-    sums = ", ".join(
-        f"sum({name})::BIGINT AS {name}"
-        for name in ("runs", "results", "failed", "flaky", "unfinished", "wall_us", "measured")
-    )
-    return (
-        f"SELECT {_TEST}, day::INTEGER AS day, {sums}, max(peak_bytes)::BIGINT AS peak_bytes,"
-        f" max(peak_delta_bytes)::BIGINT AS peak_delta_bytes FROM ({union})"
-        f" GROUP BY {_TEST}, day ORDER BY {_ORDER['by_day']}"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -63,13 +64,19 @@ class ResultRow(NamedTuple):
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunResults:
     """All rows of one run attempt; `at_ms` is when it started."""
 
     key: RunKey
     at_ms: int
     rows: Sequence[ResultRow]
+
+    @cached_property
+    def digest(self) -> str:
+        """Which rows these are, in whatever order, in 32 characters; 3 us a row."""
+        content = "\n".join((str(self.at_ms), *sorted(map(repr, self.rows))))
+        return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def hash_unit(repository_id: int, suite: str, variant: str, unit: str) -> int:

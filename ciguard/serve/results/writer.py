@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.errors import RemoteError
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, explain_engine, open_engine
-from ciguard.serve.results.manifest import ManifestFile
+from ciguard.serve.results.manifest import ManifestFile, RunRows
 from ciguard.serve.results.parquet_columns import ROW_GROUP, arrays, select_arrival
 from ciguard.serve.state.database import read_clock_ms
 
@@ -138,12 +138,17 @@ class ResultsWriter:
                 began_ms = read_clock_ms(connection)
             if not remaining:
                 return
-            added = self._put(list(remaining.values()))
+            added = self.put(list(remaining.values()))
             if self._list(added, remaining, began_ms):
                 return
             self._objects.delete([added.name])
 
-    def _put(self, runs: Sequence[RunResults]) -> ManifestFile:
+    def put(self, runs: Sequence[RunResults]) -> ManifestFile:
+        """Store the rows of runs as a file that is not listed yet.
+
+        Raises:
+            StorageError: the store cannot be reached, or the disk is full.
+        """
         path = Path(self._folder.name) / f"{uuid.uuid4().hex}.parquet"
         try:
             with self._engine_lock:
@@ -157,13 +162,13 @@ class ResultsWriter:
 
     def _list(self, added: ManifestFile, runs: dict[RunKey, RunResults], began_ms: int) -> bool:
         """Add the file to the manifest; False where another process was faster with a run."""
+        rows = {key: RunRows(len(run.rows), run.digest) for key, run in runs.items()}
         with self._database.write() as connection:
             manifest.lock(connection)
             if manifest.written_runs(connection, runs):
                 return False
             check_age(connection, began_ms)
-            rows_by_run = {key: len(run.rows) for key, run in runs.items()}
-            manifest.add_arrival(connection, added, rows_by_run)
+            manifest.add_arrival(connection, added, rows)
             return True
 
 

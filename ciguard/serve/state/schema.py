@@ -165,13 +165,14 @@ file: Final = Table(
 )
 
 # Whose rows an arrival or a pair holds (`results/manifest.py` says at which of its files): what is
-# missing from the pages when it is damaged.
+# missing from the pages when it is damaged. `digest` tells whether they are those of a new verdict.
 file_run: Final = Table(
     "file_run",
     METADATA,
     Column("file", String(256), nullable=False),
     *_run_key(),
     Column("rows", BigInteger, nullable=False),
+    Column("digest", String(32), nullable=False),
     PrimaryKeyConstraint("file", *_RUN_KEY),
     ForeignKeyConstraint(["file"], ["file.name"], ondelete="CASCADE"),
     Index("ix_file_run_repository_id_run_id", "repository_id", "run_id"),

@@ -1,7 +1,7 @@
 """What is done for one row of the work list: fetch, judge, keep, record, publish.
 
 Any step may happen twice, and a worker may end after each. Objects are put once, results are
-written once a run, rows are replaced, and a comment is found and edited. What nobody else could
+written once a verdict, rows are replaced, and a comment is found and edited. What nobody else could
 do again comes last: the row is done only when all else is.
 """
 
@@ -31,6 +31,7 @@ from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
+from ciguard.serve.results.replacement import replace_other_rows
 from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.backoff import MAX_TRIES
@@ -42,11 +43,15 @@ from ciguard.serve.work.worker import RateLimited
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sqlalchemy.engine import Connection
+
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import Artifact
     from ciguard.report.remote_run import RemoteReport
     from ciguard.report.view import ReportData
+    from ciguard.serve.results.compaction import Compactor
+    from ciguard.serve.results.rows import RunResults
     from ciguard.serve.results.writer import ResultsWriter
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
@@ -66,6 +71,7 @@ class JudgeJob:
 
     service: Service
     results: ResultsWriter
+    compactor: Compactor
 
     def __call__(self, work: Work, still_holds: Callable[[], bool]) -> None:
         """Judge a run and keep what it came to; nothing where it or its repository is gone.
@@ -196,7 +202,7 @@ class _Judging:
             records = select_of_run(contents.plan, contents.records, contents.platform).newest
             missing = [(one.key, one.shard) for one in contents.verdict.missing]
             found = run_results(self.key, row.started_at_ms, records, missing)
-            self.job.results.write([found])
+            self._write_results(found)
             suites = suite_rows(contents.verdict, found.rows)
             if run.is_base_branch:
                 keep = judged.config.metrics.keep if judged and judged.config else ()
@@ -213,6 +219,17 @@ class _Judging:
                 return False
             run_rows.record_run(connection, row, suites)
         return True
+
+    def _write_results(self, found: RunResults) -> None:
+        """Write the rows of the run; those of an earlier verdict go in the same transaction."""
+
+        def confirm(connection: Connection) -> None:
+            if not work_list.still_holds(connection, self.work):
+                raise RemoteError("another worker has this run", where=f"run {self.key.run_id}")
+
+        job = self.job
+        job.results.write([found])
+        replace_other_rows(self.service.database, job.compactor, job.results, found, confirm)
 
     def _add_to_history(self, run: ActionsRun, contents: ReportData, keep: Sequence[str]) -> None:
         """Add a run of the base branch; one whose records contradict GitHub enters no history."""

@@ -63,7 +63,8 @@ def work_until(
         ) as results,
         contextlib.closing(Compactor(service.database, service.objects, cache)) as compactor,
     ):
-        loops = [Worker(service.database, JudgeJob(service, results)) for _ in range(workers)]
+        job = JudgeJob(service, results, compactor)
+        loops = [Worker(service.database, job) for _ in range(workers)]
         keeping = Housekeeping(service, cache, compactor)
         reconciler = Reconciler(service, loops[0].name)
         chores = (

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from fakegithub.server import serving
 from fakegithub.state import Login
 from serve.fake_runs import REPOSITORY, open_pull_request
+from stored_results import opened_results
 
-from ciguard.serve.object_cache import ObjectCache
-from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import read_settings
 from ciguard.serve.state import repositories, run_rows, work_list
@@ -61,14 +60,10 @@ def judging_service(server: FakeGitHub, folder: Path) -> Iterator[Service]:
 
 
 @contextlib.contextmanager
-def writing(service: Service, tmp_path: Path) -> Iterator[ResultsWriter]:
-    with (
-        contextlib.closing(ObjectCache(service.objects, tmp_path / "cache")) as cache,
-        contextlib.closing(
-            ResultsWriter(service.database, service.objects, cache.scratch, batch_s=0.01)
-        ) as writer,
-    ):
-        yield writer
+def judge_job(service: Service, tmp_path: Path) -> Iterator[JudgeJob]:
+    database, objects = service.database, service.objects
+    with opened_results(database, objects, tmp_path / "cache") as results:
+        yield JudgeJob(service, results.writer, results.compactor)
 
 
 def judge(
@@ -85,8 +80,8 @@ def judge(
         work_list.retry(connection, key)
         work = work_list.take(connection, "worker")
     assert work is not None
-    with writing(service, tmp_path) as writer:
-        JudgeJob(service, writer)(work, still_holds)
+    with judge_job(service, tmp_path) as job:
+        job(work, still_holds)
     with service.database.write() as connection:
         work_list.finish(connection, work)
         return run_rows.get(connection, key)

@@ -8,11 +8,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.actions import add_run
+from fakegithub.actions import add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import World, make_leg
 from serve.fake_runs import BASE, HEAD, of_pull_request, upload
-from serve.work.judging import github_with_pull_request, judge, judging_service, writing
+from serve.work.judging import github_with_pull_request, judge, judge_job, judging_service
 
 from ciguard.errors import RemoteError
 from ciguard.history.stores import load
@@ -25,7 +25,6 @@ from ciguard.serve.results.result_filters import parse_filters
 from ciguard.serve.state import raw_artifacts, run_rows, work_list
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
-from ciguard.serve.work.judge_job import JudgeJob
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
@@ -95,6 +94,30 @@ def test_judging_again_changes_nothing(
     assert len(server.comments) == 1
     assert sorted(one.name for one in service.objects.list("artifacts")) == stored
     assert len(list(service.objects.list("answers"))) == 1
+
+
+def test_artifact_that_came_late_changes_verdict_and_rows(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    world = World()
+    late = world.legs.pop("02")
+    upload(server, world, 7, **of_pull_request())
+    first = judge(service, tmp_path, 7)
+    assert first is not None
+    assert (first.verdict, first.missing) == ("incomplete", 2)
+    files = {path.rpartition("/")[2]: content for path, content in late.files().items()}
+    add_artifact(server, f"ciguard-record-{world.plan.id}-02-1", files, run=7)
+    add_job(server, "tests (02)")
+    server.jobs[-1]["run_id"] = 7
+    again = judge(service, tmp_path, 7)
+    assert again is not None
+    assert (again.verdict, again.missing) == ("passed", 0)
+    with (
+        contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
+        contextlib.closing(ReadModel(service.database, cache)) as read,
+    ):
+        page = read.run_page(RunKey(1, 7, 1), parse_filters({})).found
+    assert (page.total, page.unfinished) == (8, 0)
 
 
 def test_base_branch_fills_the_history_that_judges_pull_requests(
@@ -226,8 +249,8 @@ def test_worker_judges_what_waits_and_tries_again_after_a_fault(
     server.faults.append(Fault("GET", "/attempts/1", status=429, headers={"retry-after": "1"}))
     with service.database.write() as connection:
         work_list.add(connection, [NewWork(RunKey(1, 7, 1), "lane", "webhook")])
-    with writing(service, tmp_path) as writer:
-        worker = Worker(service.database, JudgeJob(service, writer), poll_s=0.05)
+    with judge_job(service, tmp_path) as job:
+        worker = Worker(service.database, job, poll_s=0.05)
         thread = threading.Thread(target=worker.run)
         thread.start()
         deadline = time.monotonic() + 60
