@@ -147,7 +147,8 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return ExitCode.OK
-    gc.enable()  # the command line goes without; a service leaves cycles with every request
+    if role != Role.WORKER.value:  # it collects garbage by the clock, see `work_until`
+        gc.enable()  # the command line goes without; a service leaves cycles with every request
     invocation: Invocation = context.obj
     settings = read_settings(
         invocation.environ,

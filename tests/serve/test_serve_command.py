@@ -160,6 +160,31 @@ def test_service_collects_garbage_for_as_long_as_it_runs() -> None:
     assert done.stdout.split() == ["2", "True"]
 
 
+def test_worker_collects_garbage_by_the_clock(environ: dict[str, str], tmp_path: Path) -> None:
+    program = (
+        "import gc, os, signal, sys, weakref\n"
+        "from ciguard import cli\n"
+        "class Node: pass\n"
+        "node = Node()\n"
+        "node.itself = node\n"
+        "weakref.finalize(node, os.kill, os.getpid(), signal.SIGTERM).atexit = False\n"
+        "del node\n"
+        "sys.argv[1:] = ['serve', '--role', 'worker']\n"
+        "try:\n cli.main()\n"
+        "except SystemExit as end:\n print(end.code, gc.isenabled())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=clean_environment(**environ),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["0", "False"]
+
+
 def test_other_commands_import_nothing_of_the_service() -> None:
     names = "['plan', 'guard', 'compare', 'report', 'history', 'doctor', 'init', 'audit']"
     program = (

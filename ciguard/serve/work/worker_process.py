@@ -7,6 +7,7 @@ its standard input wakes the workers, and the end of that input ends the process
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import random
 import threading
@@ -35,6 +36,7 @@ _LOG: Final = logging.getLogger(__name__)
 WORKERS: Final = 2  # threads: one waits for GitHub while the other computes
 GRACE_S: Final = 25.0  # for jobs that run when the process is to end; then they are given back
 RECONCILE_POLL_S: Final = 5.0  # how often is looked whether GitHub is to be asked
+GARBAGE_S: Final = 30.0  # how often cycles are looked for: 0.1 s, beside a large run 0.5 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ def work_until(
         chores = (
             Chore("reconcile", RECONCILE_POLL_S, reconciler.reconcile_when_due),
             Chore("housekeeping", housekeeping.INTERVAL_S, keeping.clean_up),
+            # By the number of new objects, those of a large run would be looked at again and again.
+            Chore("garbage", GARBAGE_S, gc.collect),
         )
         threads = [
             *(threading.Thread(target=one.run, name="worker", daemon=True) for one in loops),
