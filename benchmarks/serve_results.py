@@ -30,7 +30,14 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import MOST_ROWS, Compactor
-from ciguard.serve.results.parquet_columns import DAY_MS, PAIR, PARQUET, select_compacted
+from ciguard.serve.results.duckdb_engine import copy_to
+from ciguard.serve.results.parquet_columns import (
+    DAY_MS,
+    PAIR,
+    PARQUET,
+    SUMS_PARQUET,
+    select_compacted,
+)
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.result_filters import parse_filters
 from ciguard.serve.results.rows import ResultRow, RunResults, hash_unit
@@ -181,8 +188,8 @@ def add_pair(
         }
         sources |= {"from_ms": 0, "rows": str(objects.local_path(files[0].name)) if files else ""}
         known = {name: value for name, value in sources.items() if f"${name}" in query}
-        copied = engine.execute(f"COPY ({query}) TO $path {PARQUET}", {**known, "path": str(path)})
-        (count,) = copied.fetchall()[0]
+        options = SUMS_PARQUET if kind == "by_day" else PARQUET
+        count = copy_to(engine, query, known, path, options)
         files.append(put_file(objects, path, kind, pair, count))
         path.unlink()
     with database.write() as connection:

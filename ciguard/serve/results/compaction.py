@@ -23,7 +23,13 @@ from ciguard.serve.objects import StorageError
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, fetch, open_engine
 from ciguard.serve.results.manifest import FilesReplaced
-from ciguard.serve.results.parquet_columns import OUT_OF_ROWS, PAIR, select_compacted
+from ciguard.serve.results.parquet_columns import (
+    OUT_OF_ROWS,
+    PAIR,
+    PARQUET,
+    SUMS_PARQUET,
+    select_compacted,
+)
 from ciguard.serve.results.writer import check_age, put_file
 from ciguard.serve.state import lanes
 from ciguard.serve.state.database import read_clock_ms
@@ -242,7 +248,8 @@ class Compactor:
             if has_rows:
                 known["rows"] = str(written["by_run"][0])
             bound = {name: value for name, value in known.items() if f"${name}" in query}
-            rows = copy_to(self._engine, query, bound, path)
+            options = SUMS_PARQUET if kind == "by_day" else PARQUET
+            rows = copy_to(self._engine, query, bound, path, options)
             if rows:
                 written[kind] = path, rows
         return written

@@ -55,12 +55,16 @@ def open_engine(
 
 
 def copy_to(
-    connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, Any], path: Path
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    values: Mapping[str, Any],
+    path: Path,
+    options: str = PARQUET,
 ) -> int:
     """Write what a query finds into a new Parquet file, and count its rows."""
     with explain_engine():
         bound = {**values, "path": str(path)}
-        written = connection.execute(f"COPY ({query}) TO $path {PARQUET}", bound).fetchone()
+        written = connection.execute(f"COPY ({query}) TO $path {options}", bound).fetchone()
     assert written is not None
     return int(written[0])
 

@@ -5,7 +5,7 @@
     by_test     the same rows sorted by `key`, then run; without `shard` and `cpu_us`
     messages    the text of each message of a pair once
     troubled    of the rows by run those that failed or were retried, without measures
-    by_day      sums for each test and day (UTC), which outlive the rows
+    by_day      sums for each test, sorted by `key`, and day (UTC), which outlive the rows
 
 Whole numbers only: microseconds, bytes, milliseconds since 1970. Measured with 100,000 tests of
 lognormal times and sizes: 12 bytes a row by run, 8 by test; bytes of Parquet's version 2 are more.
@@ -35,6 +35,8 @@ OUT_OF_ROWS: Final = ("messages", "troubled")
 
 ROW_GROUP: Final = 20_480
 PARQUET: Final = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+# Each question reads all sums of a repository, of which most of the time went into zstd.
+SUMS_PARQUET: Final = PARQUET.replace("zstd", "lz4_raw")
 MAX_S: Final = 1e9  # a greater time is a clock that went wrong, so nothing was measured
 MAX_BYTES: Final = 2.0**53
 DAY_MS: Final = 86_400_000
@@ -59,9 +61,9 @@ _ORDER: Final[Mapping[Kind, str]] = {
     "by_test": 'key, run_id, run_attempt, "case"',
     "messages": "message",
     "troubled": "repository_id, run_id, run_attempt, suite, variant, unit",
-    "by_day": "repository_id, day, suite, variant, unit",
+    "by_day": "repository_id, key, day, suite, variant, unit",
 }
-_TEST: Final = "repository_id, suite, variant, unit"
+_TEST: Final = "repository_id, key, suite, variant, unit"
 _FLAKY: Final = "status = 0 AND tries > 1"  # good after a failure
 # Sums by day that add up.
 _ADDED: Final = ("runs", "results", "failed", "flaky", "unfinished", "wall_us", "measured")
