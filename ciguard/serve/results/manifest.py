@@ -209,6 +209,15 @@ def replace(
     connection.execute(sa.delete(schema.file).where(_FILE.name.in_(names)))
 
 
+def remove_repository(connection: Connection, repository_id: int) -> None:
+    """Take out the files that hold rows of no other repository, whether they can be read or not."""
+    lock(connection)
+    is_its = _holds(_FILE_RUN.repository_id == repository_id)
+    is_others = _holds(_FILE_RUN.repository_id != repository_id)
+    own = _files(connection, None, sa.and_(is_its, ~is_others))
+    remove(connection, [one.name for one in own])
+
+
 def remove(connection: Connection, names: Collection[str]) -> None:
     """Take files and their runs out; their objects are deleted by the sweep."""
     lock(connection)

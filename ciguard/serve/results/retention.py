@@ -6,6 +6,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS
 from ciguard.serve.results.manifest import FilesReplaced
@@ -19,28 +20,42 @@ if TYPE_CHECKING:
     from ciguard.serve.state.database import Database
 
 
-def drop_repository(database: Database, compactor: Compactor, repository_id: int) -> None:
+def drop_repository(
+    database: Database, compactor: Compactor, repository_id: int
+) -> tuple[ManifestFile, ...]:
     """Leave no row, message or sum of a repository; the sweep deletes the old files.
 
+    Returns:
+        Damaged files, which hold rows of other repositories too: `verify.forget` takes them out.
+
     Raises:
-        DamagedObject: a file cannot be read; `verify.forget` takes it out.
         StorageError, RemoteError: some files are done; call it again.
     """
+    damaged: dict[str, ManifestFile] = {}  # by pair, or name
     while True:
+        with database.write() as connection:
+            manifest.remove_repository(connection, repository_id)
         with database.read() as connection:
             files = manifest.files_of_repository(connection, repository_id, KINDS)
-        if not files:
-            return
-        for sources in _batches(files):
-            with suppress(FilesReplaced):  # by a compaction: look again
+        batches = list(_batches([one for one in files if (one.pair or one.name) not in damaged]))
+        if not batches:
+            return tuple(damaged.values())
+        for sources in batches:
+            try:
                 compactor.rewrite(sources, without_repository=repository_id)
+            except FilesReplaced:  # by a compaction: look again
+                continue
+            except DamagedObject as error:
+                found = next(one for one in sources if one.name == error.name)
+                damaged[found.pair or found.name] = found
 
 
 def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
     """Leave no row of a run that started before a time; its sums by test and day stay.
 
     Raises:
-        DamagedObject, StorageError, RemoteError: as `drop_repository`.
+        DamagedObject: a file cannot be read; `verify.forget` takes it out.
+        StorageError, RemoteError: some files are done; call it again.
     """
     with database.read() as connection:
         files = manifest.files_with_old_runs(connection, before_ms)

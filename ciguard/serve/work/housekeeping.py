@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.history_objects import delete_history, sweep_histories
-from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.results.retention import drop_repository
 from ciguard.serve.results.sweep import sweep
 from ciguard.serve.state import (
@@ -27,6 +26,7 @@ from ciguard.serve.state.database import read_clock_ms
 if TYPE_CHECKING:
     from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.results.compaction import Compactor
+    from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.service import Service
 
 _LOG: Final = logging.getLogger(__name__)
@@ -83,15 +83,17 @@ class Housekeeping:
         with self.service.database.read() as connection:
             removed = repositories.removed(connection, REMOVED_DAYS)
         for one in removed:
-            try:
-                self.drop(one.id)
-            except DamagedObject as error:  # of one: the others go on
-                _LOG.warning("%s stays: %s", one.full_name, error)
+            for file in self.drop(one.id):
+                what = "%s: %s is damaged and stays until `ciguard serve check --repair`"
+                _LOG.warning(what, one.full_name, file.name)
 
-    def drop(self, repository_id: int) -> None:
-        """Delete all that is known of a removed repository, its row last."""
+    def drop(self, repository_id: int) -> tuple[ManifestFile, ...]:
+        """Delete all that is known of a removed repository, its row last.
+
+        Its row stays, for the next time, where it has rows in the damaged files that are given.
+        """
         database, objects = self.service.database, self.service.objects
-        drop_repository(database, self.compactor, repository_id)
+        damaged = drop_repository(database, self.compactor, repository_id)
         delete_history(database, objects, repository_id)
         with database.write() as connection:
             tokens.delete(connection, repository_id)
@@ -100,5 +102,7 @@ class Housekeeping:
             run_rows.delete(connection, repository_id)
         for prefix in ("answers", "artifacts"):
             objects.delete([one.name for one in objects.list(f"{prefix}/{repository_id}")])
-        with database.write() as connection:
-            repositories.delete(connection, repository_id)
+        if not damaged:
+            with database.write() as connection:
+                repositories.delete(connection, repository_id)
+        return damaged

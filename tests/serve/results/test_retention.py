@@ -40,6 +40,14 @@ def files(results: Results) -> list[ManifestFile]:
         return manifest.files(connection)
 
 
+def damage(results: Results, kind: str) -> None:
+    """Add a byte to a file."""
+    (name,) = [one.name for one in files(results) if one.kind == kind]
+    path = results.objects.local_path(name)
+    assert path is not None
+    path.write_bytes(path.read_bytes() + b"?")
+
+
 def write(
     results: Results, runs: int, repository_id: int = REPOSITORY, first: int = 0
 ) -> list[RunResults]:
@@ -71,6 +79,23 @@ def test_a_dropped_repository_leaves_nothing(database: Database, tmp_path: Path)
         assert [one.runs for one in results.read.offenders(OTHER, "time", 0).found] == [2, 2]
         drop_repository(database, results.compactor, OTHER)
         assert files(results) == []
+
+
+def test_damaged_file_keeps_nothing_of_a_dropped_repository_but_itself(results: Results) -> None:
+    write(results, 1)
+    damage(results, "arrival")  # of no other repository: it need not be read
+    others = write(results, 1, OTHER, first=1)
+    write(results, 1, first=2)
+    results.compactor.rewrite(files(results)[1:])
+    write(results, 1, first=3)
+    damage(results, "by_test")
+    (left,) = drop_repository(results.database, results.compactor, REPOSITORY)
+    assert [one.pair for one in files(results)] == [left.pair] * len(files(results))
+    lost = forget(results.database, check(results.database, results.objects).damaged)
+    assert len(lost) == 2
+    assert drop_repository(results.database, results.compactor, REPOSITORY) == ()
+    results.writer.write(others)
+    assert [len(rows_of_run(results, one.key)) for one in others] == [2]
 
 
 @pytest.mark.parametrize("compacted", [True, False])
@@ -114,9 +139,7 @@ def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
     assert (found.files, found.rows, found.damaged) == (6, 2 * (RUNS + 1), ())
     assert found.unwritten == ()
     by_kind = {one.kind: one for one in files(results)}
-    arrival = results.objects.local_path(by_kind["arrival"].name)
-    assert arrival is not None
-    arrival.write_bytes(arrival.read_bytes() + b"?")
+    damage(results, "arrival")
     results.objects.delete([by_kind["by_test"].name])
     found = check(results.database, results.objects)
     problems = {one.file.kind: one.problem for one in found.damaged}
