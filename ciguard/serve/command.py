@@ -17,6 +17,7 @@ from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
 from ciguard.serve.objects import open_objects
+from ciguard.serve.pages.viewers import trusts_this_machine
 from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.read_model import ReadModel
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 
 DEFAULT_CACHE: Final = "./cache"
 DAY_MS: Final = 86_400_000
+OPEN_PAGES: Final = (
+    "ciguard serve: no sign-in is configured: pages of private repositories are shown to everybody"
+    " on this machine, and through a proxy on it that passes on neither Host nor X-Forwarded-For"
+)
 _DATABASE: Final = click.option(
     "--database",
     metavar="URL",
@@ -192,6 +197,8 @@ def _answer(
     ):
         place = f"http://{settings.host}:{listening.getsockname()[1]}"
         console.err(f"ciguard serve: listening on {place}")
+        if trusts_this_machine(settings):
+            console.err(OPEN_PAGES)
         serve_web(service, read_model, listening)
 
 

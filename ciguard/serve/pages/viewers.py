@@ -1,8 +1,8 @@
 """Who asks, and which repositories they may see: the one rule, for every page and format.
 
 People sign in with GitHub; or a proxy says in a header who they are, and whom it lets through sees
-everything; or, where neither is configured, requests of this machine see everything. A private
-repository does not exist for anybody else.
+everything; or, where neither is configured and only this machine is served, its requests see
+everything. A private repository does not exist for anybody else.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.oauth import private_repositories
 from ciguard.serve.pages import cookies
+from ciguard.serve.settings import LOOPBACK
 from ciguard.serve.state import repositories, sessions
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def find_viewer(request: Request, service: Service) -> Viewer:
         return Viewer(login if is_known else "", sees_all=is_known, bound_to=forms)
     if settings.oauth is not None:
         return _signed_in(request, service) or Viewer(bound_to=forms)
-    return Viewer(sees_all=is_local(request, settings), bound_to=forms)
+    sees_all = trusts_this_machine(settings) and is_local(request)
+    return Viewer(sees_all=sees_all, bound_to=forms)
 
 
 def is_from(request: Request, networks: Iterable[str]) -> bool:
@@ -97,16 +99,21 @@ def is_from(request: Request, networks: Iterable[str]) -> bool:
     return any(address in ipaddress.ip_network(one) for one in networks)
 
 
-def is_local(request: Request, settings: Settings) -> bool:
+def trusts_this_machine(settings: Settings) -> bool:
+    """Say whether all pages are shown to requests of this machine: it serves nobody else."""
+    names = (settings.host, urlsplit(settings.public_url).hostname or settings.host)
+    has_sign_in = settings.proxy_header or settings.oauth is not None
+    return not has_sign_in and all(map(cookies.is_loopback_name, names))
+
+
+def is_local(request: Request) -> bool:
     """Say whether a program of this machine asks for this machine.
 
     The name that it asks for counts too: a page of another site can have its own name lead here.
     """
-    public = urlsplit(settings.public_url).hostname
     return (
-        is_from(request, ("127.0.0.0/8", "::1/128"))
+        is_from(request, LOOPBACK)
         and cookies.is_loopback_name(request.url.hostname)
-        and (public is None or cookies.is_loopback_name(public))
         and not any(name in request.headers for name in FORWARDED)
     )
 

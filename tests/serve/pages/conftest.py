@@ -107,6 +107,9 @@ OUTSIDERS: Final = {
     "local-of-public": Who(
         lambda one: replace(one, public_url=f"https://{HOST}"), LOOPBACK, "http://localhost"
     ),
+    "local-of-all-interfaces": Who(
+        lambda one: replace(one, host="0.0.0.0"), LOOPBACK, "http://localhost"
+    ),
     "local-with-oauth": Who(with_oauth, LOOPBACK, "http://localhost"),
 }
 EVERYBODY: Final = {**INSIDERS, **OUTSIDERS}

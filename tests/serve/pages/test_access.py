@@ -89,4 +89,4 @@ def test_work_list_is_for_those_who_are_known(filled: Site, role: str) -> None:
 
 def test_there_are_roles_of_both_kinds() -> None:
     assert len(INSIDERS) == 3
-    assert len(OUTSIDERS) == 11
+    assert len(OUTSIDERS) == 12
