@@ -22,6 +22,7 @@ from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.retention import prune as prune_results
+from ciguard.serve.results.retention import prune_answers
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
@@ -329,7 +330,7 @@ def _write_again(
 )
 @click.pass_obj
 def prune(invocation: Invocation, /, *, database: str, results: str, cache: str, days: int) -> int:
-    """Delete the results of runs older than DAYS; sums by test and day stay."""
+    """Delete the results of runs older than DAYS; verdicts, and sums by test and day, stay."""
     if days < 1:
         raise UsageError(f"expected an integer >= 1, found {days}", where="--days")
     objects = open_objects(results, invocation.environ)
@@ -341,6 +342,7 @@ def prune(invocation: Invocation, /, *, database: str, results: str, cache: str,
         with opened.read() as connection:
             before_ms = read_clock_ms(connection) - days * DAY_MS
         prune_results(opened, compactor, before_ms)
+        prune_answers(opened, objects, before_ms)
     console.out(f"results of runs older than {count_of(days, 'day')} deleted")
     return ExitCode.OK
 

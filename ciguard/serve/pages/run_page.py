@@ -33,6 +33,7 @@ DAMAGED: Final = (
     "The verdict of this run cannot be read. Its shards and findings are not shown until "
     "`ciguard serve check --repair` has made it again."
 )
+PRUNED: Final = "The results of this run were deleted by `ciguard serve prune`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ def run_page(visit: Visit) -> RunPage:
         repository, run = visit.find_run(connection)
         suites = run_rows.suites_of(connection, [run.key])[run.key]
     answer, problem = read_answer(visit.service, run.answer)
+    if not run.answer and run.verdict != "foreign":
+        problem = PRUNED
     found = visit.read_model.run_page(run.key, filters)
     verdict = answer.verdict if answer else None
     pages = min(MAX_PAGE, max(1, -(-found.found.total // filters.page_size)))

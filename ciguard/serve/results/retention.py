@@ -1,23 +1,30 @@
-"""Takes rows out of the results: those of a repository, or those of runs before a time."""
+"""Takes rows out of the results: those of a repository, or those of runs before a time.
+
+Of runs before a time the answers go too; their rows of the database stay, which are small.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS
 from ciguard.serve.results.manifest import FilesReplaced
 from ciguard.serve.results.parquet_columns import KINDS
+from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.compaction import Compactor
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.state.database import Database
+
+ANSWERS: Final = 500  # deleted at once
 
 
 def drop_repository(
@@ -62,6 +69,22 @@ def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
     for sources in _batches(files):
         with suppress(FilesReplaced):  # by a compaction: they are pruned next time
             compactor.rewrite(sources, from_ms=before_ms)
+
+
+def prune_answers(database: Database, objects: ObjectStore, before_ms: int) -> None:
+    """Delete the answers of runs that started before a time; what is listed of these runs stays.
+
+    Raises:
+        StorageError, RemoteError: some are deleted; call it again.
+    """
+    with database.read() as connection:
+        old = run_rows.answers(connection, before_ms=before_ms)
+    while old:
+        batch, old = old[:ANSWERS], old[ANSWERS:]
+        # The objects first: after a kill between the two, they are found by their rows again.
+        objects.delete([name for _, name in batch])
+        with database.write() as connection:
+            run_rows.forget_answers(connection, batch)
 
 
 def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:

@@ -153,11 +153,21 @@ def suites_of(
     return {key: tuple(rows) for key, rows in found.items()}
 
 
-def answers(connection: Connection) -> list[tuple[RunKey, str]]:
-    """All runs that have an answer, and the name of its object."""
+def answers(connection: Connection, *, before_ms: int | None = None) -> list[tuple[RunKey, str]]:
+    """Runs that have an answer, and the name of its object; all, or those that started before."""
     columns = [_RUN[name] for name in (*statements.KEY, "answer")]
     query = sa.select(*columns).where(_RUN.answer != "").order_by(*columns)
+    if before_ms is not None:
+        query = query.where(_RUN.started_at_ms < before_ms)
     return [(RunKey(*row[:3]), row[3]) for row in connection.execute(query)]
+
+
+def forget_answers(connection: Connection, deleted: Collection[tuple[RunKey, str]]) -> None:
+    """Say that these runs have no answer any more; one that got another keeps that."""
+    keys, names = zip(*deleted, strict=True)
+    is_deleted = sa.tuple_(*(_RUN[name] for name in statements.KEY)).in_(map(astuple, keys))
+    update = sa.update(schema.run).where(is_deleted, _RUN.answer.in_(names))
+    connection.execute(update.values(answer=""))
 
 
 def _run_row(row: Row[Any]) -> RunRow:

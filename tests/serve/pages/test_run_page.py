@@ -152,6 +152,18 @@ def test_offenders_and_flaky_tests(local: AsgiClient) -> None:
     assert (flaky["a.py::flaky"]["retried"], flaky["a.py::sometimes"]["contradicted"]) == (4, 2)
 
 
+def test_pruned_run_says_so(filled: Site, local: AsgiClient) -> None:
+    run = statements.is_run(schema.run, key_of(SHOP, 3))
+    with filled.service.database.write() as connection:
+        name = connection.execute(sa.select(schema.run.c.answer).where(run)).scalar_one()
+        connection.execute(sa.update(schema.run).where(run).values(answer=""))
+    page = local.get(f"{INCOMPLETE}.json").json()
+    with filled.service.database.write() as connection:
+        connection.execute(sa.update(schema.run).where(run).values(answer=name))
+    assert (page["legs"], page["headlines"][0][:10]) == ([], "INCOMPLETE")
+    assert page["problem"].endswith("were deleted by `ciguard serve prune`.")
+
+
 @pytest.fixture
 def damaged(filled: Site) -> Iterator[Site]:
     """The document of the incomplete run is gone, and every file of results has another hash."""

@@ -21,8 +21,10 @@ from stored_results import (
 from ciguard.model import UnitKey
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
-from ciguard.serve.results.retention import drop_repository, prune
+from ciguard.serve.results.retention import drop_repository, prune, prune_answers
 from ciguard.serve.results.verify import check, forget
+from ciguard.serve.state import run_rows, schema
+from ciguard.serve.state.statements import is_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +115,21 @@ def test_sums_of_old_runs_stay(results: Results, compacted: bool) -> None:
     before = files(results)
     prune(results.database, results.compactor, AT_MS + 3 * HOUR_MS)
     assert files(results) == before
+
+
+def test_answers_of_old_runs_go(results: Results) -> None:
+    runs = write(results, 2)
+    names = [f"answers/{REPOSITORY}/{one.key.run_id}-1.json.gz" for one in runs]
+    with results.database.write() as connection:
+        for one, name in zip(runs, names, strict=True):
+            results.objects.put_new(name, b"{}")
+            is_it = is_run(schema.run, one.key)
+            connection.execute(schema.run.update().where(is_it).values(answer=name))
+    prune_answers(results.database, results.objects, AT_MS + HOUR_MS)
+    with results.database.read() as connection:
+        assert run_rows.answers(connection) == [(runs[1].key, names[1])]
+        assert connection.execute(schema.run.select()).all()[0].planned == 2
+    assert [one.name for one in results.objects.list("answers")] == names[1:]
 
 
 def test_of_old_pairs_only_sums_stay(results: Results) -> None:
