@@ -43,8 +43,8 @@ def units_without_closing(plan: Plan, *, foreign: bool) -> frozenset[UnitKey]:
         foreign: there are result files of jobs of the user's own.
     """
     by_files = {name for name, one in plan.suites.items() if one.results and not one.closes_units}
-    units = (unit.key for shard in plan.shards for unit in shard.units)
-    return frozenset(key for key in units if foreign or key.suite in by_files)
+    units = (unit for shard in plan.shards for unit in shard.units)
+    return frozenset(unit.key for unit in units if foreign or unit.suite in by_files)
 
 
 def find_case_losses(

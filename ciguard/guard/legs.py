@@ -105,19 +105,22 @@ def read_leg(
         units,
         started_units.keys(),
         planned,
-        _row(shard, record, end, units),
+        _row(shard, record, end, units, planned),
         _missing_reasons(record) if record is not None else {},
         rejected_record,
     )
 
 
 def _row(
-    shard: Shard, record: Record | None, end: LegEnd, units: Mapping[UnitKey, UnitResult]
+    shard: Shard,
+    record: Record | None,
+    end: LegEnd,
+    units: Mapping[UnitKey, UnitResult],
+    planned: AbstractSet[UnitKey],
 ) -> Leg:
     """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
     known = any(unit.has_history for unit in shard.units)
     header = record.header if record is not None else None
-    planned = {unit.key for unit in shard.units}
     outcomes = Counter([case.outcome for unit in units.values() for case in unit.cases])
     bad = Counter(
         effective_ending(case)
