@@ -154,11 +154,6 @@ def _next(
     return connection.execute(query).first()
 
 
-def renew(connection: Connection, work: Work, lease_s: float = lanes.LEASE_S) -> bool:
-    """Prolong the lease; False where it has ended, so that the row is anybody's."""
-    return lanes.renew(connection, work.lane, work.worker, lease_s)
-
-
 def still_holds(connection: Connection, work: Work) -> bool:
     """Say whether the row is the worker's, and no other can take it before the transaction ends.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -15,14 +16,16 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.serve.state import repositories
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.work.thread_map import map_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ciguard.github.app import App
+    from ciguard.github.app import App, Installation
     from ciguard.serve.service import Service
 
 LOG: Final = logging.getLogger(__name__)
+INSTALLATIONS: Final = 8  # that are asked for at once: each has a rate limit of its own
 
 # By installation (None for a token) what it may see; None where GitHub did not say.
 Listing = dict[int | None, list[Repository] | None]
@@ -63,18 +66,19 @@ def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
 
 
 def _of_app(app: App) -> Listing:
-    found: Listing = {}
-    for installation in app.installations():
-        found[installation.id] = None
-        if installation.suspended_at is not None:
-            continue  # may come back: nothing of it is asked for, and nothing is removed
-        try:
-            seen = app.repositories(installation.id)
-        except GitHubError as error:
-            LOG.warning("repositories of installation %d: %s", installation.id, error)
-            continue
-        found[installation.id] = list(_rows(seen, installation.id))
-    return found
+    installations = app.installations()
+    seen = map_in_threads(partial(_of_installation, app), installations, INSTALLATIONS)
+    return {one.id: rows for one, rows in zip(installations, seen, strict=True)}
+
+
+def _of_installation(app: App, installation: Installation) -> list[Repository] | None:
+    if installation.suspended_at is not None:
+        return None  # may come back: nothing of it is asked for, and nothing is removed
+    try:
+        return list(_rows(app.repositories(installation.id), installation.id))
+    except GitHubError as error:
+        LOG.warning("repositories of installation %d: %s", installation.id, error)
+        return None
 
 
 def _of_token(service: Service) -> Listing:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
@@ -16,11 +16,13 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.run_client import completed_runs
 from ciguard.serve.state import deliveries, lanes, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
-from ciguard.serve.work.installed_repositories import synchronize_repositories
+from ciguard.serve.work.installed_repositories import INSTALLATIONS, synchronize_repositories
+from ciguard.serve.work.lease import LaneLease
 from ciguard.serve.work.run_attempts import all_attempts
+from ciguard.serve.work.thread_map import map_in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
@@ -35,6 +37,7 @@ LANE: Final = "reconcile"  # one process at a time
 # A pass asks for so many repositories of an installation: 2,400 calls an hour of at least 5,000,
 # the rest of which are the jobs'. Where there are more, those come next whose turn is oldest.
 TURNS: Final = 200
+PASS_S: Final = INTERVAL_S  # an installation that answers slowly leaves the rest to the next pass
 # GitHub filters by when a run was created, not by when it ended. A hosted job ends within 6 hours;
 # once a day the look goes back as far as a run can last or be run again.
 LOOK_BACK: Final = timedelta(hours=6)
@@ -96,41 +99,45 @@ def reconcile(service: Service, worker: str) -> int | None:
         if not lanes.acquire(connection, LANE, worker):
             return None
     try:
-        synchronize_repositories(service)
-        return sum(_passes(service, worker))
+        with LaneLease(service.database, LANE, worker) as lease:
+            synchronize_repositories(service)
+            until_s = time.monotonic() + PASS_S
+
+            def is_over() -> bool:
+                return lease.is_lost or time.monotonic() > until_s
+
+            act = partial(_add_of_installation, service, is_over)
+            return sum(map_in_threads(act, _turns(service), INSTALLATIONS))
     finally:
         with service.database.write() as connection:
             lanes.release(connection, LANE, worker)
 
 
-def _passes(service: Service, worker: str) -> Iterator[int]:
-    """Runs that were added, by repository; after a refusal no more of its installation."""
-    delayed: set[int | None] = set()
-    for repository in _turns(service):
-        with service.database.write() as connection:
-            if not lanes.renew(connection, LANE, worker):
-                return
-        if repository.installation_id in delayed:
-            continue
+def _add_of_installation(
+    service: Service, is_over: Callable[[], bool], turns: Sequence[Repository]
+) -> int:
+    """Runs that were added, of the first repository at least; after a refusal of no other."""
+    added = 0
+    for repository in turns:
         try:
-            yield add_missing_runs(service, repository)
+            added += add_missing_runs(service, repository)
         except GitHubError as error:
             LOG.warning("runs of %s: %s", repository.full_name, error)
             if error.is_lasting:
-                delayed.add(repository.installation_id)
+                break
+        if is_over():
+            break
+    return added
 
 
-def _turns(service: Service) -> Sequence[Repository]:
-    """Those that are asked for in this pass, whoever waits longest first."""
+def _turns(service: Service) -> Sequence[Sequence[Repository]]:
+    """Those that are asked for in this pass, by installation; whoever waits longest first."""
     with service.database.read() as connection:
         known = repositories.active(connection)
-    turns: Counter[int | None] = Counter()
-    found = []
+    turns: dict[int | None, list[Repository]] = {}
     for one in sorted(known, key=lambda one: one.reconciled_at_ms or 0):
-        turns[one.installation_id] += 1
-        if turns[one.installation_id] <= TURNS:
-            found.append(one)
-    return found
+        turns.setdefault(one.installation_id, []).append(one)
+    return [one[:TURNS] for one in turns.values()]
 
 
 def add_missing_runs(service: Service, repository: Repository) -> int:

@@ -167,7 +167,7 @@ def test_the_row_of_a_dead_worker_is_taken_first(connection: Connection) -> None
     lost = take(connection, "first")
     wait(connection, lanes.LEASE_S - 1)
     assert work_list.still_holds(connection, lost)
-    assert work_list.renew(connection, lost)
+    assert lanes.renew(connection, lost.lane, lost.worker)
     wait(connection, lanes.LEASE_S + 1)
     assert not work_list.still_holds(connection, lost)
     work = take(connection, "second")
@@ -176,7 +176,7 @@ def test_the_row_of_a_dead_worker_is_taken_first(connection: Connection) -> None
         work_list.finish(connection, lost),
         work_list.fail(connection, lost, "late"),
         work_list.postpone(connection, lost, 1),
-        work_list.renew(connection, lost),
+        lanes.renew(connection, lost.lane, lost.worker),
     ):
         assert not settle
     assert row(connection, 1).state == "running"

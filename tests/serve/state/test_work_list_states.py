@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ciguard.serve.state import schema, work_list
+from ciguard.serve.state import lanes, schema, work_list
 from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Work
@@ -150,7 +150,7 @@ class WorkList(RuleBasedStateMachine):
     def renew(self, worker: str) -> None:
         if worker in self.works:
             work = self.works[worker]
-            held = work_list.renew(self.connection, work)
+            held = lanes.renew(self.connection, work.lane, work.worker)
             assert held is self.holds(work)
 
     @rule(number=RUNS)

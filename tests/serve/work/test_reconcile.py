@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -281,6 +282,29 @@ def test_rate_limit_delays_its_installation_only(
     assert caught.value.wait_s == pytest.approx(600, abs=60)
     with world.service.github.client(other.id):
         pass
+
+
+def test_installation_that_hangs_holds_no_other(
+    world: World, fake_app: FakeApp, server: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile_module, "PASS_S", 0.0)
+    other, third = FakeRepository(12, "hexa-org/web"), FakeRepository(13, "octo-org/web")
+    fake_app.install(other)
+    fake_app.installations[101].repositories.append(third)
+    world.add_run(5, other)
+
+    def hang(request: Any) -> None:
+        deadline = time.monotonic() + 20
+        while f"/repos/{SHOP}/" in request.path and not world.work():
+            assert time.monotonic() < deadline, "the other was not asked for meanwhile"
+            time.sleep(0.02)
+
+    server.gate = hang
+    assert reconcile(world.service, "one") == 1
+    # It hung until the pass was over: the rest of it comes with the next one.
+    assert (world.asked(), world.asked("octo-org/web")) == (1, 0)
+    reconcile(world.service, "one")
+    assert (world.asked(), world.asked("octo-org/web")) == (1, 1)
 
 
 def test_repository_that_cannot_be_listed_hinders_no_other(
