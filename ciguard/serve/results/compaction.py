@@ -240,7 +240,7 @@ class Compactor:
                 continue
             path = Path(self._folder.name) / f"{kind}.parquet"
             drops_run = values["run_repository"] != NO_REPOSITORY
-            dropped = [str(paths[one.name]) for one in sources if one.kind == "by_run"]
+            dropped = [str(paths[one.name]) for one in sources if one.kind == "by_test"]
             query = select_compacted(
                 kind, arrivals=bool(arrivals), pairs=bool(pairs), drops_run=drops_run
             )

@@ -99,7 +99,7 @@ def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool
     """SQL of a new file of a pair; say which of $arrivals and $pairs there are.
 
     Messages and troubled rows are those of $rows, the pair's new file by run. Sums of a run that is
-    dropped are those of $dropped, files by run of the pairs.
+    dropped are those of $dropped, files by test of the pairs.
     """
     if kind == "messages":
         texts = [
