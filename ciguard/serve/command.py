@@ -29,7 +29,6 @@ from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
 from ciguard.serve.state.database import open_database, read_clock_ms
-from ciguard.serve.web_process import listen, serve_web, worker_child
 from ciguard.serve.work import reconcile
 from ciguard.serve.work import repair as repairs
 from ciguard.serve.work.worker_process import watch_input, work_until
@@ -190,6 +189,9 @@ def _answer(
     Args:
         child: command of a worker process beside this one; () for none.
     """
+    # Imported here: a worker needs no web server and no pages, a fifth of all imports.
+    from ciguard.serve.web_process import listen, serve_web, worker_child  # noqa: PLC0415
+
     settings = service.settings
     with (
         contextlib.closing(ReadModel(service.database, cache)) as read_model,

@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
@@ -30,6 +26,8 @@ DEFAULT_URL: Final = "sqlite:///ciguard.db"
 BUSY_S: Final = 30.0  # how long a writer of SQLite waits for another
 MIGRATION_LOCK: Final = 0x63696775  # of pg_advisory_lock: one process migrates at a time
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+REVISION: Final = "0001"  # of the newest migration
+_VERSION: Final = sa.table("alembic_version", sa.column("version_num", sa.String))
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _URL_FIX: Final = "pass --database sqlite:///FILE or postgresql://USER@HOST/NAME"
 
@@ -117,8 +115,14 @@ def open_database(url: str) -> Database:
 
 def has_current_tables(connection: Connection) -> bool:
     """Say whether the tables have the version that this ciguard reads and writes."""
-    known = MigrationContext.configure(connection).get_current_revision()
-    return known == ScriptDirectory(str(_MIGRATIONS)).get_current_head()
+    return _revision(connection) == REVISION
+
+
+def _revision(connection: Connection) -> str | None:
+    """The version of the tables; None where there are none."""
+    if not sa.inspect(connection).has_table(_VERSION.name):
+        return None
+    return connection.execute(sa.select(_VERSION.c.version_num)).scalar()
 
 
 def _engine(url: str) -> Engine:
@@ -156,11 +160,18 @@ def _on_sqlite_begin(connection: Connection) -> None:
 
 
 def _migrate(connection: Connection) -> None:
+    current = _revision(connection)
+    if current == REVISION:
+        return
+    # Imported here: nearly all processes find the tables as they are to be.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
-    current = MigrationContext.configure(connection).get_current_revision()
     if current is not None and current not in known:
         what = f"its tables have the version {current}, which this ciguard does not know"
         fix = "run the ciguard that wrote it, or a newer one"

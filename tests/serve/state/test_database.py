@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from ciguard.errors import InputError, RemoteError, UsageError
-from ciguard.serve.state.database import now_ms, open_database
+from ciguard.serve.state.database import REVISION, now_ms, open_database
 from ciguard.serve.state.schema import METADATA, lane
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def test_migrations_make_the_tables_that_the_program_uses(database: Database) ->
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, METADATA) == []
+        assert context.get_current_revision() == REVISION
 
 
 def test_a_second_start_changes_nothing(database_url: str, database: Database) -> None:
