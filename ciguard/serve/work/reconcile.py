@@ -74,7 +74,8 @@ class Reconciler:
         with self._service.database.read() as connection:
             now = read_clock_ms(connection)
             is_asked_for = deliveries.has_received(connection, RECONCILED, self._began_ms)
-        if self._clock() < self._due_s and not is_asked_for:
+        was_set_back = now < self._began_ms
+        if self._clock() < self._due_s and not is_asked_for and not was_set_back:
             return 0
         self._due_s, self._began_ms = self._clock() + INTERVAL_S, now - COMMIT_MS
         added = reconcile(self._service, self._worker)

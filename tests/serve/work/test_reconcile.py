@@ -386,6 +386,25 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(world: World) -> N
     assert asked_after(5) == 1
 
 
+def test_it_is_due_when_the_databases_clock_was_set_back(world: World) -> None:
+    ahead_days = [1.0]
+    engine = world.service.database.engine
+
+    @sa.event.listens_for(engine, "connect")
+    def set_clock(connection: Any, _: object) -> None:
+        def julian_day(_: str) -> float:
+            return time.time() / 86_400 + 2_440_587.5 + ahead_days[0]
+
+        connection.create_function("julianday", 1, julian_day)
+
+    engine.dispose()
+    reconciler = Reconciler(world.service, "one", clock=lambda: 0.0)
+    for days, asked in ((1.0, 1), (1.0, 1), (0.0, 2), (0.0, 2)):
+        ahead_days[0] = days
+        reconciler.reconcile_when_due()
+        assert world.asked() == asked
+
+
 def test_backfill_of_one_repository_removes_no_other(
     open_world: Callable[..., World], server: FakeGitHub
 ) -> None:
