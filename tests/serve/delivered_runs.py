@@ -6,6 +6,7 @@ service should have in the end follows from the runs alone.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
@@ -131,7 +132,8 @@ class Pushes:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._push)
         self._pending: list[FakeDelivery] = []
-        self.sent, self.doubled, self.lost, self.unanswered = 0, 0, 0, 0
+        self.doubled, self.lost = 0, 0
+        self.answers: list[tuple[str, int | None]] = []  # id of a delivery, status
 
     def __enter__(self) -> Pushes:
         self._thread.start()
@@ -160,13 +162,13 @@ class Pushes:
     def _send_pending(self) -> None:
         self._made.choose.shuffle(self._pending)
         for one in self._pending:
-            self.sent += 1
-            self.unanswered += not self.deliver(one)
+            self.deliver(one)
         self._pending.clear()
 
     def deliver(self, delivery: FakeDelivery) -> bool:
-        """Send it once; False where there was no answer."""
-        try:
+        """Send it once, and note the answer; True where it was accepted."""
+        status = None
+        with contextlib.suppress(httpx.TransportError):
             answer = httpx.post(
                 self._address + PATH,
                 content=delivery.body,
@@ -174,6 +176,6 @@ class Pushes:
                 trust_env=False,
                 timeout=10.0,
             )
-        except httpx.TransportError:
-            return False
-        return answer.status_code == 202
+            status = answer.status_code
+        self.answers.append((delivery.id, status))
+        return status == 202

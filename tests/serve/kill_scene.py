@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
@@ -36,13 +37,13 @@ from ciguard.serve.state.database import now_ms, open_database
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
 
 BACKLOG: Final = 4
-END_S: Final = 60.0  # until all is judged after the last kill
+TRIES: Final = 6  # of a step that does not come: an outage holds it up, or the machine is slow
 LONG_MS: Final = 5_000  # longer than GitHub's limits: the wait after a failure
 _WORK: Final = schema.work.c
 
@@ -58,12 +59,8 @@ class Scene:
     database: Database
     objects: ObjectStore
 
-    def kill(self, kills: int) -> None:
-        """So many, drawn evenly."""
-        self.kill_at(self.killer.draw(kills))
-
-    def kill_at(self, steps: Sequence[Step], tries: int = 1) -> None:
-        """Kill at these steps, which come by themselves where `tries` is high enough."""
+    def kill_at(self, steps: Sequence[Step]) -> None:
+        """Kill once at each of these steps, in an order in which they come by themselves."""
         waiting = list(steps)
         while waiting:
             step = self._next(waiting)
@@ -72,19 +69,24 @@ class Scene:
                 self.hurry()
                 self.killer.kill_web_at(step, self.organisation.complete_run(), self.pushes.deliver)
             else:
-                has_come = any(self._try_to_kill_at(step) for _ in range(tries))
+                has_come = any(self._try_to_kill_at(step) for _ in range(TRIES))
                 assert has_come, (step, self.killer.kills, self.problems())
 
     def _try_to_kill_at(self, step: Step) -> bool:
         self.hurry()
         if step is Step.RECONCILE:
-            self.pushes.deliver(deliveries.repositories_added(SHOP))  # makes it due
+            self.ask_for_reconciliation()
         return self.killer.kill_at(step)
 
+    def ask_for_reconciliation(self) -> None:
+        """Make it due; the web process may have been killed just before."""
+        one = deliveries.repositories_added(SHOP)
+        wait_for(lambda: self.pushes.deliver(one), "a delivery is accepted")
+
     def hurry(self) -> None:
-        """Let the time pass that work waits after a failure."""
+        """Let the time pass that work waits after a failure, and nothing else waits."""
         self.processes.revive()
-        is_late = _WORK.due_at_ms > now_ms() + LONG_MS
+        is_late = sa.and_(_WORK.problem != "", _WORK.due_at_ms > now_ms() + LONG_MS)
         with self.database.write() as connection:
             connection.execute(sa.update(schema.work).where(is_late).values(due_at_ms=now_ms()))
         self.processes.wake()
@@ -109,17 +111,16 @@ class Scene:
                 connection.execute(query).scalars()
             )
 
-    def wait_until_judged(self, patience_s: float = END_S) -> None:
+    def wait_until_judged(self) -> None:
         """Until GitHub has been asked for what no webhook told of, and all is judged."""
         self.hurry()
-        wait_for(self.processes.is_listening, "the web process listens")
-        self.pushes.deliver(deliveries.repositories_added(SHOP))
+        self.ask_for_reconciliation()
 
         def is_judged() -> bool:
             self.hurry()
             return not self.undone()
 
-        wait_for(is_judged, "all is judged", self.problems, patience_s)
+        wait_for(is_judged, "all is judged", self.problems)
 
 
 @contextlib.contextmanager
@@ -128,27 +129,34 @@ def scene(
     storage: tuple[str, dict[str, str]],
     folder: Path,
     seed: int,
+    *,
     list_objects: Callable[[str], Iterable[str]] | None = None,
+    caches: Path | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Scene]:
     """Processes that run in the block, and are killed at its end.
 
     Args:
         storage: URL and credentials.
+        folder: of their logs.
         list_objects: names below a prefix, where that is no folder.
+        caches: folder of the workers' own files, where it is another.
+        environ: of the processes, besides what they need.
     """
     choose = random.Random(seed)
     with contextlib.ExitStack() as stack:
         github = stack.enter_context(serving())
         organisation = Organisation(github, choose)
-        environ = clean_environment(
+        variables = clean_environment(
             **storage[1],
+            **environ,
             CIGUARD_WEBHOOK_SECRET=WEBHOOK_SECRET,
             CIGUARD_APP_ID=APP_ID,
             CIGUARD_APP_KEY=private_key_pem(),
             GITHUB_API_URL=github.address,
             NO_PROXY="*",
         )
-        server = stack.enter_context(fork_server(folder, environ))
+        server = stack.enter_context(fork_server(folder, variables))
         database = stack.enter_context(contextlib.closing(open_database(database_url)))
         objects = open_objects(*storage)
 
@@ -167,7 +175,7 @@ def scene(
 
         traces = Traces(database, github, list_objects or names, local_path)
         words = ("serve", "--database", database_url, "--results", storage[0])
-        processes = Processes(server, free_port(), folder, words)
+        processes = Processes(server, free_port(), caches or folder, words)
         killer = Killer(processes, database, github, traces, choose)
 
         def is_busy() -> bool:
@@ -191,6 +199,10 @@ def check(scene: Scene, folder: Path) -> None:
         runs = connection.execute(sa.select(schema.run.c.run_id)).scalars().all()
         rows = connection.execute(sa.select(schema.file_run.c.run_id, schema.file_run.c.rows)).all()
         lanes = connection.execute(sa.select(schema.lane.c.key)).scalars().all()
+        delivered = connection.execute(sa.select(schema.delivery.c.id)).scalars().all()
+    answers = scene.pushes.answers
+    assert {status for _, status in answers} <= {202, 503, None}
+    assert {one for one, status in answers if status == 202} <= set(delivered)
     assert states == {"done": len(expected)}
     assert sorted(runs) == sorted(expected)
     assert sorted(map(tuple, rows)) == sorted(expected.items())
@@ -225,8 +237,8 @@ def read_totals(scene: Scene, folder: Path) -> dict[int, int]:
 def report(scene: Scene) -> None:
     kills, pushes = scene.killer.kills, scene.pushes
     print(
-        f"\n{kills.total()} kills, {len(scene.organisation.runs)} runs; deliveries: {pushes.sent}"
-        f" sent, {pushes.doubled} doubled, {pushes.lost} lost, {pushes.unanswered} unanswered"
+        f"\n{kills.total()} kills, {len(scene.organisation.runs)} runs, {pushes.lost} deliveries"
+        f" lost, {pushes.doubled} doubled; {Counter(status for _, status in pushes.answers)}"
     )
     for step in Step:
         print(f"  {step:24}{kills[step]:4}")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 WORKERS: Final = 2
 STEP_S: Final = 20.0  # how long a step may not come
+END_S: Final = 240.0  # how long all else may not come, on a machine with much to do
 LOOK_S: Final = 0.001
 HELD_S: Final = 10.0  # of a request at GitHub
 
@@ -39,7 +40,7 @@ def wait_for(
     has_come: Callable[[], bool],
     what: str,
     state: Callable[[], object] = lambda: "",
-    patience_s: float = STEP_S,
+    patience_s: float = END_S,
 ) -> None:
     """Fail with `what` where it does not come."""
     deadline = time.monotonic() + patience_s
@@ -54,7 +55,7 @@ class Processes:
 
     server: ForkServer
     port: int
-    folder: Path
+    caches: Path
     words: tuple[str, ...]
     web: ForkedProcess = field(init=False)
     workers: list[ForkedProcess] = field(init=False)
@@ -68,7 +69,7 @@ class Processes:
 
     def _start_worker(self, at: int) -> ForkedProcess:
         name = f"worker-{at}"
-        words = ("--role", "worker", "--wake-by-input", "--cache", name)
+        words = ("--role", "worker", "--wake-by-input", "--cache", str(self.caches / name))
         return self.server.start(name, *self.words, *words)
 
     def wake(self) -> None:
@@ -113,7 +114,7 @@ class Processes:
     def compactor(self) -> int | None:
         """The worker that has files of a pair in its own folder."""
         for at, one in enumerate(self.workers):
-            if any((self.folder / f"worker-{at}").glob("*/scratch/*/by_run.parquet")):
+            if any((self.caches / f"worker-{at}").glob("*/scratch/*/by_run.parquet")):
                 return one.pid
         return None
 
@@ -182,16 +183,19 @@ class Killer:
     ) -> None:
         """Kill the web process while it gets a delivery, or just after it wrote it."""
         wait_for(self.processes.is_listening, "the web process listens")
+
+        def is_written() -> bool:
+            return one.id in self._traces.of(Step.DELIVERED)
+
         sender = threading.Thread(target=deliver, args=(one,))
         sender.start()
         if step is Step.DELIVERED:
-            wait_for(lambda: one.id in self._traces.of(Step.DELIVERED), "the delivery is written")
+            wait_for(lambda: is_written() or not sender.is_alive(), "the delivery is written")
         else:
             self._let_pass(self._choose.uniform(0.0, 0.01))
         self.processes.kill_web()
         sender.join()
-        is_written = one.id in self._traces.of(Step.DELIVERED)
-        self.kills[Step.DELIVERED if is_written else Step.DELIVERY] += 1
+        self.kills[Step.DELIVERED if is_written() else Step.DELIVERY] += 1
 
     def _bury(self, pid: int) -> None:
         """Let the leases of a killed process end, and start another one."""

