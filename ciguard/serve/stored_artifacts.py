@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.archive import members
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from ciguard.model import Plan, Record
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.raw_artifacts import RawArtifact
+
+# Anybody's pull request decides what a run uploads, and a worker judges two runs at once. Records
+# have 240 bytes a result: these are of a million. In memory they take up to six times as much.
+FILE_BYTES: Final = 1 << 28
+ARCHIVE_BYTES: Final = 1 << 28  # stored of a run; what is more is judged and not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +46,16 @@ def read_stored_run(objects: ObjectStore, artifacts: Sequence[RawArtifact]) -> S
     if len(plans) != 1:
         raise InputError(f"{len(plans)} plans are stored", where="artifacts")
     source = f"{plans[0].name}/{PLAN_FILE}"
-    found = _files(objects, plans[0], lambda name: name == PLAN_FILE)
+    found = _files(objects, plans[0], lambda name: name == PLAN_FILE, FILE_BYTES)
     if not found:
         raise InputError(f"no {PLAN_FILE} in it", where=plans[0].name)
-    files = [
-        (f"{one.name}/{name}", content)
-        for one in artifacts
-        if one.name.startswith(RECORD)
-        for name, content in _files(objects, one, is_record_file)
-    ]
+    files: list[tuple[str, bytes]] = []
+    remaining_bytes = FILE_BYTES
+    for one in artifacts:
+        if one.name.startswith(RECORD):
+            of_record = _files(objects, one, is_record_file, remaining_bytes)
+            remaining_bytes -= sum(len(content) for _, content in of_record)
+            files += [(f"{one.name}/{name}", content) for name, content in of_record]
     records = read_records(
         [one for one in files if one[0].endswith(".jsonl")],
         [one for one in files if not one[0].endswith(".jsonl")],
@@ -58,7 +64,11 @@ def read_stored_run(objects: ObjectStore, artifacts: Sequence[RawArtifact]) -> S
 
 
 def _files(
-    objects: ObjectStore, artifact: RawArtifact, is_wanted: Callable[[str], bool]
+    objects: ObjectStore,
+    artifact: RawArtifact,
+    is_wanted: Callable[[str], bool],
+    max_bytes: int,
 ) -> list[tuple[str, bytes]]:
     stream = io.BytesIO(read_checked(objects, artifact.object, artifact.sha256, "archive"))
-    return list(members(stream, artifact.name, LIMITS, is_wanted=is_wanted))
+    limits = replace(LIMITS, bytes=max_bytes)
+    return list(members(stream, artifact.name, limits, is_wanted=is_wanted))

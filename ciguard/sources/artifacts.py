@@ -76,6 +76,7 @@ class RunArtifacts:
             records come along, for legs that were not run again have no other.
         keep: is handed each archive that came, before it is read; None for nobody.
         stored: gives a copy of an archive that has expired, or None; None where there are none.
+        max_file_bytes: of all files that are read of the archives, which are kept in memory.
     """
 
     github: GitHub
@@ -84,6 +85,7 @@ class RunArtifacts:
     attempt: int | None = None
     keep: Callable[[Artifact, IO[bytes]], None] | None = None
     stored: Callable[[Artifact], IO[bytes] | None] | None = None
+    max_file_bytes: int = LIMITS.bytes
 
     @cached_property
     def _listed(self) -> tuple[Artifact, ...]:
@@ -139,7 +141,9 @@ class RunArtifacts:
         )
         # Two of one name may be two legs: what they hold must not seem to be of one folder.
         names = _distinct_names(wanted)
-        taking = _FileCollector(names, lambda _, file: is_record_file(file), logs)
+        taking = _FileCollector(
+            names, lambda _, file: is_record_file(file), self.max_file_bytes, logs
+        )
         problems = self._fetch(wanted, names, taking.add_archive)
         files = [(f"{names[at]}/{file}", content) for at, file, content in taking.files]
         records = read_records(
@@ -178,7 +182,9 @@ class RunArtifacts:
             path = f"{wanted[position].name}/{file}"
             return next((found for one in patterns if (found := one.match(path))), None)
 
-        taking = _FileCollector(names, lambda at, file: match(at, file) is not None)
+        taking = _FileCollector(
+            names, lambda at, file: match(at, file) is not None, self.max_file_bytes
+        )
         problems = self._fetch(wanted, names, taking.add_archive)
         results = tuple(
             ResultFile(f"{names[at]}/{file}", content, **location, attempt=attempts[wanted[at].id])
@@ -381,11 +387,11 @@ class _FileCollector:
 
     names: Sequence[str]
     is_wanted: Callable[[int, str], bool]
+    remaining_bytes: int
     logs: ProcessLogs | None = None
     files: list[tuple[int, str, bytes]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     other_file: str = ""
-    remaining_bytes: int = LIMITS.bytes
     remaining_members: int = LIMITS.members
 
     def add_archive(self, position: int, stream: IO[bytes]) -> None:

@@ -36,6 +36,7 @@ from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.raw_artifacts import RawArtifact
+from ciguard.serve.stored_artifacts import ARCHIVE_BYTES, FILE_BYTES
 from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows
 from ciguard.serve.work.worker import RateLimited
@@ -139,7 +140,12 @@ class _Judging:
         run = actions_run(place, self.finished, pull, self.repository.default_branch)
         today = datetime.now(UTC).date()
         remote = RemoteRun(self.github, run, self.finished.path, today, self._warn)
-        kept = replace(remote.artifacts, keep=self._keep, stored=self._stored_archive)
+        kept = replace(
+            remote.artifacts,
+            keep=self._keep,
+            stored=self._stored_archive,
+            max_file_bytes=FILE_BYTES,
+        )
         judged = judge_remote(remote, PastRuns(self._load_history, LOCATION), kept)
         if self.github.transient_errors and self.work.tries < MAX_TRIES:
             # A job has to say what it can; here the run waits until GitHub answers all.
@@ -167,9 +173,17 @@ class _Judging:
 
     def _keep(self, artifact: Artifact, stream: IO[bytes]) -> None:
         """Store an archive as it came, by its digest: `check --repair` makes the rest again."""
+        key = self.key
+        with self.service.database.read() as connection:
+            stored = raw_artifacts.of_run(connection, key)
+        size = stream.seek(0, io.SEEK_END)
+        if size + sum(one.bytes for one in stored if one.name != artifact.name) > ARCHIVE_BYTES:
+            of_all = f"all artifacts of the run have more than {ARCHIVE_BYTES >> 20} MiB"
+            self._warn(f"{artifact.name} is judged and not stored: {of_all}")
+            return
+        stream.seek(0)
         content = stream.read()
         digest = hashlib.sha256(content).hexdigest()
-        key = self.key
         name = f"artifacts/{key.repository_id}/{key.run_id}-{key.run_attempt}-{digest[:32]}.zip"
         with contextlib.suppress(AlreadyStored):
             self.service.objects.put_new(name, content)

@@ -25,6 +25,7 @@ from ciguard.serve.results.result_filters import parse_filters
 from ciguard.serve.state import raw_artifacts, run_rows, work_list
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
+from ciguard.serve.work import judge_job as judging_module
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
@@ -81,6 +82,25 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     assert of_test.run_id == 7
     # Proposed values enter no history.
     assert not load(ObjectHistory(service.database, service.objects, 1)).exists
+
+
+def test_run_of_too_many_bytes_is_not_stored_or_not_read(
+    service: Service, server: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(server, World(), 7, **of_pull_request())
+    monkeypatch.setattr(judging_module, "ARCHIVE_BYTES", 2000)
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert row.verdict == "passed"
+    with service.database.read() as connection:
+        kept = raw_artifacts.of_run(connection, RunKey(1, 7, 1))
+    assert 0 < sum(one.bytes for one in kept) <= 2000
+    monkeypatch.setattr(judging_module, "FILE_BYTES", 3000)
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert row.verdict == "incomplete"
+    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
+    assert "MiB unpacked" in answer.markdown
 
 
 def test_judging_again_changes_nothing(
