@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import PYTEST, no_survivor, plan_of, start, start_shard
+from small_disk import full, small_disk
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.model import Suite
@@ -155,32 +155,16 @@ def test_usage_error_with_closed_streams_gives_the_exit_code(folder: Path) -> No
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=500", "tmpfs", str(place)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount here")
-    if done.returncode != 0:
-        pytest.skip(f"no small file system can be mounted: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    with small_disk(tmp_path / "small", "1m,nr_inodes=500") as is_mounted:
+        if not is_mounted:
+            pytest.skip("no small file system can be mounted")
+        yield tmp_path / "small"
 
 
-def fill(path: Path) -> None:
-    """Write until nothing more goes in, to the last page."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
-    with contextlib.suppress(OSError):
-        while os.write(descriptor, b"x" * 4096):
-            pass
-    os.close(descriptor)
-
-
-def test_full_disk_is_reported_and_the_leg_completes(small_disk: Path) -> None:
-    (small_disk / "test_full.py").write_text("""
+def test_full_disk_is_reported_and_the_leg_completes(disk: Path) -> None:
+    (disk / "test_full.py").write_text("""
 import os, pytest
 def test_before(): pass
 def test_fills():
@@ -194,7 +178,7 @@ def test_after(n): pass
 """)
     names = ["before", "fills", *(f"after[{n}]" for n in range(100))]
     units = [f"test_full.py::test_{name}" for name in names]
-    leg = start_shard(small_disk, plan_of(units)).wait(13)
+    leg = start_shard(disk, plan_of(units)).wait(13)
     assert "No space left on device" in leg.printed
     assert "lines of the record could not be written" in leg.printed
     assert "ciguard/run" not in leg.printed, "no traceback of ours"
@@ -202,10 +186,10 @@ def test_after(n): pass
     no_survivor(leg)
 
 
-def test_full_disk_is_an_error_before_the_first_test(small_disk: Path) -> None:
-    (small_disk / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_a.py::test_a"])))
-    fill(small_disk / "ballast")
-    leg = start(small_disk, *WORDS).wait(3)
+def test_full_disk_is_an_error_before_the_first_test(disk: Path) -> None:
+    (disk / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_a.py::test_a"])))
+    with full(disk):
+        leg = start(disk, *WORDS).wait(3)
     assert "No space left on device" in leg.printed
     assert "free some space" in leg.printed
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from small_disk import small_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,11 +193,9 @@ def test_file_size_limit_fails_no_test(project: Project) -> None:
 
 def test_full_disk_fails_no_test(project: Project, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("no right to mount a small tmpfs")
-    try:
+    with small_disk(disk, "64k") as is_mounted:
+        if not is_mounted:
+            pytest.skip("no small file system can be mounted")
         fill = f"open({str(disk / 'ballast')!r}, 'wb', 0).write(b'x' * (1 << 20))"
         free = f"os.unlink({str(disk / 'ballast')!r})"
         project.write("test_full.py", FILLED.format(fill=fill, free=free))
@@ -206,8 +204,6 @@ def test_full_disk_fails_no_test(project: Project, tmp_path: Path) -> None:
         assert session.exit_code == 0
         lines = [json.loads(text) for text in record.read_text().splitlines()]
         assert [line["outcome"] for line in lines if line["type"] == "result"].count("passed") >= 3
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_unwritable_folder_fails_no_test(project: Project) -> None:
