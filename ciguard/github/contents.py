@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
 
 MAX_ENTRIES: Final = 1_000  # entries of a folder; GitHub shows no more, and does not say so
+MAX_BYTES: Final = 1_000_000  # of a file that the contents API gives; larger ones are blobs
 
 
 class Entry(GitHubJson):
@@ -30,11 +31,20 @@ class Entry(GitHubJson):
     type: str
 
 
-def files_at(github: GitHub, repository: str, sha: str, paths: Sequence[str]) -> dict[str, bytes]:
+def files_at(
+    github: GitHub,
+    repository: str,
+    sha: str,
+    paths: Sequence[str],
+    max_bytes: int = MAX_BYTES,
+) -> dict[str, bytes]:
     """Those of the files that a commit has: one call for each folder above them, one for each.
 
+    Args:
+        max_bytes: of each; one above 1 MB takes one call more.
+
     Raises:
-        GitHubError: it cannot be known, or one is a link or above 1 MB.
+        GitHubError: it cannot be known, or one is a link or larger.
     """
     commit = _CommitTree(github, repository, sha)
     found = {}
@@ -45,7 +55,7 @@ def files_at(github: GitHub, repository: str, sha: str, paths: Sequence[str]) ->
             continue
         if kind != "file":
             raise GitHubError(f"is no plain file there, but a {kind}", where=f"{sha[:10]}:{path}")
-        found[path] = commit.content(path)
+        found[path] = commit.content(path, max_bytes)
     return found
 
 
@@ -70,7 +80,8 @@ def file_at(github: GitHub, repository: str, ref: str, path: str) -> bytes:
 class _CommitTree:
     def __init__(self, github: GitHub, repository: str, sha: str) -> None:
         self._github = github
-        self._base = f"/repos/{repository}/contents"
+        self._repository = f"/repos/{repository}"
+        self._base = f"{self._repository}/contents"
         self._ref = quote(sha, safe="")
         self._listed: dict[str, Mapping[str, str]] = {}
 
@@ -91,11 +102,14 @@ class _CommitTree:
             raise GitHubError(what, where=f"GET {call}")
         return {one.name: one.type for one in found}
 
-    def content(self, path: str) -> bytes:
+    def content(self, path: str, max_bytes: int = MAX_BYTES) -> bytes:
         call = self._contents_path(path)
         found = self._github.item(Content, call)
+        if found.type == "file" and MAX_BYTES < found.size <= max_bytes:
+            found = self._github.item(Content, f"{self._repository}/git/blobs/{found.sha}")
         if found.type != "file" or found.encoding != "base64":
-            what = f"expected a file of at most 1 MB, found {found.type} of {found.size:,} bytes"
+            most = f"{max_bytes // 1_000_000} MB"
+            what = f"expected a file of at most {most}, found {found.type} of {found.size:,} bytes"
             raise GitHubError(what, where=f"GET {call}")
         try:
             return base64.b64decode(found.content)

@@ -258,9 +258,10 @@ class Comparison(GitHubJson):
 
 
 class Content(GitHubJson):
-    """A file at a commit; `content` is base64 with line ends, and absent above 1 MB."""
+    """A file at a commit, or a blob; `content` is base64 with line ends, of files up to 1 MB."""
 
-    type: str
+    type: str = "file"
+    sha: str = ""
     encoding: str = ""
     content: str = ""
     size: int = 0

@@ -1,7 +1,8 @@
 """Judges a run from outside of its repository's jobs: by a client for GitHub, and nothing else.
 
 Configuration, policy and quarantine come by the contents API, of a pull request from its base;
-plan and records are the artifacts of the run. What `ciguard report` says of the run is the same.
+plan and records are the artifacts of the run, but for a static plan, which its tree has. What
+`ciguard report` says of the run is the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
+from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import CiguardError, InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.contents import file_at
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
 
 OWN_WORD: Final = b"ciguard"  # in a workflow's file: it is one of those that we judge
+STATIC_PLAN: Final = ".ciguard/plan.json"  # where `ciguard plan --static` keeps it
+MAX_PLAN_BYTES: Final = 1 << 26  # 210 bytes a test
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
     try:
         config = configuration.parse(files.own(configuration.FILES), {})
         context = RunContext(run, config, files, {}, remote.today, remote.warn, is_remote=True)
-        plan = _plan(artifacts)
+        is_uploaded = artifacts.has_any((PLAN,))
+        plan = _plan(artifacts) if is_uploaded else _static_plan(artifacts, files)
         if isinstance(plan, InputError):
             return RemoteReport(report_without_plan(plan), config)
         found = artifacts.records(configuration.process_log_reader(config))
@@ -99,7 +104,9 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
             inputs=RunInputs(plan, read, subject),
             jobs=None,
             past=past,
-            options=EvaluationOptions(history=past.location),
+            options=EvaluationOptions(
+                history=past.location, plan_path="" if is_uploaded else STATIC_PLAN
+            ),
             open_github=lambda: contextlib.nullcontext(github),
         )
         return RemoteReport(judge(context, judging), config)
@@ -113,6 +120,17 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
 def _plan(artifacts: RunArtifacts) -> Plan | InputError:
     try:
         return artifacts.plan()
+    except InputError as error:
+        return error
+
+
+def _static_plan(artifacts: RunArtifacts, files: ContentsFiles) -> Plan | InputError:
+    """The one of the judged tree; without one, what is said of a run without a plan."""
+    content = files.by_git(files.sha, STATIC_PLAN, MAX_PLAN_BYTES)
+    if content is None:
+        return _plan(artifacts)
+    try:
+        return plan_codec.decode(content, STATIC_PLAN)
     except InputError as error:
         return error
 

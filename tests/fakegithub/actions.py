@@ -382,9 +382,19 @@ def contents(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Req
         "size": len(content),
         "name": path.rpartition("/")[2],
         "path": path,
+        "sha": hashlib.sha1(content).hexdigest(),
         "content": base64.encodebytes(content).decode() if small else "",
     }
     return Answer(200, value)
+
+
+def blob(github: FakeGitHub, _: Login, part: Mapping[str, str], __: Request) -> Answer:
+    for content in github.files.values():
+        if hashlib.sha1(content).hexdigest() == part["sha"]:
+            text = base64.encodebytes(content).decode()
+            value = {"encoding": "base64", "size": len(content), "sha": part["sha"]}
+            return Answer(200, {**value, "content": text})
+    return refused(404, "Not Found")
 
 
 def repository(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
@@ -470,6 +480,7 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     rf"GET {_HERE}/compare/(?P<basehead>[^/]+)": compare,
     rf"GET {_HERE}/commits/(?P<sha>[^/]+)/pulls": pulls_of_commit,
     rf"GET {_HERE}/contents/(?P<path>.*)": contents,
+    rf"GET {_HERE}/git/blobs/(?P<sha>[0-9a-f]+)": blob,
     rf"GET {_HERE}/actions/artifacts/(?P<artifact>\d+)/zip": artifact_archive,
     rf"GET {STORAGE}(?P<blob>\d+)": stored,
     rf"GET {STORAGE}zip/(?P<blob>\d+)": stored_archive,

@@ -38,6 +38,7 @@ _NEEDS: Final = {
     "/comments": "pull_requests",
     "/issues": "issues",
     "/contents/": "contents",
+    "/git/blobs/": "contents",
 }
 
 

@@ -28,7 +28,7 @@ _FALLBACK: Final = "github-openapi/api.github.com.subset.json"
 _EVERYWHERE: Final = frozenset({304, 401, 403, 404})
 # Not in the subset, or no part of the API.
 _NOT_DESCRIBED: Final = re.compile(
-    r"/user|/meta|/storage/.*|/app(/.*)?|/installation/repositories|/repositories/\d+|/repos/[^/]+/[^/]+|/repos/[^/]+/[^/]+/(installation|contents/.*|branches/.*|rules/.*|issues|issues/\d+|actions/artifacts|commits/[^/]+/check-runs)"
+    r"/user|/meta|/storage/.*|/app(/.*)?|/installation/repositories|/repositories/\d+|/repos/[^/]+/[^/]+|/repos/[^/]+/[^/]+/(installation|contents/.*|git/blobs/.*|branches/.*|rules/.*|issues|issues/\d+|actions/artifacts|commits/[^/]+/check-runs)"
 )
 # A pull request or a run in a list has 200 keys, of which its repository has most.
 _SHORTENED: Final = re.compile(
