@@ -231,7 +231,10 @@ class _Judging:
             is_known = repositories.get(connection, self.key.repository_id) is not None
             if not is_known or not work_list.still_holds(connection, self.work):
                 return False
+            before = run_rows.get(connection, self.key)
             run_rows.record_run(connection, row, suites)
+        if before is not None and before.answer not in ("", row.answer):
+            self.service.objects.delete([before.answer])
         return True
 
     def _write_results(self, found: RunResults) -> None:

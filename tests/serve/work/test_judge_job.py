@@ -132,6 +132,7 @@ def test_artifact_that_came_late_changes_verdict_and_rows(
     again = judge(service, tmp_path, 7)
     assert again is not None
     assert (again.verdict, again.missing) == ("passed", 0)
+    assert [one.name for one in service.objects.list("answers")] == [again.answer]
     with (
         contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
         contextlib.closing(ReadModel(service.database, cache)) as read,
