@@ -123,53 +123,61 @@ def run_results(
         missing: planned units without a final result, each with its shard.
     """
     without_result = dict(missing)
-    found: dict[tuple[str, str, str, str], ResultRow] = {}
-    seen: set[tuple[str, str, str]] = set()
+    found: dict[UnitKey, list[ResultRow]] = {}
     for shard, record in records.items():
-        units = resolve_units(record.results, last_starts(record.starts))
-        for unit_key, unit in units.items():
-            seen.add(unit_key)
-            is_unfinished = unit.status == "unfinished" or unit_key in without_result
-            failed_attempts = unit.count_failed_attempts() if unit.failures else {}
-            for result in unit.cases:
-                tries = 1 + (failed_attempts.get(result.key, 0) if failed_attempts else 0)
-                row = _row(shard, result, unit, tries, is_unfinished=is_unfinished)
-                place = (row.suite, row.variant, row.unit, row.case or row.unit)
-                known = found.setdefault(place, row)
-                if known is not row and _severity(known) < _severity(row):
-                    found[place] = row
-    lost = (_missing(unit, shard) for unit, shard in without_result.items() if unit not in seen)
-    return RunResults(key, at_ms, tuple(chain(found.values(), lost)))
+        for key_of_unit, unit in resolve_units(record.results, last_starts(record.starts)).items():
+            is_unfinished = unit.status == "unfinished" or key_of_unit in without_result
+            rows = _rows(shard, unit, is_unfinished=is_unfinished)
+            known = found.setdefault(key_of_unit, rows)
+            if known is not rows:
+                found[key_of_unit] = _worst_by_case([*known, *rows])
+    lost = [_missing(unit, shard) for unit, shard in without_result.items() if unit not in found]
+    return RunResults(key, at_ms, (*chain.from_iterable(found.values()), *lost))
 
 
-def _row(
-    shard: str, result: Result, unit: UnitResult, tries: int, *, is_unfinished: bool
-) -> ResultRow:
-    status = classify_result(result)
-    return ResultRow(
-        result.suite,
-        result.variant,
-        result.unit,
-        None if result.case in ("", result.unit) else result.case,
-        shard,
-        OUTCOME_CODES[result.outcome],
-        ENDING_CODES[result.ending],
-        STATUS_CODES["unfinished" if is_unfinished else status],
-        min(tries, MAX_TRIES),
-        result.wall_s,
-        result.cpu_s,
-        result.peak_bytes,
-        result.peak_delta_bytes,
-        _message(result, unit, is_good=status == "good"),
-    )
+def _rows(shard: str, unit: UnitResult, *, is_unfinished: bool) -> list[ResultRow]:
+    failed_attempts = unit.count_failed_attempts() if unit.failures else {}
+    rows = []
+    for result in unit.cases:
+        status = classify_result(result)
+        message = result.message
+        if unit.failures and status == "good":
+            message = _last_failure(result, unit) or message
+        rows.append(
+            ResultRow(
+                result.suite,
+                result.variant,
+                result.unit,
+                None if result.case in ("", result.unit) else result.case,
+                shard,
+                OUTCOME_CODES[result.outcome],
+                ENDING_CODES[result.ending],
+                STATUS_CODES["unfinished" if is_unfinished else status],
+                min(1 + failed_attempts.get(result.key, 0), MAX_TRIES) if failed_attempts else 1,
+                result.wall_s,
+                result.cpu_s,
+                result.peak_bytes,
+                result.peak_delta_bytes,
+                message[:MESSAGE_CHARACTERS] if message else None,
+            )
+        )
+    return rows
 
 
-def _message(result: Result, unit: UnitResult, *, is_good: bool) -> str | None:
-    text = result.message
-    if is_good and unit.failures:
-        own = [one.message for one in unit.failures if one.key == result.key]
-        text = next((message for message in reversed(own) if message), text)
-    return text[:MESSAGE_CHARACTERS] if text else None
+def _last_failure(result: Result, unit: UnitResult) -> str | None:
+    """The last message of the failures before a result."""
+    own = [one.message for one in unit.failures if one.key == result.key and one.message]
+    return own[-1] if own else None
+
+
+def _worst_by_case(rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """Of several legs' rows of a unit the worst of each case, the first of equals."""
+    worst: dict[str | None, ResultRow] = {}
+    for row in rows:
+        known = worst.setdefault(row.case, row)
+        if _severity(known) < _severity(row):
+            worst[row.case] = row
+    return list(worst.values())
 
 
 def _severity(row: ResultRow) -> tuple[int, int, int]:

@@ -6,14 +6,15 @@ Prices and the lower bound are those of the plan; what was not measured is None.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.results.rows import OUTCOME_CODES
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from ciguard.github.events import ActionsRun
@@ -68,7 +69,7 @@ def run_row(
     )
 
 
-def suite_rows(verdict: Verdict, results: Iterable[ResultRow]) -> list[RunSuiteRow]:
+def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> list[RunSuiteRow]:
     """What the run was for each suite and variant of its plan, in the order of their names.
 
     `wall_s` is the sum of its tests; peak and budget are those of its shard nearest to its budget.
@@ -77,17 +78,19 @@ def suite_rows(verdict: Verdict, results: Iterable[ResultRow]) -> list[RunSuiteR
     shards: dict[tuple[str, str], set[str]] = {}
     budgets = {shard.key: shard.budget_bytes for shard in verdict.plan.shards}
     for shard in verdict.plan.shards:
-        for unit in shard.units:
-            planned[unit.suite, unit.variant] += 1
-            shards.setdefault((unit.suite, unit.variant), set()).add(shard.key)
+        units = Counter(map(attrgetter("suite", "variant"), shard.units))
+        planned.update(units)
+        for place in units:
+            shards.setdefault(place, set()).add(shard.key)
     missing = Counter((one.key.suite, one.key.variant) for one in verdict.missing)
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    walls_s: dict[tuple[str, str], list[float]] = {}
-    for row in results:
-        place = row.suite, row.variant
-        counts.setdefault(place, Counter())[_OUTCOMES[row.outcome]] += 1
-        if row.wall_s is not None:
-            walls_s.setdefault(place, []).append(row.wall_s)
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    counted = Counter(map(attrgetter("suite", "variant", "outcome"), results))
+    for (suite, variant, outcome), count in counted.items():
+        counts.setdefault((suite, variant), {})[_OUTCOMES[outcome]] = count
+    walls_s: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for suite, variant, wall_s in map(attrgetter("suite", "variant", "wall_s"), results):
+        if wall_s is not None:
+            walls_s[suite, variant].append(wall_s)
     found = []
     for place in sorted({*planned, *counts}):
         legs = [leg for leg in verdict.legs if leg.shard in shards.get(place, ())]
@@ -97,7 +100,7 @@ def suite_rows(verdict: Verdict, results: Iterable[ResultRow]) -> list[RunSuiteR
                 *place,
                 planned=planned[place],
                 missing=missing[place],
-                counts=dict(sorted(counts.get(place, Counter()).items())),
+                counts=dict(sorted(counts.get(place, {}).items())),
                 wall_s=math.fsum(walls_s[place]) if place in walls_s else None,
                 peak_bytes=peak_bytes,
                 budget_bytes=budget_bytes,
