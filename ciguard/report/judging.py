@@ -124,12 +124,13 @@ def _compare(
 ) -> tuple[Comparison | None, str]:
     """Against the history; else None and why."""
     plan, run = found.plan, context.run
-    candidates = runs_from_records(records_of_plan(plan, found.records), "this run")
-    if not candidates:
+    records = records_of_plan(plan, found.records)
+    if not records:
         return None, "no leg left a record"
     history, why, _ = judging.past.loaded
     if history is None:
         return None, why
+    candidates = runs_from_records(records, "this run")
     head = candidates[-1]
     comparing = _comparison_context(context, head, history, found)
     previous = candidates[-2] if len(candidates) > 1 else None
