@@ -130,7 +130,7 @@ class Writer:
 
     def optional_texts(self, name: str, values: Sequence[str | None]) -> None:
         """Add a column of texts where most are None, at a bit each."""
-        present = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        present = np.array([value is not None for value in values], np.bool_)
         self.flags(f"{name}.present", present)
         self.texts(name, [value for value in values if value is not None])
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.record.lines import LineError
-from ciguard.codec.results.base import ExternalName
+from ciguard.codec.results.base import UNSPELLED, ExternalName
 from ciguard.errors import InputError
 from ciguard.history.metric_series import MetricSeries, series_as_json, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
@@ -181,19 +181,18 @@ def _put_measure(
 
 
 def _put_keys(writer: Writer, history: History) -> None:
-    suite_keys = sorted({key[:2] for key in history.keys})
+    of_keys = [key[:2] for key in history.keys]
+    suite_keys = sorted(set(of_keys))
     positions = {suite_key: position for position, suite_key in enumerate(suite_keys)}
     writer.blob("suite_keys", _json(suite_keys))
-    suite_key = np.fromiter(
-        (positions[key[:2]] for key in history.keys), np.int64, len(history.keys)
-    )
+    suite_key = np.fromiter(map(positions.__getitem__, of_keys), np.int64, len(of_keys))
     writer.integers("suite_key", suite_key)
     writer.texts("unit", [key.unit for key in history.keys])
     writer.optional_texts("case", [None if key[3] == key[2] else key[3] for key in history.keys])
     if history.external_names:
-        spellings = [history.external_names.get(key, ExternalName()) for key in history.keys]
-        for position, name in enumerate(ExternalName._fields):
-            writer.optional_texts(name, [spelling[position] for spelling in spellings])
+        spellings = [history.external_names.get(key, UNSPELLED) for key in history.keys]
+        for name, texts in zip(ExternalName._fields, zip(*spellings, strict=True), strict=True):
+            writer.optional_texts(name, texts)
 
 
 def _json(content: Any) -> bytes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import compress, groupby, islice
+from operator import attrgetter, ne
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ciguard.codec.columns import LARGEST
-from ciguard.codec.results.base import ExternalName
+from ciguard.codec.results.base import UNSPELLED, ExternalName
 from ciguard.errors import InputError
 from ciguard.history.file import (
     CODE_NAMES,
@@ -179,48 +180,69 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece], keep: Sequence[str]) -> H
     series = series_of(lines, keep, run.run_id, run.run_attempt)
     if not results:
         return replace(empty(), runs=(run,), metrics=series)
-    case_keys = [result.key for result in results]
-    keys = tuple(sorted(set(case_keys)))
+    # Columns by `attrgetter` and `map`: of 100,000 results each costs 5 ms, and 30 ms in Python.
+    case_keys = list(map(attrgetter("key"), results))
     columns: dict[str, NDArray[Any]] = {
         "leg": np.concatenate(legs),
-        **{name: _codes(name, [getattr(item, name) for item in results]) for name in _CODE},
-        "try_number": np.array(
-            [min(1 + failed_attempts.get(key, 0), MAX_TRIES) for key in case_keys], np.uint8
-        ),
+        **{name: _codes(name, map(attrgetter(name), results), len(results)) for name in _CODE},
+        "try_number": _try_numbers(case_keys, failed_attempts),
         **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
     }
+    spelled = map(ExternalName._make, map(attrgetter(*ExternalName._fields), results))
     spellings = {
-        key: ExternalName(result.classname, result.name, result.file)
-        for key, result in zip(case_keys, results, strict=True)
-        if result.classname is not None or result.name is not None or result.file is not None
+        key: names for key, names in zip(case_keys, spelled, strict=True) if names != UNSPELLED
     }
-    found = _one_run_history(run, keys, case_keys, columns, spellings)
+    found = _one_run_history(run, case_keys, columns, spellings)
     return replace(found, metrics=series)
 
 
 def _one_run_history(
     run: HistoryRun,
-    keys: tuple[CaseKey, ...],
     case_keys: Sequence[CaseKey],
     columns: Mapping[str, NDArray[Any]],
     spellings: Mapping[CaseKey, ExternalName],
 ) -> History:
-    at = {key: position for position, key in enumerate(keys)}
-    key = np.fromiter((at[item] for item in case_keys), np.int32, len(case_keys))
+    keys, key = _sort_keys(case_keys)
     places = {"key": key, "run": np.zeros(len(key), np.int32)}
     return History(of_columns({**places, **columns}), (run,), keys, spellings)
 
 
-def _codes(name: str, values: Sequence[str | None]) -> NDArray[np.uint8]:
-    code = _CODE[name]
-    return np.fromiter((code[word] for word in values), np.uint8, len(values))
+def _sort_keys(case_keys: Sequence[CaseKey]) -> tuple[tuple[CaseKey, ...], NDArray[np.int32]]:
+    """The sorted keys, each once, and where among them each of `case_keys` is."""
+    # As one text a key sorts as a tuple does, in half the time, unless a name has the separator.
+    texts: Sequence[Any] = list(map("\0".join, case_keys))
+    if "".join(texts).count("\0") > 3 * len(texts):
+        texts = case_keys
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    ordered = [texts[at] for at in order]
+    is_first = np.array([True, *map(ne, ordered, islice(ordered, 1, None))])
+    key = np.empty(len(order), np.int32)
+    key[order] = np.cumsum(is_first) - 1
+    return tuple(case_keys[at] for at in compress(order, is_first)), key
+
+
+def _codes(name: str, values: Iterable[str | None], count: int) -> NDArray[np.uint8]:
+    return np.fromiter(map(_CODE[name].__getitem__, values), np.uint8, count)
+
+
+def _try_numbers(
+    keys: Sequence[CaseKey], failed_attempts: Mapping[CaseKey, int]
+) -> NDArray[np.uint8]:
+    if not failed_attempts:
+        return np.ones(len(keys), np.uint8)
+    return np.array([min(1 + failed_attempts.get(key, 0), MAX_TRIES) for key in keys], np.uint8)
 
 
 def _numbers(name: str, results: Sequence[Result]) -> list[float | None]:
     """What the results say; bounds of a peak as bounds of the peak delta, where that is known."""
-    if name not in BOUNDS:
-        return [getattr(result, name) for result in results]
+    numbers = list(map(attrgetter(name), results))
+    if name not in BOUNDS or not _has_any(numbers):
+        return numbers
     return [_bound(name, result) for result in results]
+
+
+def _has_any(numbers: list[float | None]) -> bool:
+    return numbers.count(None) < len(numbers)
 
 
 def _bound(name: str, result: Result) -> float | None:
@@ -230,10 +252,10 @@ def _bound(name: str, result: Result) -> float | None:
 
 
 def _measure(
-    name: str, numbers: Sequence[float | None], keys: Sequence[CaseKey]
+    name: str, numbers: list[float | None], keys: Sequence[CaseKey]
 ) -> NDArray[np.float64]:
     """A column, NaN for None."""
-    if all(number is None for number in numbers):
+    if not _has_any(numbers):
         return unmeasured(len(numbers))
     column = np.array(numbers, np.float64)
     out_of_range = np.flatnonzero(np.abs(column) > (MAX_S if name in SECONDS else LARGEST))
@@ -270,5 +292,4 @@ def history_of_durations(
     spellings = {
         key: item.spelling for key, item in zip(case_keys, found, strict=True) if item.is_file_total
     }
-    keys = tuple(sorted(set(case_keys)))
-    return merge(empty(), _one_run_history(run, keys, case_keys, columns, spellings))
+    return merge(empty(), _one_run_history(run, case_keys, columns, spellings))

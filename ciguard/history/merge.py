@@ -231,8 +231,9 @@ def merge(a: History, b: History) -> History:
     values = deduplicate(concatenate(frame.remap(a), frame.remap(b)), frame.runs)
     # Where both spell a key, the smaller spelling: any rule that does not care for order.
     spellings = {**a.external_names, **b.external_names}
-    for key in a.external_names.keys() & b.external_names.keys():
-        spellings[key] = min(a.external_names[key], b.external_names[key], key=repr)
+    for key, names in a.external_names.items():
+        if names != spellings[key]:
+            spellings[key] = min(names, spellings[key], key=repr)
     merged = _without_found_units(History(values, frame.runs, frame.keys, spellings))
     merged = replace(merged, metrics=merge_series(a.metrics, b.metrics, merged.places))
     return _drop_unused(replace(merged, values=newest_per_key(values, len(frame.keys))))

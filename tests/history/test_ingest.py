@@ -382,3 +382,11 @@ def test_bounds_of_a_peak_become_bounds_of_its_delta() -> None:
     assert np.isnan(values.peak_lower_bytes[1:3]).all(), "of three in one heap, who had it?"
     assert values.peak_upper_bytes.tolist()[:2] == [800.0, 800.0]
     assert np.isnan(values.peak_upper_bytes[2])
+
+
+def test_names_that_hold_a_nul_stay_apart() -> None:
+    results = tuple(
+        Result(unit, "passed", case=case) for unit, case in [("b", "\0c"), ("b\0", "c")]
+    )
+    found = history_of([Record("r", HEADER, results=(*results, Result("a", "passed")))])
+    assert [key[2:] for key in found.keys] == [("a", "a"), ("b", "\0c"), ("b\0", "c")]

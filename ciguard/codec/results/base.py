@@ -52,6 +52,9 @@ class ExternalName(NamedTuple):
     file: str | None = None
 
 
+UNSPELLED: Final = ExternalName()
+
+
 @dataclass(slots=True)
 class UnpackBudget:
     """What the gzip files of one call may still unpack to; a bomb of many files ends here."""
