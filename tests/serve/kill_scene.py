@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from conftest import clean_environment
-from fakegithub import deliveries
 from fakegithub.apps import APP_ID, private_key_pem
 from fakegithub.deliveries import WEBHOOK_SECRET
 from fakegithub.server import serving
@@ -75,13 +74,8 @@ class Scene:
     def _try_to_kill_at(self, step: Step) -> bool:
         self.hurry()
         if step is Step.RECONCILE:
-            self.ask_for_reconciliation()
+            self.killer.replace_worker()
         return self.killer.kill_at(step)
-
-    def ask_for_reconciliation(self) -> None:
-        """Make it due; the web process may have been killed just before."""
-        one = deliveries.repositories_added(SHOP)
-        wait_for(lambda: self.pushes.deliver(one), "a delivery is accepted")
 
     def hurry(self) -> None:
         """Let the time pass that work waits after a failure, and nothing else waits."""
@@ -114,7 +108,7 @@ class Scene:
     def wait_until_judged(self) -> None:
         """Until GitHub has been asked for what no webhook told of, and all is judged."""
         self.hurry()
-        self.ask_for_reconciliation()
+        self.killer.replace_worker()
 
         def is_judged() -> bool:
             self.hurry()

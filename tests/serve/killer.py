@@ -197,6 +197,10 @@ class Killer:
         sender.join()
         self.kills[Step.DELIVERED if is_written() else Step.DELIVERY] += 1
 
+    def replace_worker(self) -> None:
+        """Start one in the place of another: it asks GitHub for runs before all else."""
+        self._bury(self.processes.workers[0].pid)
+
     def _bury(self, pid: int) -> None:
         """Let the leases of a killed process end, and start another one."""
         self.processes.kill_worker(pid)

@@ -19,6 +19,7 @@ from serve.outages import (
     AWAY_S,
     FOLDER,
     JUMP_S,
+    SEEN_S,
     FakeClock,
     FaultyBucket,
     github_faults,
@@ -141,7 +142,7 @@ def soak(
     def move_clock() -> None:
         one.organisation.github.faults.clear()  # the end of a limit is by GitHub's clock
         clock.set(choose.choice((-JUMP_S, JUMP_S)))
-        let_pass(AWAY_S)
+        let_pass(SEEN_S + AWAY_S)
         clock.set(0)
 
     outages += [fill_disk] if disk else []
