@@ -122,8 +122,9 @@ def questions(messages: list[int]) -> Iterator[Question]:
         sql = queries.select_offenders(by, by_day=True, arrivals=True)
         kinds = {"by_day": "by_day", "arrivals": "arrival"}
         yield Question(f"offenders by {by}", sql, sums, kinds)
-    troubled = {**REPOSITORY, "from_ms": 0, "limit": 20_000}
-    yield Question("rows of flaky tests", queries.TROUBLED, troubled, by_run)
+    since = {**REPOSITORY, "from_ms": 0}
+    yield Question("runs of flaky tests", queries.TROUBLED_RUNS, since, by_run)
+    yield Question("rows of flaky tests", queries.TROUBLED, since, by_run)
     good = {**REPOSITORY, "run_ids": [1, 2, 3], "units": [unit_name(3), unit_name(9)]}
     good["passed"] = OUTCOME_CODES["passed"]
     yield Question("passes of tests", f"{queries.GOOD} ORDER BY unit, run_id", good, by_run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.model import UnitKey
 from ciguard.serve.results.rows import STATUS_CODES
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     RunHeads = Mapping[tuple[int, int], str]  # by run id and attempt, the head commit
 
 MOST_TROUBLED: Final = 20_000  # rows of failures and retries
-MOST_RUNS: Final = 200  # beside failed ones, in which passes are looked for
-MOST_UNITS: Final = 2000
+MOST_RESULTS: Final = 1_000_000  # of runs in which passes are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +49,59 @@ class FlakyTests:
     is_partial: bool
 
 
+class CommitRun(NamedTuple):
+    """A judged run; of its `planned` tests all have results, or nearly."""
+
+    run_id: int
+    run_attempt: int
+    head_sha: str
+    started_at_ms: int
+    planned: int
+
+
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """Where passes are looked for of tests that failed at the same commit.
+class Coverage:
+    """Which runs are looked at.
 
     Attributes:
-        before_ms: only runs that started later are wholly looked at; None where all are.
+        from_ms: all that started since, and no other.
+        run_ids: runs in which a test may have passed that failed at the same commit.
+        is_partial: `from_ms` is later than asked for.
     """
 
+    from_ms: int
     run_ids: Sequence[int]
-    units: Sequence[str]
-    before_ms: int | None
+    is_partial: bool
 
 
-def find_candidates(
-    troubled: Sequence[tuple[Any, ...]], heads: RunHeads, most: int = MOST_TROUBLED
-) -> Candidates:
-    """Runs in which a test may have passed that failed at the same commit, and these tests' units.
+def choose_runs(
+    troubled: Iterable[tuple[int, int, int, int]],
+    runs: Iterable[CommitRun],
+    from_ms: int,
+    most: int = MOST_TROUBLED,
+) -> Coverage:
+    """The runs since a time, or since a later one where too much went wrong.
 
     Args:
-        troubled: rows of `queries.TROUBLED`, the newest first; one more than `most` if there are
-            more.
+        troubled: rows of `queries.TROUBLED_RUNS`, the newest first.
+        most: rows that went wrong.
     """
-    by_head: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for run, head in heads.items():
-        by_head[head].append(run)
+    heads: dict[tuple[int, int], str] = {}
+    by_head: dict[str, list[CommitRun]] = defaultdict(list)
+    for one in runs:
+        heads[one.run_id, one.run_attempt] = one.head_sha
+        by_head[one.head_sha].append(one)
     run_ids: dict[int, None] = {}
-    units: dict[str, None] = {}
-    before_ms = troubled[most][-1] if len(troubled) > most else None
-    for _, _, unit, run_id, attempt, status, _, started_ms in troubled:
+    rows = results = 0
+    for run_id, attempt, started_ms, number in troubled:
         same = by_head.get(heads.get((run_id, attempt), ""), [])
-        if status == STATUS_CODES["bad"] and len(same) > 1:
-            if len(run_ids) >= MOST_RUNS or len(units) >= MOST_UNITS:
-                before_ms = started_ms
-            if started_ms == before_ms:
-                break
-            run_ids.update(dict.fromkeys(run for run, _ in same))
-            units[unit] = None
-    return Candidates(list(run_ids), list(units), before_ms)
+        added = [one for one in same if one.run_id not in run_ids] if len(same) > 1 else []
+        rows += number
+        results += sum(one.planned for one in added)
+        if rows > most or results > MOST_RESULTS:
+            return Coverage(started_ms + 1, list(run_ids), is_partial=True)
+        run_ids.update(dict.fromkeys(one.run_id for one in added))
+    return Coverage(from_ms, list(run_ids), is_partial=False)
 
 
 def find_flaky_tests(
@@ -104,7 +118,7 @@ def find_flaky_tests(
     """
     retried: dict[UnitKey, set[RunKey]] = defaultdict(set)
     failed: dict[UnitKey, dict[str, RunKey]] = defaultdict(dict)
-    for suite, variant, unit, run_id, attempt, status, *_ in troubled:
+    for suite, variant, unit, run_id, attempt, status, _ in troubled:
         run = RunKey(repository_id, run_id, attempt)
         key, head = UnitKey(suite, variant, unit), heads.get((run_id, attempt))
         if status == STATUS_CODES["good"]:

@@ -108,6 +108,14 @@ def files_of_run(connection: Connection, key: RunKey, kinds: Iterable[Kind]) -> 
     return _files(connection, kinds, _holds(is_run(schema.file_run, key)))
 
 
+def files_of_runs(
+    connection: Connection, repository_id: int, run_ids: Iterable[int], kinds: Iterable[Kind]
+) -> list[ManifestFile]:
+    """Files of these kinds that hold rows of any of these runs."""
+    is_one = _FILE_RUN.run_id.in_(list(run_ids))
+    return _files(connection, kinds, _holds(is_one & (_FILE_RUN.repository_id == repository_id)))
+
+
 def files_with_old_runs(connection: Connection, before_ms: int) -> list[ManifestFile]:
     """Arrivals and pairs with rows of runs that started before a time."""
     run = schema.run.c

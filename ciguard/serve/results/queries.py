@@ -135,14 +135,20 @@ def select_offenders(by: str, *, by_day: bool, arrivals: bool) -> str:
     )
 
 
-# Rows that went wrong at least once, of which flaky tests are found; whole runs, the newest first.
+# Rows that went wrong at least once, of which flaky tests are found: their number in each run, the
+# newest first, and whose they are.
+_TROUBLE: Final = (
+    "FROM {files} WHERE repository_id = $repository_id"
+    " AND at_ms >= $from_ms AND (status = 1 OR tries > 1)"
+)
+TROUBLED_RUNS: Final = (
+    f"SELECT run_id, run_attempt, max(at_ms) AS started_ms, count(*) AS number {_TROUBLE}"
+    " GROUP BY run_id, run_attempt ORDER BY started_ms DESC, run_id DESC, run_attempt DESC"
+)
 TROUBLED: Final = (
     "SELECT suite, variant, unit, run_id, run_attempt, max(status) AS worst_status,"
-    " max(tries) AS most_tries, max(at_ms) AS started_ms"
-    " FROM {files} WHERE repository_id = $repository_id"
-    " AND at_ms >= $from_ms AND (status = 1 OR tries > 1)"
-    " GROUP BY suite, variant, unit, run_id, run_attempt"
-    " ORDER BY started_ms DESC, run_id DESC, run_attempt DESC, suite, variant, unit LIMIT $limit"
+    f" max(tries) AS most_tries {_TROUBLE} GROUP BY suite, variant, unit, run_id, run_attempt"
+    " ORDER BY run_id DESC, run_attempt DESC, suite, variant, unit"
 )
 # Whether tests passed in some runs.
 GOOD: Final = (

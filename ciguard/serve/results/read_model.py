@@ -22,8 +22,10 @@ from ciguard.serve.results.duckdb_engine import (
 )
 from ciguard.serve.results.flaky_tests import (
     MOST_TROUBLED,
+    CommitRun,
+    Coverage,
     FlakyTests,
-    find_candidates,
+    choose_runs,
     find_flaky_tests,
 )
 from ciguard.serve.results.open_files import OpenFiles
@@ -157,29 +159,54 @@ class ReadModel:
             StorageError, RemoteError: the store or the database cannot be reached.
         """
         with self._database.read() as connection:
-            run = schema.run.c
-            query = sa.select(run.run_id, run.run_attempt, run.head_sha, run.started_at_ms).where(
-                run.repository_id == repository_id, run.started_at_ms >= from_ms
+            of_repository = schema.run.c.repository_id == repository_id
+            query = sa.select(*(schema.run.c[name] for name in CommitRun._fields)).where(
+                of_repository, schema.run.c.started_at_ms >= from_ms
             )
-            runs = connection.execute(query).all()
-        values = {"repository_id": repository_id, "from_ms": from_ms, "limit": most + 1}
+            runs = [CommitRun(*row) for row in connection.execute(query)]
+        values = {"repository_id": repository_id, "from_ms": from_ms}
 
-        def heads_since(time_ms: int) -> dict[tuple[int, int], str]:
-            return {(id_, attempt): sha for id_, attempt, sha, ms in runs if ms >= time_ms}
+        def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[tuple[Any, ...]]]:
+            counts = files.fetch(queries.TROUBLED_RUNS, values, "troubled")
+            found = choose_runs(counts, runs, from_ms, most)
+            since = {**values, "from_ms": found.from_ms}
+            return found, files.fetch(queries.TROUBLED, since, "troubled")
 
-        def ask(files: OpenFiles) -> FlakyTests:
-            troubled = files.fetch(queries.TROUBLED, values, "troubled")
-            found = find_candidates(troubled, heads_since(from_ms), most)
-            asked = {"repository_id": repository_id, "run_ids": found.run_ids, "units": found.units}
-            passed = {"passed": OUTCOME_CODES["passed"]}
-            good = files.fetch(queries.GOOD, {**asked, **passed}, "by_run") if found.units else []
-            # From here on as if this time had been asked for.
-            since_ms = from_ms if found.before_ms is None else found.before_ms + 1
-            counted = [row for row in troubled if row[-1] >= since_ms]
-            tests = find_flaky_tests(repository_id, counted, good, heads_since(since_ms))
-            return FlakyTests(tests[:limit], since_ms, found.before_ms is not None)
+        answer = self._ask_repository(repository_id, ("troubled", "arrival"), ask_troubled)
+        covered, troubled = answer.found
+        good = self._passes(repository_id, covered.run_ids, troubled)
+        # As if this time had been asked for.
+        heads = {
+            (one.run_id, one.run_attempt): one.head_sha
+            for one in runs
+            if one.started_at_ms >= covered.from_ms
+        }
+        tests = find_flaky_tests(repository_id, troubled, good.found, heads)[:limit]
+        missing = dict.fromkeys([*answer.missing_runs, *good.missing_runs])
+        return Answer(FlakyTests(tests, covered.from_ms, covered.is_partial), tuple(missing))
 
-        return self._ask_repository(repository_id, ("troubled", "by_run", "arrival"), ask)
+    def _passes(
+        self, repository_id: int, run_ids: Sequence[int], troubled: Sequence[tuple[Any, ...]]
+    ) -> Answer[Sequence[tuple[Any, ...]]]:
+        """Where tests passed in these runs that failed in one of them, by `troubled`."""
+        wanted = set(run_ids)
+        values = {
+            "repository_id": repository_id,
+            "run_ids": run_ids,
+            "units": sorted(
+                {row[2] for row in troubled if row[3] in wanted and row[5] == STATUS_CODES["bad"]}
+            ),
+            "passed": OUTCOME_CODES["passed"],
+        }
+        if not (run_ids and values["units"]):
+            return Answer(())
+
+        def find(connection: Connection) -> list[ManifestFile]:
+            return manifest.files_of_runs(connection, repository_id, run_ids, ("by_run", "arrival"))
+
+        return self._ask(
+            find, lambda files: files.fetch(queries.GOOD, values, "by_run"), repository_id
+        )
 
     def _ask_repository(
         self, repository_id: int, kinds: Sequence[Kind], ask: Callable[[OpenFiles], T]

@@ -24,11 +24,11 @@ from ciguard.model import UnitKey
 from ciguard.serve.objects import open_objects
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import EngineError, fetch
-from ciguard.serve.results.flaky_tests import MOST_UNITS, find_candidates
+from ciguard.serve.results.flaky_tests import MOST_RESULTS, CommitRun, Coverage, choose_runs
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.result_filters import ResultFilters, parse_filters
 from ciguard.serve.results.result_values import RunPage
-from ciguard.serve.results.rows import OUTCOME_CODES, STATUS_CODES
+from ciguard.serve.results.rows import OUTCOME_CODES
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
@@ -206,18 +206,18 @@ def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> Non
     assert {(one.retried, one.contradicted) for one in found.tests} == {(1, 0)}
 
 
-@pytest.mark.parametrize("runs", [(3, 2, 1), (3, 2)])
-def test_candidates_are_of_whole_runs(runs: tuple[int, ...]) -> None:
-    heads = {(number, attempt): str(number) for number in runs for attempt in (1, 2)}
-    most = MOST_UNITS // 2
-    failed = [
-        ("", "", f"{number}-{at}", number, 1, STATUS_CODES["bad"], 1, 1000 * number)
-        for number in runs
-        for at in range(most)
-    ]
-    found = find_candidates(failed, heads)
-    assert found.before_ms == (1000 if len(runs) == 3 else None)
-    assert (found.run_ids, len(found.units)) == ([3, 2], 2 * most)
+@pytest.mark.parametrize(
+    ("planned", "expected"),
+    [
+        (1, Coverage(0, [1, 2, 3, 4], is_partial=False)),
+        (MOST_RESULTS // 3, Coverage(2001, [1, 2], is_partial=True)),
+    ],
+)
+def test_passes_are_looked_for_in_so_many_results(planned: int, expected: Coverage) -> None:
+    heads = enumerate(("other", "a", "a", "b", "b", "c"))
+    runs = [CommitRun(run_id, 1, head, 1000 * run_id, planned) for run_id, head in heads]
+    troubled = [(5, 1, 5000, 1), (2, 1, 4000, 1), (4, 1, 2000, 1)]
+    assert choose_runs(troubled, runs, 0) == expected
 
 
 def test_runs_of_a_damaged_file_are_named_and_not_counted(results: Results) -> None:
