@@ -29,9 +29,6 @@ from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
 from ciguard.serve.state.database import open_database, read_clock_ms
-from ciguard.serve.work import reconcile
-from ciguard.serve.work import repair as repairs
-from ciguard.serve.work.worker_process import watch_input, work_until
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -207,6 +204,9 @@ def _answer(
 
 def _work(service: Service, cache: ObjectCache, *, wake_by_input: bool) -> None:
     """Judge runs until SIGTERM or SIGINT, or the end of the process that started this one."""
+    # Here and below: the web process judges nothing, and answers sooner without these modules.
+    from ciguard.serve.work.worker_process import watch_input, work_until  # noqa: PLC0415
+
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -251,6 +251,8 @@ def backfill(
     runs: int,
 ) -> int:
     """Add the newest completed runs of a repository to the work list of the service."""
+    from ciguard.serve.work import reconcile  # noqa: PLC0415
+
     settings = read_settings(
         invocation.environ,
         database=database,
@@ -279,6 +281,8 @@ def check(
     has the service judge the other runs again. The command ends with 3 if something is damaged and
     --repair was not passed.
     """
+    from ciguard.serve.work import repair as repairs  # noqa: PLC0415
+
     objects = open_objects(results, invocation.environ)
     with _open(database) as opened:
         found = verify.check(opened, objects)
@@ -310,6 +314,8 @@ def _write_again(
     database: Database, objects: ObjectStore, cache: Path, runs: Sequence[RunKey]
 ) -> list[RunKey]:
     """Write results from stored artifacts; the runs for which that cannot be done."""
+    from ciguard.serve.work import repair as repairs  # noqa: PLC0415
+
     if not runs:
         return []
     with (
