@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 READ_THREADS: Final = 2
-READ_MEMORY: Final = "128MB"
+READ_MEMORY: Final = "96MB"
 WRITE_MEMORY: Final = "192MB"  # what a sort needs beyond goes to the disk
 
 
@@ -42,6 +42,9 @@ def open_engine(
             "threads": threads,
             "memory_limit": memory,
             "temp_directory": str(spill),
+            # Else a hundred megabytes stay with the process that a large question needed once.
+            "allocator_flush_threshold": "8MB",
+            "allocator_background_threads": True,
             "autoload_known_extensions": False,
             "autoinstall_known_extensions": False,
         },

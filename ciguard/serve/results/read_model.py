@@ -7,6 +7,7 @@ meanwhile is none of these: the question is asked again.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEST_RUNS: Final = 1000
+AT_ONCE: Final = 2  # questions: four need more memory than the engine has, and are no sooner done
 ASKED_AGAIN: Final = 5  # times, where a file vanished after it was checked
 
 
@@ -58,6 +60,7 @@ class ReadModel:
     def __init__(self, database: Database, cache: ObjectCache) -> None:
         self._database = database
         self._cache = cache
+        self._turns = threading.BoundedSemaphore(AT_ONCE)
         self._engine = open_engine(
             cache.folders, cache.scratch / "read", threads=READ_THREADS, memory=READ_MEMORY
         )
@@ -236,7 +239,8 @@ class ReadModel:
             try:
                 with self._cache.open_files(one.stored for one in readable) as paths:
                     files = OpenFiles(self._engine, [(one, paths[one.name]) for one in readable])
-                    found = ask(files)
+                    with self._turns:
+                        found = ask(files)
             except DamagedObject as error:
                 damaged.add(error.name)  # or replaced: then it is wanted no more
             except EngineError:
