@@ -108,13 +108,18 @@ class Scene:
     def wait_until_judged(self) -> None:
         """Until GitHub has been asked for what no webhook told of, and all is judged."""
         self.hurry()
+        before = self._last_reconciliation()
         self.killer.replace_worker()
 
         def is_judged() -> bool:
             self.hurry()
-            return not self.undone()
+            return self._last_reconciliation() != before and not self.undone()
 
         wait_for(is_judged, "all is judged", self.problems)
+
+    def _last_reconciliation(self) -> object:
+        with self.database.read() as connection:
+            return connection.execute(sa.select(schema.repository.c.reconciled_at_ms)).scalar_one()
 
 
 @contextlib.contextmanager
