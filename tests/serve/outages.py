@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from moto.moto_server.werkzeug_app import (
     create_backend_app,
 )
 from serve.fork_server import is_alive
+from serve.killer import wait_for
 from werkzeug.serving import make_server
 
 if TYPE_CHECKING:
@@ -66,7 +68,15 @@ def restart_postgresql(server: PostgresServer, *, crashes: bool) -> None:
     else:
         server.stop()
     server.ensure_pgdata_inited()  # its folder may have been closed to its user
-    server.ensure_postgres_running()
+
+    def runs() -> bool:
+        # Ten seconds are not enough for its recovery on every machine; it goes on by itself.
+        with contextlib.suppress(subprocess.TimeoutExpired, AssertionError):
+            server.ensure_postgres_running()
+            return True
+        return False
+
+    wait_for(runs, "PostgreSQL is ready")
 
 
 @contextlib.contextmanager
