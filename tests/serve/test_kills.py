@@ -40,7 +40,7 @@ BETWEEN: Final = 10  # kills between two outages
 DISK: Final = "512m"
 
 
-@pytest.mark.soak
+@pytest.mark.timeout(1_200)  # 20 s alone, six times that beside twenty other processes
 def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
     database_url = f"sqlite:///{tmp_path / 'ciguard.db'}"
     with scene(database_url, (str(tmp_path / "results"), {}), tmp_path, seed=19) as one:
@@ -152,6 +152,7 @@ def soak(
         for at in range(0, len(steps), BETWEEN):
             outage = outages[at // BETWEEN % len(outages)]
             counts[outage.__name__] += 1
+            print(f"{at} kills; {outage.__name__}", flush=True)
             outage()
             one.kill_at(steps[at : at + BETWEEN])
     one.organisation.github.faults.clear()
