@@ -19,9 +19,8 @@ from serve.outages import (
     AWAY_S,
     FOLDER,
     JUMP_S,
-    SEEN_S,
-    FakeClock,
     FaultyBucket,
+    MovedClock,
     github_faults,
     let_pass,
     locked,
@@ -56,7 +55,7 @@ def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(10_800)
 def test_kills_and_outages_in_sqlite_and_a_folder(tmp_path: Path) -> None:
-    choose, disk, clock = random.Random(20), tmp_path / "disk", FakeClock(tmp_path / "clock")
+    choose, disk, clock = random.Random(20), tmp_path / "disk", MovedClock(tmp_path)
     with small_disk(disk, DISK) as is_mounted:
         url = f"sqlite:///{disk / 'ciguard.db'}"
         with scene(
@@ -77,7 +76,7 @@ def test_kills_and_outages_in_sqlite_and_a_folder(tmp_path: Path) -> None:
 def test_kills_and_outages_in_postgresql_and_s3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose, disk, clock = random.Random(21), tmp_path / "disk", FakeClock(tmp_path / "clock")
+    choose, disk, clock = random.Random(21), tmp_path / "disk", MovedClock(tmp_path)
     with contextlib.ExitStack() as stack:
         is_mounted = stack.enter_context(small_disk(disk, DISK))
         bucket = stack.enter_context(FaultyBucket().serving())
@@ -119,7 +118,7 @@ def soak(
     choose: random.Random,
     outages: list[Callable[[], None]],
     disk: Path | None,
-    clock: FakeClock,
+    clock: MovedClock,
 ) -> None:
     """Kill, with something else going wrong in between.
 
@@ -142,7 +141,7 @@ def soak(
     def move_clock() -> None:
         one.organisation.github.faults.clear()  # the end of a limit is by GitHub's clock
         clock.set(choose.choice((-JUMP_S, JUMP_S)))
-        let_pass(SEEN_S + AWAY_S)
+        let_pass(AWAY_S)
         clock.set(0)
 
     outages += [fill_disk] if disk else []
