@@ -14,6 +14,7 @@ from ciguard.serve.pages.error_pages import error_page
 from ciguard.serve.pages.visit import PageNotFound
 from ciguard.serve.state import repositories, schema, work_list, work_rows
 from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.work_list import WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +114,9 @@ def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
         repository = repositories.get(connection, key.repository_id)
         if repository is None or not visit.viewer.may_see(repository):
             raise PageNotFound
-        is_retried = work_list.retry(connection, key)
+        # None that is done: without its artifacts of then it would get a worse verdict, and
+        # whoever has an account of GitHub may sign in.
+        is_retried = work_list.retry(connection, key, [WorkState.DEAD])
     if is_retried:
         visit.service.has_work.set()
     return RedirectResponse("/work", HTTPStatus.SEE_OTHER)

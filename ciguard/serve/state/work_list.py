@@ -21,7 +21,7 @@ from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy.engine import Connection, Row
 
@@ -218,9 +218,13 @@ def follow_clock(connection: Connection) -> None:
     connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
 
 
-def retry(connection: Connection, key: RunKey) -> bool:
-    """Do a dead row again, or one that is done; False where it is neither."""
-    is_over = _WORK.state.in_([WorkState.DEAD, WorkState.DONE])
+def retry(
+    connection: Connection,
+    key: RunKey,
+    states: Collection[WorkState] = (WorkState.DEAD, WorkState.DONE),
+) -> bool:
+    """Do a row again that is in one of these states; False where it is in none of them."""
+    is_over = _WORK.state.in_(states)
     values = {"tries": 0, "finished_at_ms": None, **_waiting(0, "")}
     return connection.execute(_update(key).where(is_over).values(values)).rowcount == 1
 

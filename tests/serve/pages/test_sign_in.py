@@ -218,4 +218,10 @@ def test_dead_work_is_tried_again(filled: Site) -> None:
         number = int(values["repository_id"])
         state = sa.select(schema.work.c.state).where(row, schema.work.c.repository_id == number)
         assert connection.execute(state).scalar_one() == "waiting"
+        connection.execute(sa.update(schema.work).where(row).values(state="done"))
+    filled.service.has_work.clear()
+    assert client.post("/work", values).status_code == 303
+    assert not filled.service.has_work.is_set()
+    with filled.service.database.write() as connection:
+        assert connection.execute(state).scalar_one() == "done"  # its verdict stays
         connection.execute(sa.update(schema.work).where(row).values(state="dead"))
