@@ -13,10 +13,11 @@ import random
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import RemoteError
-from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.compaction import FAILED_S, Compactor
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.work import housekeeping
 from ciguard.serve.work.housekeeping import Housekeeping
@@ -74,15 +75,13 @@ def work_until(
             Chore("housekeeping", housekeeping.INTERVAL_S, keeping.clean_up),
             # By the number of new objects, those of a large run would be looked at again and again.
             Chore("garbage", GARBAGE_S, gc.collect),
+            Chore("compactor", FAILED_S, partial(compactor.run, stop, _warn)),
         )
         threads = [
             *(threading.Thread(target=one.run, name="worker", daemon=True) for one in loops),
             *(
                 threading.Thread(target=_repeat, args=(one, stop), name=one.name, daemon=True)
                 for one in chores
-            ),
-            threading.Thread(
-                target=compactor.run, args=(stop, _warn), name="compactor", daemon=True
             ),
             threading.Thread(target=_wake, args=(service, loops, stop), name="wake", daemon=True),
         ]

@@ -125,6 +125,14 @@ def test_a_message_is_stored_once(results: Results) -> None:
     assert {one.message for one in answer.found} == {text}
 
 
+def test_sums_that_no_column_holds_are_not_measured(results: Results) -> None:
+    longest = [row("a", "failed", case=f"{number}", wall_s=1e9) for number in range(700)]
+    write_each(results, [run(number, longest) for number in range(FAN_IN)])
+    assert results.compactor.compact()
+    (sums,) = results.read.offenders(REPOSITORY, "failures", 0).found
+    assert (sums.failed, sums.wall_us) == (700 * FAN_IN, None)
+
+
 def test_pairs_become_greater_ones(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "FAN_IN", 2)
     for number in range(8):
