@@ -117,11 +117,10 @@ def usable(run: Run) -> NDArray[np.bool_]:
 
 
 def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
-    at = {key: position for position, key in enumerate(candidate.keys)}
     values = history.values
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
-    target = np.fromiter((at.get(key, -1) for key in history.keys), np.int32, len(history.keys))
+    target = index_in(history, candidate).astype(np.int32)
     there = chosen[values.run] & (target[values.key] >= 0)
     good = there & _usable(values.outcome, values.ending)
     complete = in_complete_leg(history, values)

@@ -98,12 +98,9 @@ def incompleteness(run: Run, legs: LegCoverage) -> Iterator[IncompleteReason]:
     if legs.absent:
         yield IncompleteReason("no_record", legs.absent)
     if legs.shard_of is not None:
-        reported = {key.unit_key for key in run.keys}
+        unreported = legs.shard_of.keys() - {key[:3] for key in run.keys}
         incomplete_shards = {*legs.absent, *legs.truncated}
-        silent = sum(
-            unit not in reported and shard not in incomplete_shards
-            for unit, shard in legs.shard_of.items()
-        )
+        silent = sum(legs.shard_of[unit] not in incomplete_shards for unit in unreported)
         if silent:
             yield IncompleteReason("no_result", units=silent)
 

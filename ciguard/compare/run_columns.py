@@ -185,8 +185,8 @@ def run_info(run: Run | HistoryRun, values: int | None = None) -> RunInfo:
     )
 
 
-def index_in(run: Run, other: Run) -> NDArray[np.int64]:
-    """Where each case of a run is in another one; -1 where it is not."""
+def index_in(run: Run | History, other: Run) -> NDArray[np.int64]:
+    """Where each case of a run, or of a history, is in another one; -1 where it is not."""
     if run.keys == other.keys:  # as in most pull requests: told in a fifth of the time
         return np.arange(len(run.keys), dtype=np.int64)
     at = {key: position for position, key in enumerate(other.keys)}
