@@ -38,7 +38,7 @@ def lane_key(
 
 
 def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:
-    """Lease a lane that is free or whose lease has expired; False where another has it.
+    """Lease a lane that is free, or this worker's still; False where another has it.
 
     Args:
         worker: no other worker has this name, and it leases one lane at a time.
@@ -49,7 +49,8 @@ def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEAS
     statement = statement.on_conflict_do_update(
         index_elements=[_LANE.key],
         set_={"worker": statement.excluded.worker, "until_ms": statement.excluded.until_ms},
-        where=_LANE.until_ms <= now_ms(),
+        # Its own: the database was away, or its disk was full, when it was to be released.
+        where=sa.or_(_LANE.until_ms <= now_ms(), _LANE.worker == worker),
     )
     return connection.execute(statement.returning(_LANE.key)).first() is not None
 

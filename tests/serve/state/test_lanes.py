@@ -24,6 +24,7 @@ def test_a_lease_is_one_workers_until_it_is_released(database: Database) -> None
     with database.write() as connection:
         assert lanes.acquire(connection, "a", "first")
         assert not lanes.acquire(connection, "a", "second")
+        assert lanes.acquire(connection, "a", "first")
         assert lanes.acquire(connection, "b", "second")
         assert not lanes.release(connection, "a", "second")
         assert lanes.is_held(connection, "a", "first")
