@@ -31,7 +31,7 @@ from ciguard.serve.results import manifest, verify
 from ciguard.serve.results.compaction import FAN_IN
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.result_filters import parse_filters
-from ciguard.serve.state import schema
+from ciguard.serve.state import schema, work_list
 from ciguard.serve.state.database import now_ms, open_database
 from ciguard.serve.state.run_key import RunKey
 
@@ -78,11 +78,18 @@ class Scene:
         return self.killer.kill_at(step)
 
     def hurry(self) -> None:
-        """Let the time pass that work waits after a failure, and nothing else waits."""
+        """Let the time pass that work waits after a failure, and nothing else waits.
+
+        A run may be at hand at eight kills, which are hours apart elsewhere: then it is tried
+        again, as a person does.
+        """
         self.processes.revive()
         is_late = sa.and_(_WORK.problem != "", _WORK.due_at_ms > now_ms() + LONG_MS)
         with self.database.write() as connection:
             connection.execute(sa.update(schema.work).where(is_late).values(due_at_ms=now_ms()))
+            key = (_WORK.repository_id, _WORK.run_id, _WORK.run_attempt)
+            for dead in connection.execute(sa.select(*key).where(_WORK.state == "dead")).all():
+                work_list.retry(connection, RunKey(*dead))
         self.processes.wake()
 
     def _next(self, waiting: list[Step]) -> Step:
@@ -100,7 +107,7 @@ class Scene:
 
     def undone(self) -> set[int]:
         with self.database.read() as connection:
-            query = sa.select(_WORK.run_id).where(_WORK.state.in_(("done", "dead")))
+            query = sa.select(_WORK.run_id).where(_WORK.state == "done")
             return {one.id for one in self.organisation.runs} - set(
                 connection.execute(query).scalars()
             )
