@@ -8,13 +8,13 @@ for good, whether or not another worker has taken the lane: who was told so may 
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
 from ciguard.serve.state import schema, statements
 from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.stored_text import storable
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -30,11 +30,7 @@ def lane_key(
 ) -> str:
     """Name the lane of a run: its pull request, else its branch, of one workflow."""
     subject = f"branch/{branch}" if pull_request is None else f"pull/{pull_request}"
-    key = f"{repository_id}/{subject}/{workflow}"
-    if len(key) <= _KEY_LENGTH:
-        return key
-    digest = hashlib.sha256(key.encode()).hexdigest()
-    return f"{key[: _KEY_LENGTH - len(digest) - 1]}#{digest}"
+    return storable(f"{repository_id}/{subject}/{workflow}", _KEY_LENGTH)
 
 
 def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:

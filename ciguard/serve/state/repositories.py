@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Row
 
 _REPOSITORY = schema.repository.c
+_lower_name = sa.func.lower(_REPOSITORY.full_name, type_=_REPOSITORY.full_name.type)
 
 
 class RepositoryState(StrEnum):
@@ -99,7 +100,7 @@ def find(connection: Connection, full_name: str) -> Repository | None:
     # Every row is looked at: 10,000 take 2 ms (SQLite) or 4 ms (PostgreSQL).
     query = (
         _active()
-        .where(sa.func.lower(_REPOSITORY.full_name) == full_name.lower())
+        .where(_lower_name == full_name.lower())
         .order_by(_REPOSITORY.updated_at_ms.desc(), _REPOSITORY.id.desc())
         .limit(1)
     )
@@ -123,7 +124,7 @@ def states(
 
 def active(connection: Connection) -> tuple[Repository, ...]:
     """All that are active, by name."""
-    rows = connection.execute(_active().order_by(sa.func.lower(_REPOSITORY.full_name)))
+    rows = connection.execute(_active().order_by(_lower_name))
     return tuple(map(_repository, rows))
 
 
@@ -156,12 +157,11 @@ def search(
     offset: int,
 ) -> tuple[int, tuple[Repository, ...]]:
     """How many of these rows have a text in their name, and a page of them by name."""
-    name = sa.func.lower(_REPOSITORY.full_name)
-    is_found = sa.and_(are_shown, name.contains(text.lower(), autoescape=True))
+    is_found = sa.and_(are_shown, _lower_name.contains(text.lower(), autoescape=True))
     total = connection.execute(
         sa.select(sa.func.count()).select_from(schema.repository).where(is_found)
     ).scalar_one()
-    query = sa.select(schema.repository).where(is_found).order_by(name)
+    query = sa.select(schema.repository).where(is_found).order_by(_lower_name)
     rows = connection.execute(query.limit(limit).offset(offset))
     return total, tuple(map(_repository, rows))
 

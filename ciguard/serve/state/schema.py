@@ -20,10 +20,10 @@ from sqlalchemy import (
     Integer,
     MetaData,
     PrimaryKeyConstraint,
-    String,
     Table,
-    Text,
 )
+
+from ciguard.serve.state.stored_text import StoredText
 
 # Names of constraints are the same in both engines, so that a migration can name them.
 METADATA: Final = MetaData(
@@ -52,11 +52,11 @@ repository: Final = Table(
     "repository",
     METADATA,
     Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("full_name", String(256), nullable=False),
+    Column("full_name", StoredText(256), nullable=False),
     Column("is_private", Boolean, nullable=False),
-    Column("default_branch", String(256), nullable=False),
+    Column("default_branch", StoredText(256), nullable=False),
     Column("installation_id", BigInteger),
-    Column("state", String(16), nullable=False),
+    Column("state", StoredText(16), nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
     Column("reconciled_at_ms", BigInteger),
     Index("ix_repository_full_name", "full_name"),
@@ -65,9 +65,9 @@ repository: Final = Table(
 delivery: Final = Table(
     "delivery",
     METADATA,
-    Column("id", String(64), primary_key=True),
-    Column("event", String(64), nullable=False),
-    Column("action", String(64), nullable=False),
+    Column("id", StoredText(64), primary_key=True),
+    Column("event", StoredText(64), nullable=False),
+    Column("action", StoredText(64), nullable=False),
     Column("repository_id", BigInteger),
     Column("received_at_ms", BigInteger, nullable=False),
     Index("ix_delivery_received_at_ms", "received_at_ms"),
@@ -79,14 +79,14 @@ work: Final = Table(
     "work",
     METADATA,
     *_run_key(),
-    Column("lane", String(512), nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("source", String(16), nullable=False),  # webhook, reconcile, backfill, repair
+    Column("lane", StoredText(512), nullable=False),
+    Column("state", StoredText(16), nullable=False),
+    Column("source", StoredText(16), nullable=False),  # webhook, reconcile, backfill, repair
     Column("tries", Integer, nullable=False),
     Column("due_at_ms", BigInteger, nullable=False),
     Column("added_at_ms", BigInteger, nullable=False),
     Column("finished_at_ms", BigInteger),
-    Column("problem", Text, nullable=False),  # of the last try; "" for none
+    Column("problem", StoredText(4000), nullable=False),  # of the last try; "" for none
     PrimaryKeyConstraint(*_RUN_KEY),
     Index("ix_work_state_due_at_ms", "state", "due_at_ms"),
     Index("ix_work_lane_state_run_id", "lane", "state", "run_id"),
@@ -96,8 +96,8 @@ work: Final = Table(
 lane: Final = Table(
     "lane",
     METADATA,
-    Column("key", String(512), primary_key=True),
-    Column("worker", String(128), nullable=False),
+    Column("key", StoredText(512), primary_key=True),
+    Column("worker", StoredText(128), nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )
 
@@ -107,25 +107,25 @@ run: Final = Table(
     "run",
     METADATA,
     *_run_key(),
-    Column("workflow", String(256), nullable=False),
-    Column("event", String(64), nullable=False),
-    Column("branch", String(256), nullable=False),
-    Column("head_sha", String(64), nullable=False),
+    Column("workflow", StoredText(256), nullable=False),
+    Column("event", StoredText(64), nullable=False),
+    Column("branch", StoredText(256), nullable=False),
+    Column("head_sha", StoredText(64), nullable=False),
     Column("pull_request", Integer),
     Column("is_base_branch", Boolean, nullable=False),
     Column("started_at_ms", BigInteger, nullable=False),
     Column("completed_at_ms", BigInteger, nullable=False),
     Column("judged_at_ms", BigInteger, nullable=False),
-    Column("verdict", String(16), nullable=False),
-    Column("comparison", String(32), nullable=False),  # worse, better, ...; "" for none
-    Column("headline", Text, nullable=False),
+    Column("verdict", StoredText(16), nullable=False),
+    Column("comparison", StoredText(32), nullable=False),  # worse, better, ...; "" for none
+    Column("headline", StoredText(4000), nullable=False),
     Column("exit_code", Integer, nullable=False),
     Column("planned", Integer, nullable=False),
     Column("missing", Integer, nullable=False),
     Column("makespan_s", Float),
     Column("bound_s", Float),
     Column("price_usd", Float),
-    Column("answer", String(256), nullable=False),  # name of the object; "" for none
+    Column("answer", StoredText(256), nullable=False),  # name of the object; "" for none
     PrimaryKeyConstraint(*_RUN_KEY),
     Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
     Index("ix_run_repository_id_head_sha", "repository_id", "head_sha"),
@@ -136,8 +136,8 @@ run_suite: Final = Table(
     "run_suite",
     METADATA,
     *_run_key(),
-    Column("suite", String(256), nullable=False),
-    Column("variant", String(256), nullable=False),
+    Column("suite", StoredText(256), nullable=False),
+    Column("variant", StoredText(256), nullable=False),
     Column("planned", Integer, nullable=False),
     Column("missing", Integer, nullable=False),
     Column("counts", JSON, nullable=False),  # outcome -> cases
@@ -154,12 +154,12 @@ run_suite: Final = Table(
 file: Final = Table(
     "file",
     METADATA,
-    Column("name", String(256), primary_key=True),
-    Column("kind", String(16), nullable=False),
-    Column("pair", String(64), nullable=False),  # of a pair; "" of another
+    Column("name", StoredText(256), primary_key=True),
+    Column("kind", StoredText(16), nullable=False),
+    Column("pair", StoredText(64), nullable=False),  # of a pair; "" of another
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("sha256", String(64), nullable=False),
+    Column("sha256", StoredText(64), nullable=False),
     Column("added_at_ms", BigInteger, nullable=False),
     Index("ix_file_kind_added_at_ms", "kind", "added_at_ms"),
 )
@@ -169,10 +169,10 @@ file: Final = Table(
 file_run: Final = Table(
     "file_run",
     METADATA,
-    Column("file", String(256), nullable=False),
+    Column("file", StoredText(256), nullable=False),
     *_run_key(),
     Column("rows", BigInteger, nullable=False),
-    Column("digest", String(32), nullable=False),
+    Column("digest", StoredText(32), nullable=False),
     PrimaryKeyConstraint("file", *_RUN_KEY),
     ForeignKeyConstraint(["file"], ["file.name"], ondelete="CASCADE"),
     Index("ix_file_run_repository_id_run_id", "repository_id", "run_id"),
@@ -183,10 +183,10 @@ artifact: Final = Table(
     "artifact",
     METADATA,
     *_run_key(),
-    Column("name", String(256), nullable=False),
-    Column("object", String(256), nullable=False),
+    Column("name", StoredText(256), nullable=False),
+    Column("object", StoredText(256), nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("sha256", String(64), nullable=False),
+    Column("sha256", StoredText(64), nullable=False),
     Column("stored_at_ms", BigInteger, nullable=False),
     PrimaryKeyConstraint(*_RUN_KEY, "name"),
     Index("ix_artifact_stored_at_ms", "stored_at_ms"),
@@ -198,8 +198,8 @@ history: Final = Table(
     "history",
     METADATA,
     Column("repository_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("object", String(256), nullable=False),
-    Column("sha256", String(64), nullable=False),
+    Column("object", StoredText(256), nullable=False),
+    Column("sha256", StoredText(64), nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
@@ -208,9 +208,9 @@ history: Final = Table(
 token: Final = Table(
     "token",
     METADATA,
-    Column("id", String(16), primary_key=True),
+    Column("id", StoredText(16), primary_key=True),
     Column("repository_id", BigInteger, nullable=False),
-    Column("sha256", String(64), nullable=False, unique=True),
+    Column("sha256", StoredText(64), nullable=False, unique=True),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("revoked_at_ms", BigInteger),
 )
@@ -219,8 +219,8 @@ token: Final = Table(
 session: Final = Table(
     "session",
     METADATA,
-    Column("sha256", String(64), primary_key=True),
-    Column("login", String(64), nullable=False),
+    Column("sha256", StoredText(64), primary_key=True),
+    Column("login", StoredText(64), nullable=False),
     Column("visible", JSON, nullable=False),  # ids of private repositories
     Column("visible_at_ms", BigInteger, nullable=False),
     Column("until_ms", BigInteger, nullable=False),

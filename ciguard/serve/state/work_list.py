@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Row
 
 Source = Literal["webhook", "reconcile", "backfill", "repair"]
-PROBLEM_LENGTH: Final = 4_000
 # After one end of its worker a row is tried again at once. Later it waits: a worker judges several,
 # and where one run ends it each time, the others come through only at another time.
 PROMPT_TRIES: Final = 1
@@ -253,17 +252,12 @@ def _settle(connection: Connection, work: Work, **values: Any) -> bool:
 
 def _waiting(wait_s: float, problem: str) -> dict[str, Any]:
     due_at_ms = statements.after_ms(wait_s)
-    return {"state": WorkState.WAITING, "due_at_ms": due_at_ms, "problem": _storable(problem)}
+    return {"state": WorkState.WAITING, "due_at_ms": due_at_ms, "problem": problem}
 
 
 def _death(problem: str) -> dict[str, Any]:
     return {
         "state": WorkState.DEAD,
         "finished_at_ms": now_ms(),
-        "problem": _storable(problem),
+        "problem": problem,
     }
-
-
-def _storable(problem: str) -> str:
-    """What both engines take: PostgreSQL has no NUL, and neither has a lone surrogate."""
-    return problem.encode("utf-8", "replace").decode().replace("\0", "?")[:PROBLEM_LENGTH]

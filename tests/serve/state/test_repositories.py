@@ -37,6 +37,13 @@ def test_a_repository_is_found_by_its_name_in_any_case(connection: Connection) -
     assert repositories.active(connection) == (ONE, TWO)
 
 
+def test_a_name_that_no_repository_can_have_is_found_nowhere(connection: Connection) -> None:
+    for name in ("o/r\0", "o/" + "r" * 300):
+        assert repositories.find(connection, name) is None
+        found = repositories.search(connection, sa.true(), name, limit=1, offset=0)
+        assert found == (0, ())
+
+
 def test_a_new_name_takes_effect_and_the_old_one_ends(connection: Connection) -> None:
     repositories.upsert(connection, [replace(ONE, full_name="octo/Uno")])
     assert repositories.find(connection, "octo/one") is None

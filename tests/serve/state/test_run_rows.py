@@ -69,6 +69,15 @@ def test_a_run_is_recorded_with_its_suites_however_often(connection: Connection)
     assert run_rows.get(connection, other) is None
 
 
+def test_names_that_a_pull_request_makes_up_are_stored(connection: Connection) -> None:
+    names = ("a\0b", "a?b", "a\ud800b", "a" * 256, "a" * 257, "a" * 258)
+    record_run(connection, RUN, [replace(UNIT, suite=name) for name in names])
+    stored = {one.suite for one in run_rows.suites_of(connection, [RUN.key])[RUN.key]}
+    assert {"a?b", "a" * 256} < stored
+    assert len(stored) == len(names)
+    assert run_rows.newest(connection, 1, branch="feature\0") == ()
+
+
 def test_a_second_judgement_replaces_the_first(connection: Connection) -> None:
     record_run(connection, RUN, [UNIT])
     failed = replace(RUN, verdict="failed", comparison="", makespan_s=None)
