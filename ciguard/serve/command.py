@@ -211,7 +211,9 @@ def _work(service: Service, cache: ObjectCache, *, wake_by_input: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     if wake_by_input:
-        arguments = (service, sys.stdin.buffer, stop)
+        # Unbuffered: at exit, Python aborts where a thread is still reading from a buffer.
+        stream = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
+        arguments = (service, stream, stop)
         threading.Thread(target=watch_input, args=arguments, daemon=True).start()
     work_until(service, cache, stop)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -161,7 +162,11 @@ def test_service_collects_garbage_for_as_long_as_it_runs() -> None:
     assert done.stdout.split() == ["2", "True"]
 
 
-def test_worker_collects_garbage_by_the_clock(environ: dict[str, str], tmp_path: Path) -> None:
+def test_worker_ends_by_a_signal_while_its_input_is_open(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    # A terminal and a service manager signal the worker too, not only the process that feeds it.
+    # Its garbage is collected by the clock: a cycle sends the signal.
     program = (
         "import gc, os, signal, sys, weakref\n"
         "from ciguard import cli\n"
@@ -170,19 +175,25 @@ def test_worker_collects_garbage_by_the_clock(environ: dict[str, str], tmp_path:
         "node.itself = node\n"
         "weakref.finalize(node, os.kill, os.getpid(), signal.SIGTERM).atexit = False\n"
         "del node\n"
-        "sys.argv[1:] = ['serve', '--role', 'worker']\n"
+        "sys.argv[1:] = ['serve', '--role', 'worker', '--wake-by-input']\n"
         "try:\n cli.main()\n"
         "except SystemExit as end:\n print(end.code, gc.isenabled())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=clean_environment(**environ),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    reading, writing = os.pipe()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env=clean_environment(**environ),
+            stdin=reading,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)
     assert done.stdout.split() == ["0", "False"]
 
 
