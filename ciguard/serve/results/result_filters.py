@@ -22,7 +22,8 @@ _TEXTS: Final = ("text", "suite", "variant", "shard")
 class ResultFilters:
     """Which rows of a run, in which order; None does not filter.
 
-    `text` is a part of the name of a unit or case, of whichever case its letters are.
+    `text` is a part of the name of a unit or case, of whichever case its letters are. The worst
+    outcomes come first: people open a run to see what went wrong.
     """
 
     text: str | None = None
@@ -30,8 +31,8 @@ class ResultFilters:
     suite: str | None = None
     variant: str | None = None
     shard: str | None = None
-    sort: str = "name"
-    is_descending: bool = False
+    sort: str = "outcome"
+    is_descending: bool = True
     page: int = 1
     page_size: int = 100
 

@@ -69,7 +69,8 @@ def damage(results: Results, one: ManifestFile) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ({}, ["a::test_One", "a::test_two", "CASE%", "b"]),
+        ({}, ["b", "a::test_two", "CASE%", "a::test_One"]),
+        ({"sort": "name"}, ["a::test_One", "a::test_two", "CASE%", "b"]),
         ({"sort": "-name"}, ["CASE%", "b", "a::test_two", "a::test_One"]),
         ({"sort": "wall"}, ["a::test_two", "a::test_One", "CASE%", "b"]),
         ({"sort": "-wall"}, ["a::test_One", "a::test_two", "CASE%", "b"]),
