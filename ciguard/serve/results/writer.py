@@ -20,7 +20,12 @@ from ciguard.errors import RemoteError
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, explain_engine, open_engine
 from ciguard.serve.results.manifest import ManifestFile, RunRows
-from ciguard.serve.results.parquet_columns import arrays, select_arrival
+from ciguard.serve.results.parquet_columns import (
+    ARRIVAL_PARQUET,
+    ARRIVAL_ROW_GROUP,
+    arrays,
+    select_arrival,
+)
 from ciguard.serve.state.database import read_clock_ms
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey
 
-BIG_RUN_ROWS: Final = 20_480  # a file of its own
+BIG_RUN_ROWS: Final = ARRIVAL_ROW_GROUP  # a file of its own
 BATCH_S: Final = 1.0  # at most one file of small runs in this time
 # A file that is not listed is deleted after one hour; it must not be listed near then, nor after a
 # jump of the clock that the sweep sees too.
@@ -154,7 +159,7 @@ class ResultsWriter:
             with self._engine_lock:
                 with explain_engine():
                     self._engine.register("incoming", arrays(runs))
-                rows = copy_to(self._engine, select_arrival(), {}, path)
+                rows = copy_to(self._engine, select_arrival(), {}, path, ARRIVAL_PARQUET)
                 self._engine.unregister("incoming")
             return put_file(self._objects, path, "arrival", "", rows)
         finally:
