@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PATH: Final = "/webhooks/github"
 BODY_BYTES: Final = 25 << 20  # GitHub sends no longer one
+WRONG_SECRET: Final = "the signature was not made with the value of CIGUARD_WEBHOOK_SECRET"
 ANSWER_S: Final = 9.0  # GitHub waits for ten
 _ID: Final = re.compile(r"[\x21-\x7e]{1,64}")  # a GUID today; as long as its column
 
@@ -46,7 +47,7 @@ async def receive(request: Request) -> PlainTextResponse:
     signature, body = _header(request, "X-Hub-Signature-256"), await request.body()
     secret = service.settings.webhook_secret
     if secret is None or not is_signed(secret, body, signature):
-        raise HTTPException(HTTPStatus.UNAUTHORIZED, "the signature is not of our secret")
+        raise HTTPException(HTTPStatus.UNAUTHORIZED, WRONG_SECRET)
     if event not in HANDLED:
         return _accepted(f"ignored: the event {event}")
     if not _ID.fullmatch(delivery_id):
@@ -91,7 +92,7 @@ def _parse(request: Request, body: bytes) -> Webhook:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        what = f"the body is not as GitHub's: {place}: {first['msg']}"
+        what = f"the body is not as GitHub's: {place + ': ' if place else ''}{first['msg']}"
         raise HTTPException(HTTPStatus.BAD_REQUEST, what) from error
 
 

@@ -85,7 +85,7 @@ DEEP = b'{"action":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
         (b'{"action": "\xff"}', "invalid unicode"),
         ('{"action": "completed"}'.encode("utf-16"), "expected value"),
         (b"[]", "should be an object"),
-        (b"", "EOF while parsing"),
+        (b"", "not as GitHub's: Invalid JSON: EOF while parsing"),
         (b'{"action": "completed", "workflow_run": {"id": "x"}}', "workflow_run.id"),
         (b'{"action": "completed"}', "not what workflow_run completed is about"),
     ],
@@ -108,7 +108,9 @@ def test_forged_delivery_is_refused(
     service: Service, shop: FakeRepository, send: Send, signature: str
 ) -> None:
     assert send(workflow_run(shop, 7), x_hub_signature_256=signature).status_code == 401
-    assert send(FakeDelivery("ping", {}, secret="another")).status_code == 401
+    refused = send(FakeDelivery("ping", {}, secret="another"))
+    assert refused.status_code == 401
+    assert "CIGUARD_WEBHOOK_SECRET" in refused.text
     assert work_keys(service) == []
 
 
