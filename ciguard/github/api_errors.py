@@ -73,11 +73,17 @@ _PERMISSIONS: Final[Mapping[str, str]] = {
 }
 
 _ADVICE: Final[Mapping[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: "pass a token that is valid now: GITHUB_TOKEN: ${{ github.token }}",
+    HTTPStatus.UNAUTHORIZED: "pass a token that is valid now: GITHUB_TOKEN: ${{ github.token }} in "
+    "a workflow, CIGUARD_TOKEN for ciguard serve",
     HTTPStatus.NOT_FOUND: "check that it exists and that the token may see it (a private "
     "repository answers 404 to strangers)",
     HTTPStatus.GONE: "it was deleted, or the repository has this feature switched off",
 }
+
+_APP_ADVICE: Final = (
+    "check that CIGUARD_APP_ID and CIGUARD_APP_KEY are of the same App, and that the clock of this "
+    "machine is right"
+)
 
 
 def error_of_response(
@@ -100,6 +106,8 @@ def error_of_response(
         return kind(what, where=description, fix=fix, status=status)
     moved = status < HTTPStatus.BAD_REQUEST
     fix = "the repository was moved: use its present name" if moved else _ADVICE.get(status, "")
+    if status == HTTPStatus.UNAUTHORIZED and " /app" in description:
+        fix = _APP_ADVICE
     return GitHubError(what, where=description, fix=fix, status=status)
 
 

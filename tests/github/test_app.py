@@ -166,8 +166,9 @@ def test_permission_that_an_installation_has_not_is_named(
 def test_key_of_another_app_is_refused(server: FakeGitHub, fake_app: FakeApp) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     app = App(APP_ID, SecretStr(pem(key)), partial(GitHub, server.address))
-    with pytest.raises(GitHubError, match="401"):
+    with pytest.raises(GitHubError, match="401") as caught:
         app.account()
+    assert "CIGUARD_APP_KEY" in caught.value.fix
 
 
 def pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:

@@ -29,6 +29,10 @@ MIGRATION_LOCK: Final = 0x63696775  # of pg_advisory_lock: one process migrates 
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _VERSION: Final = sa.table("alembic_version", sa.column("version_num", sa.String))
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
+_FIXES: Final = {
+    "sqlite": "see that its folder exists, and that this user can write to it",
+    "postgresql": "see that the server runs, and that host, user and password are right",
+}
 _URL_FIX: Final = "pass --database sqlite:///FILE or postgresql://USER@HOST/NAME"
 
 
@@ -187,6 +191,7 @@ def _explain(engine: Engine) -> Iterator[None]:
     except DBAPIError as error:
         if not (error.connection_invalidated or isinstance(error, sa.exc.OperationalError)):
             raise
-        where = engine.url.render_as_string(hide_password=True)
+        backend = engine.url.get_backend_name()
+        where = engine.url.set(drivername=backend).render_as_string(hide_password=True)
         first = str(error.orig).strip().partition("\n")[0]
-        raise RemoteError(first, where=where, fix="see that it runs and may be written") from error
+        raise RemoteError(first, where=where, fix=_FIXES[backend]) from error
