@@ -37,6 +37,10 @@ PARTIAL_AGE_S: Final = 86400  # after which the process that wrote one is dead
 _NAME: Final = re.compile(r"[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*(/[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*)+")
 # The last two: a quota of the user, and a limit of the size of one file.
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_S3_FIX: Final = (
+    "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION; AWS_ENDPOINT_URL too, for"
+    " another server than Amazon's"
+)
 _S3_KEYS: Final = {
     "AWS_ACCESS_KEY_ID": "access_key_id",
     "AWS_SECRET_ACCESS_KEY": "secret_access_key",
@@ -130,8 +134,13 @@ class FolderStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with explain(str(folder)):
+        try:
             (folder / PARTIAL).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            what = f"the folder cannot be made: {error.strerror}"
+            fix = "pass --results FOLDER that this user can write to"
+            raise StorageError(what, where=str(folder), fix=fix) from error
+        with explain(str(folder)):
             for left in (folder / PARTIAL).iterdir():
                 if time.time() - left.stat().st_mtime > PARTIAL_AGE_S:
                     left.unlink(missing_ok=True)
@@ -269,4 +278,4 @@ def explain(where: str) -> Iterator[None]:
         raise StorageError(error.strerror or str(error), where=where) from error
     except BaseError as error:
         first = str(error).partition("\n")[0]
-        raise StorageError(first, where=where) from error
+        raise StorageError(first, where=where, fix=_S3_FIX) from error

@@ -95,8 +95,11 @@ def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match=f"{tmp_path}/file/folder: Not a directory"):
+    with pytest.raises(StorageError, match="cannot be made: Not a directory") as caught:
         open_objects(str(tmp_path / "file/folder"), {})
+    assert caught.value.where == f"{tmp_path}/file/folder"
+    with pytest.raises(StorageError, match="cannot be made: No such file"):
+        open_objects("/proc/none", {})
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
@@ -136,3 +139,4 @@ def test_a_store_that_does_not_answer_is_named(bucket: tuple[str, dict[str, str]
         objects.read("a/b")
     assert not caught.value.is_lasting
     assert "test" not in str(caught.value)
+    assert "AWS_ACCESS_KEY_ID" in caught.value.fix

@@ -12,3 +12,6 @@ class RunKey:
     repository_id: int
     run_id: int
     run_attempt: int
+
+    def __str__(self) -> str:
+        return f"run {self.run_id}/{self.run_attempt} of repository {self.repository_id}"
