@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from serve.pages.filled import HOSTILE, NEWEST, SHOP, key_of
 
+from ciguard.serve.pages.page_templates import FILTERS
 from ciguard.serve.state import schema, statements
 
 if TYPE_CHECKING:
@@ -194,3 +195,11 @@ def test_damage_is_named_and_gives_no_number(local: AsgiClient) -> None:
     for path in ("/offenders?", "/flaky?", "/tests?unit=a", f"/runs/{NEWEST}/1?"):
         for address in (path, path.replace("?", ".csv?")):
             assert f"{NEWEST}/1" in local.get(f"/{SHOP.full_name}{address}").text
+
+
+@pytest.mark.parametrize(
+    ("value_s", "words"),
+    [(None, "–"), (0.0, "0.00 s"), (0.0004, "< 0.01 s"), (0.005, "0.01 s"), (75, "1 min 15 s")],
+)
+def test_short_times_are_no_zeros(value_s: float | None, words: str) -> None:
+    assert FILTERS["duration"](value_s) == words
