@@ -63,7 +63,7 @@ def duration(value_s: float) -> str:
     return "< 0.01 s" if 0 < value_s < 0.005 else text.duration(value_s)  # noqa: PLR2004
 
 
-def _measured(show: Callable[[float | None], str]) -> Callable[[float | None], str]:
+def _measured(show: Callable[[float], str]) -> Callable[[float | None], str]:
     return lambda value: NONE if value is None else show(value)
 
 
