@@ -63,7 +63,7 @@ def run_row(
         planned=verdict.planned if verdict is not None else 0,
         missing=verdict.planned - verdict.with_result if verdict is not None else 0,
         makespan_s=max(walls_s, default=None),
-        bound_s=verdict.plan.lower_bound_s if verdict is not None else None,
+        bound_s=_bound_s(verdict),
         price_usd=_price_usd(verdict) if verdict is not None else None,
         answer=answer,
     )
@@ -113,6 +113,13 @@ def _verdict(report: Report | None) -> RunVerdict:
     if report is None:
         return "foreign"
     return report.contents.verdict.state if report.contents is not None else "not_evaluated"
+
+
+def _bound_s(verdict: Verdict | None) -> float | None:
+    """The bound of the plan; None without timings, where it is of guesses that are all equal."""
+    if verdict is None or not verdict.plan.has_timings:
+        return None
+    return verdict.plan.lower_bound_s
 
 
 def _price_usd(verdict: Verdict) -> float | None:

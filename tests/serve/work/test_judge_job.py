@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.actions import add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
-from guard.fixtures import World, make_leg
+from guard.fixtures import World, make_leg, make_plan
 from serve.fake_runs import BASE, HEAD, of_pull_request, upload
 from serve.work.judging import github_with_pull_request, judge, judge_job, judging_service
 
+from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.history.stores import load
 from ciguard.model import UnitKey
@@ -47,6 +49,22 @@ def service(server: FakeGitHub, tmp_path: Path) -> Iterator[Service]:
         yield opened
 
 
+def test_run_planned_without_timings_has_no_bound(
+    service: Service, server: FakeGitHub, tmp_path: Path
+) -> None:
+    plan = make_plan()
+    shards = tuple(
+        replace(one, units=tuple(replace(unit, has_history=False) for unit in one.units))
+        for one in plan.shards
+    )
+    plan = plan_codec.decode(plan_codec.encode(replace(plan, id="", shards=shards)), "plan.json")
+    legs = {shard.key: make_leg(plan, shard.key) for shard in shards}
+    upload(server, World(plan, legs), 7, event="push", head_branch="main")
+    row = judge(service, tmp_path, 7)
+    assert row is not None
+    assert (row.verdict, row.bound_s) == ("passed", None)
+
+
 def test_run_of_a_pull_request_is_judged_kept_and_commented(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
@@ -59,6 +77,7 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     assert row.headline.startswith("FAILED: 1 of 8 tests failed")
     assert (row.pull_request, row.is_base_branch) == (8, False)
     assert row.makespan_s == pytest.approx(3.1)
+    assert row.bound_s == 3.0
     (body,) = server.bodies()
     assert "### :x: FAILED: 1 of 8 tests failed" in body
     answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
