@@ -140,3 +140,9 @@ def test_static_file_is_cached_by_its_hash(local: AsgiClient) -> None:
     assert answer.headers["content-type"].startswith("text/css")
     assert answer.headers["content-encoding"] == "gzip"
     assert local.get(address.replace("/-/static/", "/-/static/0")).status_code == 404
+
+
+def test_repository_without_runs_names_the_next_step(local: AsgiClient) -> None:
+    text = local.get("/octo-org/empty").text
+    assert "ciguard init" in text
+    assert "ciguard serve backfill --repo octo-org/empty" in text
