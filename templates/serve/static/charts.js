@@ -18,6 +18,8 @@
   // Of ticks that are a day or more apart the day, of others also the hour.
   const ticks = (_, at_s, __, ___, step_s) => at_s.map((one) => step_s < 86400 ? time(one).slice(5, 16) : time(one).slice(0, 10));
 
+  const powers = Array.from({ length: 50 }, (_, at) => 2 ** at); // so that ticks of bytes are round
+
   function draw(figure, runs, name) {
     const plot = figure.querySelector(".plot");
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--rule"), width: 1 }, ticks: { show: false } };
@@ -26,7 +28,7 @@
       height: 200,
       scales: { y: { range: (_, __, most) => [0, most * 1.05 || 1] } },
       tzDate: (at_s) => uPlot.tzDate(new Date(at_s * 1000), "UTC"),
-      axes: [{ ...axis, space: 90, values: ticks }, { ...axis, size: 76, values: (_, values) => values.map(shown[name]) }],
+      axes: [{ ...axis, space: 90, values: ticks }, { ...axis, size: 76, ...(name === "peak_bytes" && { incrs: powers }), values: (_, values) => values.map(shown[name]) }],
       series: [
         { label: "Started", value: (_, at_s) => at_s === null ? "–" : `${time(at_s).slice(0, 16)} UTC` },
         { label: "Not bad", stroke: colour("--one"), width: 1.5, points: { size: 4 }, value: (_, value) => shown[name](value) },
