@@ -114,8 +114,9 @@ class Processes:
     def compactor(self) -> int | None:
         """The worker that has files of a pair in its own folder."""
         for at, one in enumerate(self.workers):
-            if any((self.caches / f"worker-{at}").glob("*/scratch/*/by_run.parquet")):
-                return one.pid
+            with contextlib.suppress(FileNotFoundError):  # it is emptied when one starts
+                if any((self.caches / f"worker-{at}").glob("*/scratch/*/by_run.parquet")):
+                    return one.pid
         return None
 
     @contextlib.contextmanager
