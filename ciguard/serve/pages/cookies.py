@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from ciguard.history.service_credentials import origin_of
+
 if TYPE_CHECKING:
     from pydantic import SecretStr
     from starlette.requests import Request
@@ -37,8 +39,7 @@ def new_secret() -> str:
 def own_origin(request: Request) -> str:
     """Scheme, host and port that browsers reach us by: as configured, else as they ask."""
     public_url: str = request.app.state.service.settings.public_url
-    parts = urlsplit(public_url or str(request.url))
-    return f"{parts.scheme}://{parts.netloc}"
+    return origin_of(public_url or str(request.url))
 
 
 def is_secure(request: Request) -> bool:

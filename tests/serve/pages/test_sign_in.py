@@ -14,7 +14,7 @@ from fakegithub.server import serving
 from fakegithub.sign_in import FakeSignIn
 from fakegithub.state import Fault
 from serve.pages.asgi_client import AsgiClient
-from serve.pages.conftest import INSIDERS, OAUTH, PEER, client_of, with_oauth
+from serve.pages.conftest import INSIDERS, OAUTH, PEER, client_of, with_oauth, with_proxy
 from serve.pages.filled import VAULT
 
 from ciguard.serve.application import build_application
@@ -194,6 +194,17 @@ def test_sign_in_returns_to_this_site_only(text: str) -> None:
 
 def test_own_path_keeps_its_query() -> None:
     assert own_path("/o/r?branch=a%2Fb&page=2") == "/o/r?branch=a%2Fb&page=2"
+
+
+def test_own_origin_is_as_browsers_write_it(filled: Site) -> None:
+    insider = INSIDERS["behind-proxy"]
+    who = replace(
+        insider, settings=lambda one: replace(with_proxy(one), public_url="https://CI.Example:443")
+    )
+    client = client_of(filled, who)
+    token = form_token(client.get("/work").text)
+    sent = {"origin": "https://ci.example"}
+    assert client.post("/work", {"token": token}, headers=sent).status_code == 404  # not 403
 
 
 def test_dead_work_is_tried_again(filled: Site) -> None:
