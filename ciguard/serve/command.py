@@ -29,7 +29,7 @@ from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
 from ciguard.serve.state.database import open_database, read_clock_ms
-from ciguard.text import count_of
+from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CACHE: Final = "./cache"
 DAY_MS: Final = 86_400_000
+LOG_WIDTH: Final = 4_000
 OPEN_PAGES: Final = (
     "ciguard serve: no sign-in is configured: pages of private repositories are shown to everybody"
     " on this machine, and through a proxy on it that passes on neither Host nor X-Forwarded-For"
@@ -226,13 +227,18 @@ def _worker_command(settings: Settings, cache: str) -> list[str]:
     return [sys.executable, "-m", "ciguard", "serve", *stores, *options, *named]
 
 
+class LineFormatter(logging.Formatter):
+    """One line a record, however many are in what a request or a record of a run names."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return one_line(super().formatMessage(record), LOG_WIDTH)
+
+
 def _start_logging() -> None:
-    """Log to standard error, one line each."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    """Log to standard error, one line each; a traceback has its own."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
     for noisy in ("httpx", "httpcore", "alembic", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 

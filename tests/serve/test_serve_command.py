@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from guard.fixtures import World, make_leg
 from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
 
 from ciguard.history.file import decode
+from ciguard.serve.command import LineFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,6 +143,12 @@ def test_mistakes_are_named_before_anything_starts(tmp_path: Path, ciguard: Cigu
     assert "CIGUARD_WEBHOOK_SECRET" in done.stderr
     assert "CIGUARD_APP_ID" in done.stderr
     assert not (tmp_path / "ciguard.db").exists()
+
+
+def test_a_record_of_the_log_is_one_line() -> None:
+    forged = logging.makeLogRecord({"msg": "GET %s", "args": ("/\n2026-11-26 ERROR x",)})
+    text = LineFormatter("%(levelname)s %(message)s").format(forged)
+    assert text == "Level None GET /\\n2026-11-26 ERROR x"
 
 
 def test_service_collects_garbage_for_as_long_as_it_runs() -> None:
