@@ -2,7 +2,7 @@
 
 `FROM {files}` is DuckDB's `read_parquet($files)`. Values are $parameters. So that both engines run
 it: no `median` (ClickHouse samples), no `list(x ORDER BY y)`, no `arg_max`, no `quantile_cont`;
-sums, extremes and window functions are the same in both. `benchmarks/serve_results.py` compares.
+sums, extremes and window functions are the same in both. `benchmarks/serve_clickhouse.py` compares.
 """
 
 from __future__ import annotations

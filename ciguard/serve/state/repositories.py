@@ -26,7 +26,7 @@ _lower_name = sa.func.lower(_REPOSITORY.full_name, type_=_REPOSITORY.full_name.t
 
 
 class RepositoryState(StrEnum):
-    """REMOVED: deleted, uninstalled or transferred out of reach; shown to nobody, then pruned."""
+    """REMOVED: deleted, uninstalled or transferred out of reach; shown to nobody, then deleted."""
 
     ACTIVE = "active"
     REMOVED = "removed"

@@ -47,7 +47,7 @@ def _run_key() -> tuple[Column[int], Column[int], Column[int]]:
 _RUN_KEY: Final = ("repository_id", "run_id", "run_attempt")
 
 # `state`: active, or removed (deleted, uninstalled, transferred out of reach): then nothing of it
-# is shown and its files go with the next `prune`.
+# is shown, and a week later nothing of it is left.
 repository: Final = Table(
     "repository",
     METADATA,
