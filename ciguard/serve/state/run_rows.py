@@ -127,16 +127,6 @@ def newest(
     return tuple(map(_run_row, rows))
 
 
-def by_head_sha(connection: Connection, repository_id: int, head_sha: str) -> tuple[RunRow, ...]:
-    """The runs of a commit, newest first."""
-    query = (
-        sa.select(schema.run)
-        .where(_RUN.repository_id == repository_id, _RUN.head_sha == head_sha)
-        .order_by(_RUN.run_id.desc(), _RUN.run_attempt.desc())
-    )
-    return tuple(map(_run_row, connection.execute(query)))
-
-
 def suites_of(
     connection: Connection, keys: Collection[RunKey]
 ) -> dict[RunKey, tuple[RunSuiteRow, ...]]:

@@ -128,7 +128,6 @@ run: Final = Table(
     Column("answer", StoredText(256), nullable=False),  # name of the object; "" for none
     PrimaryKeyConstraint(*_RUN_KEY),
     Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
-    Index("ix_run_repository_id_head_sha", "repository_id", "head_sha"),
 )
 
 # What a run was for each suite and variant: the cells of a repository's grid.

@@ -34,13 +34,11 @@ def run_row(
     run: ActionsRun,
     finished: WorkflowRun,
     report: Report | None,
-    answer: str = "",
 ) -> RunRow:
-    """The row of a run attempt.
+    """The row of a run attempt, still without the name of its answer.
 
     Args:
         report: None where the run is of a workflow that does not call ciguard.
-        answer: name of the object; "" without one.
     """
     contents = report.contents if report is not None else None
     verdict = contents.verdict if contents is not None else None
@@ -65,7 +63,7 @@ def run_row(
         makespan_s=max(walls_s, default=None),
         bound_s=_bound_s(verdict),
         price_usd=_price_usd(verdict) if verdict is not None else None,
-        answer=answer,
+        answer="",
     )
 
 

@@ -108,10 +108,3 @@ def test_runs_are_filtered(connection: Connection) -> None:
     assert run_rows.newest(connection, 1, has_plan=False) == (foreign, push, pull)
     assert run_rows.newest(connection, 1, branch="main") == (push,)
     assert run_rows.newest(connection, 1, pull_request=7) == (pull,)
-
-
-def test_runs_of_a_commit(connection: Connection) -> None:
-    runs = [run(1), run(1, 2), run(2), run(3, head_sha="b" * 40)]
-    for one in runs:
-        record_run(connection, one, [])
-    assert run_rows.by_head_sha(connection, 1, "a" * 40) == (runs[2], runs[1], runs[0])
