@@ -112,9 +112,11 @@ def open_objects(url: str, environ: Mapping[str, str]) -> ObjectStore:
     parts = urlsplit(url)
     if "://" not in url or parts.scheme == "file":
         return FolderStore(Path(parts.path if parts.scheme == "file" else url).absolute())
-    if parts.scheme != "s3" or not parts.netloc:
-        fix = "pass --results FOLDER or s3://BUCKET/PREFIX"
-        raise UsageError(f"expected a folder or s3://BUCKET/PREFIX, found {url!r}", fix=fix)
+    if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc:
+        # Not the URL itself: it may hold a secret, which errors and logs would repeat.
+        what = "expected a folder or s3://BUCKET/PREFIX"
+        fix = "pass --results FOLDER or s3://BUCKET/PREFIX; credentials are AWS_* variables"
+        raise UsageError(what, where="--results", fix=fix)
     return BucketStore(parts.netloc, parts.path.strip("/"), environ)
 
 
