@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from ciguard.compare.baseline_selection import Ancestry
     from ciguard.compare.comparison import UnjudgedReason
     from ciguard.compare.leaks import Leak
+    from ciguard.compare.missing import LostUnits
     from ciguard.compare.normalize import NormalizedBaseline
+    from ciguard.compare.renames import Renames
     from ciguard.compare.run_changes import JobChange
     from ciguard.compare.run_columns import Floats, Run
     from ciguard.compare.significance import MeasureVerdict
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Excuse, Transition
     from ciguard.history.file import History
     from ciguard.logs.pattern_table import Direction
-    from ciguard.model import CaseKey, Plan
+    from ciguard.model import CaseKey, Plan, UnitKey
     from ciguard.model.jobs import Job
 
 
@@ -111,10 +113,9 @@ def compare_run(
     coverage = leg_coverage(candidate, plan)
     names = match_renames(base, candidate, coverage.shard_of) if base is not None else NO_RENAMES
     lost = lost_units(base, candidate, coverage, frozenset(names.sure.values()))
-    units = frozenset(unit for one in lost for unit in one.units)
-    found = (
-        transitions(base, candidate, coverage.shard_of, units, names) if base is not None else ()
-    )
+    base_is_complete = base is not None and leg_coverage(base).is_complete
+    found = _changes(base, candidate, coverage.shard_of, lost, names)
+    found = found if base_is_complete else _without_known(found, candidate, table)
     found = with_excuses(with_failure_rates(found, history, choice.used), context.excused)
     why = tuple(incompleteness(candidate, coverage))
     complete = not why and not (has_missing_tests(found) and _has_missing_leg(candidate, base))
@@ -123,7 +124,6 @@ def compare_run(
     )
     past, other_conditions = past_metrics(history, choice.used, more, candidate.conditions)
     known_runs = baseline_info(history, choice, more, table)
-    base_is_complete = base is not None and leg_coverage(base).is_complete
     unjudged: UnjudgedReason | None = (
         "same run" if is_itself else _why_unjudged(table, (durations, memory), known_runs)
     )
@@ -261,6 +261,26 @@ def _has_missing_leg(candidate: Run, base: Run | None) -> bool:
     """
     names = {leg.name for leg in candidate.legs}
     return base is not None and any(leg.name not in names for leg in base.legs)
+
+
+def _changes(
+    base: Run | None,
+    candidate: Run,
+    shard_of: Mapping[UnitKey, str] | None,
+    lost: Sequence[LostUnits],
+    names: Renames,
+) -> tuple[Transition, ...]:
+    units = frozenset(unit for one in lost for unit in one.units)
+    return transitions(base, candidate, shard_of, units, names) if base is not None else ()
+
+
+def _without_known(
+    found: Sequence[Transition], candidate: Run, table: BaselineMatrix
+) -> tuple[Transition, ...]:
+    """Without what other baseline runs measured: the base lost it, nobody added it."""
+    places = np.flatnonzero(~np.isnan(table.wall_s).all(axis=1))
+    known = {candidate.keys[place] for place in places.tolist()}
+    return tuple(one for one in found if one.kind != "added" or one.key not in known)
 
 
 def _no_gain_if_incomplete(verdict: MeasureVerdict, complete: bool) -> MeasureVerdict:

@@ -147,6 +147,15 @@ def test_incomplete_base_gets_a_note() -> None:
     assert Note("incomplete_base") in cut.notes
 
 
+def test_what_the_base_lost_and_other_runs_have_is_not_added() -> None:
+    legs = {"01": [case("a")], "02": [case("b")]}
+    candidate = run_of({**legs, "03": [case("new")]}, "head", run_id=3)
+    cut = run_of({"01": [case("a")]}, run_id=2, shards=2)
+    found = compare_run(candidate, None, [run_of(legs, run_id=1), cut])
+    assert lost_texts(found) == ["added new 03"]
+    assert Note("incomplete_base") in found.notes
+
+
 def test_markdown_tables_have_no_blank_lines() -> None:
     markdown = FORMATS["markdown"](compared(head(**{"02": []})))
     assert "\n\n\n" not in markdown
