@@ -39,7 +39,7 @@ from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.stored_artifacts import ARCHIVE_BYTES, FILE_BYTES
 from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows
-from ciguard.serve.work.worker import RateLimited
+from ciguard.serve.work.worker import NotDue, RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +78,8 @@ class JudgeJob:
         """Judge a run and keep what it came to; nothing where it or its repository is gone.
 
         Raises:
-            RateLimited: GitHub asks to wait, or has not completed the run.
+            RateLimited: GitHub asks to wait.
+            NotDue: GitHub has not completed the run.
             CiguardError: it could not be done; another try may do better.
         """
         service, key = self.service, work.key
@@ -112,7 +113,7 @@ def _finished(
         raise
     if found.status != "completed":
         what = f"GitHub says {found.status}, and not completed"
-        raise RateLimited(what, wait_s=AGAIN_S, where=f"run {key.run_id}")
+        raise NotDue(what, wait_s=AGAIN_S, where=f"run {key.run_id}")
     return found
 
 

@@ -30,12 +30,16 @@ _LOG: Final = logging.getLogger(__name__)
 POLL_S: Final = 5.0  # where nobody wakes it: the web process is another, or a row waited to be due
 
 
-class RateLimited(RemoteError):
-    """GitHub, or another service, asks to wait; `wait_s` seconds, >= 0. No try is counted."""
+class NotDue(RemoteError):
+    """The row is to wait `wait_s` seconds, >= 0. No try is counted."""
 
     def __init__(self, what: str, *, wait_s: float, where: str = "", fix: str = "") -> None:
         super().__init__(what, where=where, fix=fix)
         self.wait_s = wait_s
+
+
+class RateLimited(NotDue):
+    """GitHub asks to wait, and so do the other rows of the installation."""
 
 
 class Worker:
@@ -44,7 +48,7 @@ class Worker:
     Args:
         job: does the work of a row, which may have been done before, in whole or in part. It calls
             its second argument before each step that others see, and returns where that is False.
-            An exception is a failed try; RateLimited is none.
+            An exception is a failed try; NotDue is none.
         poll_s: how often it looks for rows where nobody wakes it, seconds.
         lease_s: how long a row stays this worker's after the process was killed, seconds.
     """
@@ -136,7 +140,7 @@ class Worker:
     def _run_job(self, work: Work, lease: Lease) -> Outcome:
         try:
             self._job(work, lease.still_holds)
-        except RateLimited as error:
+        except NotDue as error:
             _LOG.warning("%s: waits %.0f s: %s", work.key, error.wait_s, error)
             return partial(_postpone, error=error)
         except CiguardError as error:
@@ -155,7 +159,8 @@ def _give_back(connection: Connection, work: Work) -> bool:
     return work_list.postpone(connection, work, 0)
 
 
-def _postpone(connection: Connection, work: Work, error: RateLimited) -> bool:
+def _postpone(connection: Connection, work: Work, error: NotDue) -> bool:
     is_ours = work_list.postpone(connection, work, error.wait_s, str(error))
-    work_list.postpone_installation(connection, work.key.repository_id, error.wait_s)
+    if isinstance(error, RateLimited):
+        work_list.postpone_installation(connection, work.key.repository_id, error.wait_s)
     return is_ours

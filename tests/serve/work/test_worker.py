@@ -21,7 +21,7 @@ from ciguard.serve.state import repositories, schema, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Work
-from ciguard.serve.work.worker import RateLimited, Worker
+from ciguard.serve.work.worker import NotDue, RateLimited, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,6 +95,8 @@ def test_each_outcome_of_a_job_is_written(
                 raise InputError("no plan", where="run 2", fix="look")
             case 3:
                 raise RateLimited("wait", wait_s=60)
+            case 5:
+                raise NotDue("not completed", wait_s=60)
             case _:
                 assert still_holds()
 
@@ -109,6 +111,10 @@ def test_each_outcome_of_a_job_is_written(
             connection.execute(soon.values(due_at_ms=0))
         wait_until(lambda: row(database, 4).state == "done", "ended by a bad job")
     assert [row(database, run).tries for run in (1, 2, 3, 4)] == [1, 1, 0, 1]
+    add(database, 5, 6)
+    with running(Worker(database, job, poll_s=0.05)):
+        wait_until(lambda: row(database, 6).state == "done", "waits for the run before it")
+    assert (row(database, 5).tries, row(database, 5).problem) == (0, "not completed")
     assert row(database, 1).problem.startswith("ZeroDivisionError: see the log of worker ")
     assert row(database, 2).problem == "run 2: no plan\n  fix: look"
     assert "Traceback" in caplog.text
