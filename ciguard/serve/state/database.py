@@ -83,7 +83,7 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that reads one state of the database."""
+        """A transaction that reads; one state of SQLite, of PostgreSQL one in each statement."""
         with _explain(self.engine), self.engine.connect() as connection, connection.begin():
             yield connection
 
@@ -188,6 +188,9 @@ def _explain(engine: Engine) -> Iterator[None]:
     """Turn what the driver raises about the connection into an error that can be acted on."""
     try:
         yield
+    except sa.exc.TimeoutError as error:  # of the pool, which is no error of the driver
+        what, fix = "no connection became free in time", "start more processes"
+        raise RemoteError(what, where=engine.url.render_as_string(), fix=fix) from error
     except DBAPIError as error:
         if not (error.connection_invalidated or isinstance(error, sa.exc.OperationalError)):
             raise

@@ -12,13 +12,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from ciguard.errors import InputError, RemoteError, UsageError
-from ciguard.serve.state.database import REVISION, now_ms, open_database
+from ciguard.serve.state.database import REVISION, Database, now_ms, open_database
 from ciguard.serve.state.schema import METADATA, lane
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from ciguard.serve.state.database import Database
 
 
 def test_migrations_make_the_tables_that_the_program_uses(database: Database) -> None:
@@ -117,6 +115,14 @@ def test_a_database_out_of_reach_is_named_without_its_password(tmp_path: Path) -
     with pytest.raises(RemoteError, match="unable to open") as caught:
         open_database(f"sqlite:///{tmp_path}/none/ciguard.db")
     assert "folder exists" in caught.value.fix
+
+
+def test_a_used_up_pool_is_no_bug(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ciguard.db'}"
+    database = Database(sa.create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.01))
+    with database.read(), pytest.raises(RemoteError, match="no connection"), database.read():
+        pass
+    database.close()
 
 
 def test_values_of_a_statement_are_in_no_error(database: Database) -> None:
