@@ -16,6 +16,7 @@ from ciguard.serve.results.rows import OUTCOME_CODES, ResultRow, RunResults
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.stored_text import StoredText
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,7 +127,7 @@ def add_judged_run(database: Database, judged: RunResults, head_sha: str) -> Non
     }
     for column in schema.run.c:
         if not column.nullable:
-            values.setdefault(column.name, "" if column.type.python_type is str else 0)
+            values.setdefault(column.name, "" if isinstance(column.type, StoredText) else 0)
     values["is_base_branch"] = False
     with database.write() as connection:
         connection.execute(schema.run.insert().values(values))

@@ -41,7 +41,7 @@ def test_deliveries_of_a_repositorys_life(service: Service, send: Send) -> None:
 def test_one_that_no_column_holds_fails_alone(
     service: Service, shop: FakeRepository, send: Send
 ) -> None:
-    assert send(deliveries.workflow_run(shop, 1, head_branch="a\0b")).status_code == 500
+    assert send(deliveries.workflow_run(shop, 2**63)).status_code == 500
     assert send(deliveries.workflow_run(shop, 2)).status_code == 202
     assert count(service, schema.work) == 1
 
