@@ -110,7 +110,9 @@ def run(number: int, rows: Iterable[ResultRow], **more: Any) -> RunResults:
 
 def rows_of_run(results: Results, key: RunKey) -> list[tuple[str, str | None, int | None]]:
     """Names, cases and times by the file by run; damaged files are an error."""
-    answer = results.read.run_page(key, ResultFilters(page_size=1000))
+    answer = results.read.run_page(
+        key, ResultFilters(sort="name", is_descending=False, page_size=1000)
+    )
     assert not answer.missing_runs
     return [(one.unit, one.case, one.wall_us) for one in answer.found.rows]
 
