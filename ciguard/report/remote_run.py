@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
 from ciguard.codec import plan_file as plan_codec
-from ciguard.errors import CiguardError, InputError
+from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.contents import file_at
 from ciguard.github.run_client import RunClient
@@ -82,7 +82,7 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
         artifacts: of the run, listed once.
 
     Raises:
-        GitHubError: GitHub did not say what there is to judge.
+        RemoteError: GitHub did not say what there is to judge, or what came cannot be kept.
     """
     if not artifacts.has_any((PLAN, RECORD)) and not _calls_ciguard(remote):
         return None
@@ -110,7 +110,7 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
             open_github=lambda: contextlib.nullcontext(github),
         )
         return RemoteReport(judge(context, judging), config)
-    except GitHubError:
+    except RemoteError:  # of GitHub, or of where archives and history are kept
         raise
     except CiguardError as error:
         why = describe_error(error)

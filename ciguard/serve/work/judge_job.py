@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.errors import CiguardError, InputError, RemoteError
+from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.finished_run import actions_run, pull_of_run
 from ciguard.github.models import WorkflowRun
@@ -157,12 +157,12 @@ class _Judging:
             self._publish(run, judged)
 
     def _load_history(self, _: str) -> Attempt:
-        """The service's own; a problem of it hides no verdict."""
+        """The service's own; its damage hides no verdict, and an outage is none."""
         service = self.service
         store = ObjectHistory(service.database, service.objects, self.key.repository_id)
         try:
             loaded = load(store)
-        except CiguardError as error:
+        except (DamagedObject, InputError) as error:
             self._warn(str(error))
             return Attempt(None, f"the history cannot be used: {error.what}; {NOT_COMPARED}")
         if not loaded.exists:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 from fakegithub.actions import add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
 from guard.fixtures import World, make_leg, make_plan
@@ -223,6 +224,28 @@ def test_fault_of_github_is_no_verdict(
     """Not of a run that passed: it waits until GitHub answers."""
     upload(server, World(), 7, **of_pull_request())
     server.faults.append(fault)
+    with pytest.raises(RemoteError):
+        judge(service, tmp_path, 7)
+    with service.database.read() as connection:
+        assert run_rows.get(connection, RunKey(1, 7, 1)) is None
+    assert server.comments == {}
+
+
+@pytest.mark.parametrize("away", ["archives", "history"])
+def test_outage_of_the_store_is_no_verdict(
+    service: Service, server: FakeGitHub, tmp_path: Path, away: str
+) -> None:
+    world = World()
+    world.legs = {key: make_leg(world.plan, key, run=6) for key in world.legs}
+    upload(server, world, 6, event="push", head_branch="main")
+    judge(service, tmp_path, 6)
+    upload(server, World(), 7, **of_pull_request())
+    if away == "history":
+        (tmp_path / "results/history").rename(tmp_path / "away")
+        (tmp_path / "results/history").write_bytes(b"")
+    else:
+        with service.database.write() as connection:
+            connection.execute(sa.text("ALTER TABLE artifact RENAME TO away"))
     with pytest.raises(RemoteError):
         judge(service, tmp_path, 7)
     with service.database.read() as connection:
