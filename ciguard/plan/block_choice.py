@@ -7,7 +7,7 @@ after, that leg would end by itself: else it would help nobody and could only ma
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class LegProgress:
         blocks_s: predicted seconds of its blocks that nobody took, in the order of its own.
         began_s: when it began; None where it has not.
         ready_s: when it will ask again, as predicted; None where it has not asked yet.
+        ratio: real seconds a predicted one, of its own part; None where it has not asked yet.
     """
 
     group: str
@@ -34,7 +35,7 @@ class LegProgress:
     blocks_s: dict[str, float]
     began_s: float | None = None
     ready_s: float | None = None
-    ratio: float | None = field(default=None)  # of real to predicted seconds, of its own part
+    ratio: float | None = None
 
     def ends_s(self, now_s: float, ratio: float) -> float:
         """When it would end without help."""

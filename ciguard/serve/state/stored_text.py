@@ -28,7 +28,7 @@ class StoredText(sa.TypeDecorator[str]):
 
 
 def storable(text: str, length: int) -> str:
-    """The text, or what stands for it; of two texts never the same.
+    """The text, or what stands for it: another one for each text that does not imitate one.
 
     PostgreSQL has no NUL and no longer text than its column, and neither engine a lone surrogate.
 
