@@ -161,11 +161,7 @@ class PaperRun:
     def makespan_s(self) -> float:
         if self.weather.away_s:
             self.away_from_s = AWAY_FROM_RATIO * self.static_s()
-        questions = []
-        for number, leg in enumerate(self.legs):
-            asks_s = self._run(leg, leg.own, 0.0)
-            if leg.blocks or any(self.legs[0].blocks):
-                questions.append((asks_s, number))
+        questions = [(self._run(leg, leg.own, 0.0), number) for number, leg in enumerate(self.legs)]
         heapq.heapify(questions)
         while questions:
             asks_s, number = heapq.heappop(questions)
