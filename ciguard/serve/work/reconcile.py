@@ -47,7 +47,7 @@ OVERLAP: Final = timedelta(days=1)
 
 
 class Reconciler:
-    """Reconciles every five minutes, and soon after a webhook told of a repository.
+    """Reconciles every five minutes; soon after a webhook told of a repository, only the new ones.
 
     Whichever process received that webhook: the database is asked.
 
@@ -74,22 +74,25 @@ class Reconciler:
         with self._service.database.read() as connection:
             now = read_clock_ms(connection)
             is_asked_for = deliveries.has_received(connection, RECONCILED, self._began_ms)
-        was_set_back = now < self._began_ms
-        if self._clock() < self._due_s and not is_asked_for and not was_set_back:
+        is_due = self._clock() >= self._due_s or now < self._began_ms
+        if not is_due and not is_asked_for:
             return 0
-        self._due_s, self._began_ms = self._clock() + INTERVAL_S, now - COMMIT_MS
-        added = reconcile(self._service, self._worker)
+        self._began_ms = now - COMMIT_MS
+        if is_due:
+            self._due_s = self._clock() + INTERVAL_S
+        added = reconcile(self._service, self._worker, only_new=not is_due)
         if added is None:
             # Whoever is at it may be dead: then this process is next, once that lease has ended.
             self._due_s = self._clock() + lanes.LEASE_S
         return added or 0
 
 
-def reconcile(service: Service, worker: str) -> int | None:
+def reconcile(service: Service, worker: str, *, only_new: bool = False) -> int | None:
     """One pass over all repositories; runs that were added, None where another process is at it.
 
     Args:
         worker: the name of this process.
+        only_new: ask for no runs of repositories that were asked for before.
 
     Raises:
         RemoteError: no installation is known, or the database cannot be reached.
@@ -108,7 +111,7 @@ def reconcile(service: Service, worker: str) -> int | None:
                 return lease.is_lost or time.monotonic() > until_s
 
             act = partial(_add_of_installation, service, is_over)
-            return sum(map_in_threads(act, _turns(service), INSTALLATIONS))
+            return sum(map_in_threads(act, _turns(service, only_new=only_new), INSTALLATIONS))
     finally:
         with service.database.write() as connection:
             lanes.release(connection, LANE, worker)
@@ -131,12 +134,14 @@ def _add_of_installation(
     return added
 
 
-def _turns(service: Service) -> Sequence[Sequence[Repository]]:
+def _turns(service: Service, *, only_new: bool) -> Sequence[Sequence[Repository]]:
     """Those that are asked for in this pass, by installation; whoever waits longest first."""
     with service.database.read() as connection:
         known = repositories.active(connection)
     turns: dict[int | None, list[Repository]] = {}
     for one in sorted(known, key=lambda one: one.reconciled_at_ms or 0):
+        if only_new and one.reconciled_at_ms is not None:
+            break
         turns.setdefault(one.installation_id, []).append(one)
     return [one[:TURNS] for one in turns.values()]
 

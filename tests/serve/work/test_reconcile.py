@@ -363,7 +363,9 @@ def test_fixed_list_of_a_token(
     assert world.names() == ["octo-org/new", SHOP]
 
 
-def test_it_is_due_every_five_minutes_and_when_a_webhook_came(world: World) -> None:
+def test_it_is_due_every_five_minutes_and_when_a_webhook_came(
+    world: World, installation: FakeInstallation
+) -> None:
     now_s = [1_000.0]
     reconciler = Reconciler(world.service, "one", clock=lambda: now_s[0])
 
@@ -383,7 +385,11 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(world: World) -> N
     assert asked_after(5) == 0
     with world.service.database.write() as connection:
         deliveries.record(connection, [Delivery("2", "repository", "renamed", 11)])
-    assert asked_after(5) == 1
+    tools = FakeRepository(12, "octo-org/tools")
+    world.server.repositories.append(tools)
+    installation.repositories.append(tools)
+    assert (asked_after(5), world.asked(tools.full_name)) == (0, 1)
+    assert (asked_after(290), world.asked(tools.full_name)) == (1, 2)
 
 
 def test_it_is_due_when_the_databases_clock_was_set_back(world: World) -> None:
