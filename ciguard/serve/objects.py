@@ -1,7 +1,7 @@
 """Objects of the service: immutable, each put once under a name, in a local folder or in S3.
 
 An object is there wholly or not at all, and is durable when `put_new` returns. Names are
-'artifacts/...', 'answers/...', 'history/...' and 'results/...'.
+'artifacts/...', 'answers/...', 'history/...' and 'results/...', for a moment also 'probes/...'.
 """
 
 from __future__ import annotations
@@ -241,6 +241,24 @@ class BucketStore:
 
     def local_path(self, name: str) -> None:
         check_name(name)
+
+
+def check_conditional_puts(objects: ObjectStore) -> None:
+    """Put an object twice, and delete it; three requests.
+
+    Raises:
+        StorageError: the store cannot be written, or it wrote over the first object.
+    """
+    name = f"probes/{uuid.uuid4().hex}"
+    objects.put_new(name, b"1")
+    try:
+        objects.put_new(name, b"2")
+    except AlreadyStored:
+        return
+    finally:
+        objects.delete([name])
+    fix = "use one that supports conditional puts (If-None-Match)"
+    raise StorageError("the store overwrites objects", where=name, fix=fix)
 
 
 def _write_synced(path: Path, content: bytes | Path) -> None:

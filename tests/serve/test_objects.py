@@ -20,6 +20,7 @@ from ciguard.serve.objects import (
     ObjectStore,
     StorageError,
     StorageFull,
+    check_conditional_puts,
     open_objects,
 )
 
@@ -53,6 +54,23 @@ def test_a_name_is_put_once(objects: ObjectStore) -> None:
     with pytest.raises(AlreadyStored, match="is stored already"):
         objects.put_new("results/a", b"second")
     assert objects.read("results/a") == b"first"
+
+
+class OverwritingStore(FolderStore):
+    """As a bucket without conditional puts."""
+
+    def put_new(self, name: str, content: bytes | Path) -> None:
+        self.delete([name])
+        super().put_new(name, content)
+
+
+def test_store_without_conditional_puts_is_found(objects: ObjectStore, tmp_path: Path) -> None:
+    check_conditional_puts(objects)
+    assert names(objects, "probes") == []
+    unfit = OverwritingStore(tmp_path / "unfit")
+    with pytest.raises(StorageError, match="overwrites objects"):
+        check_conditional_puts(unfit)
+    assert names(unfit, "probes") == []
 
 
 def test_of_writers_at_once_one_wins(objects: ObjectStore) -> None:

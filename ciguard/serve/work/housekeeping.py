@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.history_objects import delete_history, sweep_histories
+from ciguard.serve.objects import check_conditional_puts
 from ciguard.serve.results.retention import drop_repository
 from ciguard.serve.results.sweep import sweep
 from ciguard.serve.state import (
@@ -50,9 +51,11 @@ class Housekeeping:
         """Delete what is due, of everything.
 
         Raises:
-            RemoteError: the store or the database cannot be reached; the rest is done next time.
+            RemoteError: the store or the database cannot be reached or used; the rest is done next
+                time.
         """
         service = self.service
+        check_conditional_puts(service.objects)
         self.drop_removed_repositories()
         self.delete_old_artifacts()
         with service.database.read() as connection:
