@@ -271,6 +271,8 @@ def backfill(
     with open_service(settings, invocation.environ) as service:
         added = reconcile.backfill(service, repository, runs)
     console.out(f"{count_of(added, 'run attempt')} of {repository} added to the work list")
+    if not added:
+        console.err(f"all attempts of its newest {count_of(runs, 'run')} were on it already")
     return ExitCode.OK
 
 

@@ -40,6 +40,7 @@ from ciguard.serve.stored_artifacts import ARCHIVE_BYTES, FILE_BYTES
 from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows
 from ciguard.serve.work.worker import NotDue, RateLimited
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -212,12 +213,13 @@ class _Judging:
         report = judged.report if judged is not None else None
         contents = report.contents if report is not None else None
         row = run_row(self.key, run, self.finished, report)
-        suites = []
+        suites, results = [], 0
         if contents is not None:
             records = select_of_run(contents.plan, contents.records, contents.platform).newest
             missing = [(one.key, one.shard) for one in contents.verdict.missing]
             found = run_results(self.key, row.started_at_ms, records, missing)
             self._write_results(found)
+            results = len(found.rows)
             suites = suite_rows(contents.verdict, found.rows)
             if run.is_base_branch:
                 keep = judged.config.metrics.keep if judged and judged.config else ()
@@ -236,6 +238,8 @@ class _Judging:
             run_rows.record_run(connection, row, suites)
         if before is not None and before.answer not in ("", row.answer):
             self.service.objects.delete([before.answer])
+        if report is not None:
+            _LOG.info("%s: %s, with %s", self.key, row.verdict, count_of(results, "result"))
         return True
 
     def _write_results(self, found: RunResults) -> None:
