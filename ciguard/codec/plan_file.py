@@ -29,6 +29,7 @@ from ciguard.errors import InputError
 from ciguard.model import (
     GUARD_RAILS,
     SCHEMA,
+    Block,
     CulpritCandidate,
     DeclaredPeak,
     Exclusion,
@@ -160,8 +161,17 @@ _CHECKS["PlanNoteKind"] = _CHECKS["str"]
 _CHECKS["OrphanReason"] = _CHECKS["str"]
 _kind: Any
 for _kind in (  # each after those that it holds
-    *(Variant, DeclaredPeak, Suite, Pool, LegPolicy, Prediction, Exclusion, ShardCountOption),
-    *(MovedUnit, CulpritCandidate, PlanNote, UnitCount, Orphan, InventorySummary, Shard),
+    *(Variant, DeclaredPeak, Suite, Pool, LegPolicy, Prediction, Block, Exclusion),
+    *(
+        ShardCountOption,
+        MovedUnit,
+        CulpritCandidate,
+        PlanNote,
+        UnitCount,
+        Orphan,
+        InventorySummary,
+        Shard,
+    ),
 ):
     _build = LineSchema(_kind, _CHECKS).build
     _CHECKS[_kind.__name__] = _build
@@ -180,6 +190,8 @@ def _check_references(plan: Plan) -> None:
         for name in {unit.suite for unit in shard.units}:
             if name not in plan.suites:
                 raise LineError(f"shards: {shard.key}: no suite {name!r} in the plan")
+        if shard.own_units < 0 or any(block.units < 1 for block in shard.blocks):
+            raise LineError(f"shards: {shard.key}: its blocks do not fit its units")
 
 
 def decode(content: bytes, source: str) -> Plan:

@@ -7,6 +7,7 @@ cannot be set back. Words follow GitHub's: run, run attempt, job, head SHA.
 
 from ciguard.model.plan import (
     GUARD_RAILS,
+    Block,
     CulpritCandidate,
     DeclaredPeak,
     Exclusion,
@@ -78,6 +79,7 @@ __all__ = [
     "SCHEMA",
     "SLOTS",
     "TIME_UNITS",
+    "Block",
     "CaseKey",
     "CulpritCandidate",
     "DeclaredPeak",

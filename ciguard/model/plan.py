@@ -142,8 +142,18 @@ class Prediction:
 
 
 @dataclass(frozen=True, **SLOTS)
+class Block:
+    """Units that one leg asks for at a time, during the run; `wall_s` is predicted."""
+
+    units: int
+    wall_s: float
+
+
+@dataclass(frozen=True, **SLOTS)
 class Shard:
     """One leg of the matrix; `timeout_minutes` limits its step, `budget_bytes` its tests.
+
+    `blocks`: its last units, in this order, may move to other legs during the run.
 
     `suite` and `variant` are those of all of its units, where its leg lists them: there may be none
     yet. Else they are "". `job` is the name of its job as GitHub shows it, where somebody wrote the
@@ -160,6 +170,20 @@ class Shard:
     suite: str = ""
     variant: str = ""
     job: str = ""
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def own_units(self) -> int:
+        """How many of its first units never move."""
+        return len(self.units) - sum(block.units for block in self.blocks)
+
+    def units_by_block(self) -> Mapping[str, tuple[PlannedUnit, ...]]:
+        """Units of each block, by its name: the third of shard 07 is "07.3"."""
+        found, begin = {}, self.own_units
+        for number, block in enumerate(self.blocks, 1):
+            found[f"{self.key}.{number}"] = self.units[begin : begin + block.units]
+            begin += block.units
+        return found
 
     @property
     def suite_key(self) -> tuple[str, str]:
@@ -330,7 +354,8 @@ class Plan:
     `gap` = makespan / `lower_bound_s` - 1, of predicted wall times; `floor` is the one unit that no
     number of shards can go below. `history` says what the estimates come from. `alternatives`
     are other numbers of shards, and `shard_count_limited_by` says why there are not more.
-    `job_minutes` is the limit of each job, above that of its step.
+    `job_minutes` is the limit of each job, above that of its step. `claims`: scheme, host and port
+    of the service that legs ask for blocks; "" for none.
     """
 
     id: str
@@ -356,6 +381,7 @@ class Plan:
     culprit_candidates: tuple[CulpritCandidate, ...] = ()
     warnings: tuple[PlanNote, ...] = ()
     job_minutes: int | None = None
+    claims: str = ""
 
     def combination(self, shard: Shard) -> Mapping[str, Any] | None:
         """What the job's matrix says of a shard; None where the plan is for no matrix."""

@@ -248,7 +248,7 @@ class EventLine:
 
     Lines that are decisions have `lines_read`, how many lines of each process's file the policy
     knew when it decided, so that a record can be replayed to the same decision; `reason` and
-    `facts` as in `ProcessLine`.
+    `facts` as in `ProcessLine`. `block` is the name of units that move between legs.
     """
 
     kind: EventKind
@@ -261,6 +261,7 @@ class EventLine:
     lines_read: Mapping[str, int] = field(default_factory=dict)
     reason: str | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
+    block: str | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

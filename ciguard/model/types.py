@@ -52,12 +52,16 @@ EventKind = Union[
         # Decisions of the leg.
         "assigned",
         "checkpoint",
+        "claim_asked",
         "grace_used",
         "memory_low",
         "memory_not_reclaimable",
         "recycled",
         "rerun_skipped",
         # What the leg saw.
+        "claimed",
+        "claims_ended",
+        "taken",
         "exit_in_files",
         "excluded",
         "failed_previously",
