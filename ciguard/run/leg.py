@@ -156,7 +156,7 @@ def run_shard(
         InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
             `listed_shard`, `_select_units`.
     """
-    shard = shard_of(plan, key)
+    shard = replace(shard_of(plan, key), blocks=())
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)
     pool_env = plan.pools[shard.pool].env

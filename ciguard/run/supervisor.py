@@ -36,7 +36,7 @@ from ciguard.run.output.view import (
 )
 from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.plugin_files import restore_plugins
-from ciguard.run.policy.actions import Assign, Finish, Reason, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.actions import Assign, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
@@ -47,12 +47,13 @@ from ciguard.run.result_collector import ResultCollector
 from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
-    from typing import Dict, Set, Union
+    from typing import Dict, Set
 
     from ciguard.model import Line
     from ciguard.run.leg_spec import LegSpec
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo, Headroom
+    from ciguard.run.policy.actions import Decision
     from ciguard.run.record_writer import RecordWriter
 
 FOLLOW_EVERY_S = 0.04
@@ -344,7 +345,7 @@ class Supervisor:
             self._execute(action, now_s)
         return None
 
-    def _execute(self, action: Union[Start, Assign, Stop, Recycle, Warn], now_s: float) -> None:
+    def _execute(self, action: Decision, now_s: float) -> None:
         self._write_samples()
         seen = dict(self._lines_read)
         for live in self._handles.values():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.model import EventLine
 from ciguard.model.failure_texts import memory_failure
-from ciguard.run.policy.actions import Recycle, Warn
+from ciguard.run.policy.actions import Claim, Recycle, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
 from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
 
@@ -44,6 +44,7 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "memory_retry": "retry, alone: memory ran out at {process_bytes} of its process",
     "crash_retry": "retry, alone: one of {units} that ran when process {process} crashed",
     "failure_retry": "retry: {units} failed in process {process}",
+    "next_block": "asks the service for tests",
     "cancelled": "the job was told to stop",
     "second_session": "the suite's command started its framework twice for one batch of tests",
     "deadline": "deadline: {limit_s} have passed, and the platform stops the job soon",
@@ -129,9 +130,11 @@ def describe_listing(counts: Mapping[str, float]) -> str:
     return f"listed: {tests}, {counts['new']:g} new, {counts['gone']:g} gone"
 
 
-def describe_action(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:
+def describe_action(action: Union[Stop, Recycle, Warn, Claim], units: Sequence[PlannedUnit]) -> str:
     """A line of the console for a decision about a process that runs, or about none."""
     why = describe_reason(action.reason)
+    if isinstance(action, Claim):
+        return why
     if isinstance(action, Warn):
         return f"{action.reason.kind}: {why}"
     if isinstance(action, Recycle):

@@ -21,6 +21,8 @@ ReasonKind = Literal[
     "memory_retry",
     "crash_retry",
     "failure_retry",
+    # Another leg may have less to do.
+    "next_block",
     # A process, or the leg, is stopped.
     "cancelled",
     "second_session",
@@ -106,6 +108,14 @@ class Warn:
 
 
 @dataclass(frozen=True, **SLOTS)
+class Claim:
+    """Ask for a block of units; `ready_s` > 0 is predicted until one can be begun."""
+
+    reason: Reason
+    ready_s: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, **SLOTS)
 class Wait:
     """Nothing to decide before something is observed, or before this moment."""
 
@@ -124,4 +134,5 @@ class Finish:
     checkpoint: bool = False
 
 
-Action = Union[Start, Assign, Stop, Recycle, Warn, Wait, Finish]
+Decision = Union[Start, Assign, Stop, Recycle, Warn, Claim]
+Action = Union[Start, Assign, Stop, Recycle, Warn, Claim, Wait, Finish]

@@ -15,6 +15,7 @@ from ciguard.model import EventLine, ProcessLine
 from ciguard.run.policy.actions import (
     Action,
     Assign,
+    Claim,
     Finish,
     Reason,
     Recycle,
@@ -32,6 +33,7 @@ from ciguard.run.policy.admission import (
     recycling,
     start_of,
 )
+from ciguard.run.policy.block_claims import is_at_last_unit
 from ciguard.run.policy.guard_rail import awaiting_freed_memory, guard_rail
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def next_action(state: State, now_s: float) -> Action:
         or guard_rail(state)
         or _checkpoint(state, now_s)
         or recycling(state)
+        or _claim(state, now_s)
         or _admission(state, now_s)
         or _ending(state)
         or Wait(_next_moment_s(state, now_s))
@@ -91,7 +94,7 @@ def _deadline(state: State, now_s: float) -> Action | None:
     limit_s = state.policy.deadline_s
     if limit_s is None or now_s < state.began_s + limit_s:
         return None
-    if not (state.running or state.waiting or state.awaits_listing):
+    if not (state.running or state.waiting or state.awaits_listing or state.claims.held):
         return None
     return _end_all(state, "deadline", Reason("deadline", {"limit_s": limit_s}))
 
@@ -184,6 +187,31 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
     return _next_rerun(state, now_s) or Finish("deadline", reason, checkpoint=True)
 
 
+def _claim(state: State, now_s: float) -> Action | None:
+    """Ask for a block when the last unit of what runs begins: it comes while that runs."""
+    if state.claims.status != "open" or state.waiting or state.awaits_listing:
+        return None
+    if state.fruitless_processes >= MAX_FRUITLESS_PROCESSES:
+        return None  # what no process of this leg can run, others may
+    if len(state.busy) < state.processes:
+        return Claim(Reason("next_block"))
+    last = [running for running in state.busy.values() if is_at_last_unit(running)]
+    if not last:
+        return None
+    ready_s = min(_left_s(state, running, now_s) for running in last)
+    return Claim(Reason("next_block", {"ready_s": ready_s}), ready_s)
+
+
+def _left_s(state: State, running: ProcessState, now_s: float) -> float:
+    """How long what a process is at is predicted to take from now on."""
+    left = (
+        state.units[unit].wall_s - max(0.0, now_s - at_s)
+        for unit, at_s in running.open_units.items()
+        if at_s < float("inf")
+    )
+    return max(0.0, *left, 0.0)
+
+
 def _next_rerun(state: State, now_s: float) -> Action | None:
     """What is executed again comes last: every unit runs once before."""
     if not state.reruns or not has_free_slot(state):
@@ -205,7 +233,7 @@ def _admission(state: State, now_s: float) -> Action | None:
             return Wait(_next_moment_s(state, now_s))
         return admit_listing(state)
     if not state.waiting and state.idle is None:
-        return _next_rerun(state, now_s)
+        return _next_rerun(state, now_s) if state.claims.status == "over" else None
     if not has_free_slot(state):
         return None
     if awaiting_freed_memory(state, now_s):
@@ -214,10 +242,11 @@ def _admission(state: State, now_s: float) -> Action | None:
 
 
 def _ending(state: State) -> Action | None:
-    if state.running:
+    if state.running or state.claims.status == "asked":
         return None
-    left = len(set(state.waiting) - state.tries.keys())
-    planned = len(state.units)
+    held = [unit for units in state.claims.held.values() for unit in units]
+    left = len({*state.waiting, *held} - state.tries.keys())
+    planned = len(state.own_units)
     if left or state.awaits_listing:
         ending: Ending = "setup_failed" if not state.tries else "crash"
         left += len(state.import_crashed)
@@ -278,10 +307,12 @@ def decision_line(
         )
     if isinstance(action, Warn):
         kind = cast("EventKind", reason.kind)
+    elif isinstance(action, Claim):
+        kind = "claim_asked"
     else:
         kind = action.ending if isinstance(action, Stop) else "recycled"
     line = EventLine(kind, at_s, lines_read=lines_read, reason=reason.kind, facts=reason.facts)
-    if isinstance(action, Warn):
+    if isinstance(action, (Warn, Claim)):
         return line
     if isinstance(action, Recycle) or action.unit is None or not units:
         return replace(line, process=action.process)

@@ -1,6 +1,7 @@
 """A shard run on paper: which processes the rules start, and which units each of them gets. Pure.
 
-The rules are asked exactly as the supervisor asks them, over estimates and not over records.
+The rules are asked exactly as the supervisor asks them, over estimates and not over records. A leg
+that asks for a block gets its own: where no other leg has time, that is what happens.
 Standard library only, Python 3.8+ (travels in the leg).
 """
 
@@ -9,7 +10,8 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Callable, Iterator
 
-from ciguard.run.policy.actions import Start, Wait
+from ciguard.model import EventLine
+from ciguard.run.policy.actions import Claim, Start, Wait
 from ciguard.run.policy.rules import next_action
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ def simulate(state: State, length_s: Callable[[Start], float]) -> Iterator[Tuple
             end_s = now_s + length_s(action)
             heapq.heappush(ends, (end_s, action.process))
             yield action, end_s
+        elif isinstance(action, Claim):
+            state.apply(action)
+            block = next(iter(state.claims.held), None)
+            state.observe(EventLine("claimed" if block else "claims_ended", now_s, block=block))
         elif isinstance(action, Wait) and ends:
             now_s, process = heapq.heappop(ends)
             state.finish_for_simulation(process)

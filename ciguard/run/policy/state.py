@@ -24,8 +24,9 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
-from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Recycle, Start, Stop, Warn
+from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Claim, Recycle, Start, Stop, Warn
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
+from ciguard.run.policy.block_claims import claims_of
 from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.reruns import Rerun, isolated_reruns, process_rerun
 
@@ -36,6 +37,8 @@ MIB: Final = 1 << 20
 # Of the events that a tested process reports, those that the rules look at.
 PAUSED: Final = "unit_paused"
 OBSERVED_EVENTS: Final = ("closed", "second_session", PAUSED)
+CLAIM_EVENTS: Final = ("claimed", "taken", "claims_ended")
+NO_BLOCKS: Final[Mapping[str, "tuple[PlannedUnit, ...]"]] = {}
 # What a killed process held comes back within half a second; what does not is held by others.
 MEMORY_BACK_S: Final = 2.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
@@ -51,6 +54,7 @@ class State:
         policy: of the plan.
         for_s: how long after the step's start units may be begun; None: without end.
         file_of: of a unit whose framework announces it, the file that is read before; else "".
+        others_blocks: of other shards, by name, those that this leg may be given.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class State:
         *,
         for_s: float | None = None,
         file_of: Callable[[PlannedUnit], str] = lambda unit: "",  # noqa: ARG005
+        others_blocks: Mapping[str, tuple[PlannedUnit, ...]] = NO_BLOCKS,
     ) -> None:
         self.units: tuple[PlannedUnit, ...] = shard.units
         self.suite_key = shard.suite_key
@@ -83,7 +88,8 @@ class State:
         self.writes_result_files = frozenset(
             name for name, suite in suites.items() if suite.results
         )
-        self.waiting: list[int] = list(range(len(self.units)))  # positions, ascending
+        self.claims = claims_of(shard, others_blocks)
+        self.waiting: list[int] = list(range(shard.own_units))  # positions, ascending
         self.running: dict[int, ProcessState] = {}
         self.tries: dict[int, int] = {}  # unit -> executions that ended
         self.failures: dict[int, int] = {}  # unit -> those that went wrong
@@ -114,6 +120,12 @@ class State:
         if self.idle is None:
             return self.running
         return {number: one for number, one in self.running.items() if number != self.idle}
+
+    @property
+    def own_units(self) -> tuple[PlannedUnit, ...]:
+        """What this leg is to run, as far as is known: without what moved to others."""
+        moved = self.claims.moved_units
+        return tuple(unit for place, unit in enumerate(self.units) if place not in moved)
 
     def remaining_s(self, now_s: float) -> float:
         """Until the leg's deadline."""
@@ -204,8 +216,19 @@ class State:
             self._observe_closed(line)
         elif isinstance(line, EventLine) and line.kind == PAUSED:
             self._observe_paused(line)
+        elif isinstance(line, EventLine) and line.kind in CLAIM_EVENTS:
+            self._observe_claim(line)
         elif isinstance(line, EventLine) and self.awaits_listing:
             self._observe_listing(line)
+
+    def _observe_claim(self, line: EventLine) -> None:
+        """Take in a block that this leg runs, or one that another does."""
+        units = self.claims.observe(line)
+        if units is None:
+            begin, others = len(self.units), self.claims.others[line.block or ""]
+            self.units += tuple(others)
+            units, self._position = tuple(range(begin, len(self.units))), None
+        self.waiting = sorted({*self.waiting, *units})
 
     def _observe_listing(self, line: EventLine) -> None:
         """Take the shard's units, in the order in which they are listed."""
@@ -432,6 +455,8 @@ class State:
                 self.headrooms = ()  # the next kill needs two samples of its own
         elif isinstance(action, Recycle):
             self.running[action.process].recycled = True
+        elif isinstance(action, Claim):
+            self.claims.status = "asked"
         elif isinstance(action, Warn):
             self.warned.add(action.reason.kind)
             if action.reason.kind == "rerun_skipped":
