@@ -183,6 +183,13 @@ class PlanConfig(Section):
             "expensive shared fixtures; `none`: each test alone"
         ),
     )
+    claims: str = Field(
+        "",
+        description=(
+            "address of a service (`ciguard serve`) that shards ask for tests during the run, so "
+            "that the short tests of a late shard move to one that has time: https://HOST"
+        ),
+    )
 
 
 class PolicyConfig(Section):

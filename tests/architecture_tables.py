@@ -111,6 +111,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "mermaid"),
+    "plan.block_registration": (
+        *(*SHARED, "plan", "history.service_credentials", "history.daemon_thread"),
+        "github.events",
+    ),
     "plan.history_inputs": (*SHARED, "plan", "history", "sources.local"),
     "plan.scope": (
         *(*SHARED, "plan", "sources.local", "config", "invocation", "suites_and_pools"),
@@ -193,7 +197,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"history.daemon_thread", "history.service_credentials", "history.service_store"}
-    | {"plan.history_inputs", "plan.scope"}
+    | {"plan.block_registration", "plan.history_inputs", "plan.scope"}
     | {
         "experiment.machine_load",
         "experiment.process",

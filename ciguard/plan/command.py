@@ -15,11 +15,12 @@ from ciguard import console
 from ciguard.config_mistakes import describe_mistake
 from ciguard.config_sections import PlanConfig
 from ciguard.declared_memory import match_needs
-from ciguard.errors import ExitCode, UsageError, combine
+from ciguard.errors import ExitCode, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
+from ciguard.plan.block_registration import register, service_address
 from ciguard.plan.collection import collect_suites, matching_files
 from ciguard.plan.deadline import time_limits
 from ciguard.plan.declared_needs import DeclaredNeeds
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
+    from ciguard.model import Plan
     from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.scope import Scope
@@ -109,6 +111,11 @@ if TYPE_CHECKING:
     "base",
     metavar="FILE|history",
     help="Plan whose tests keep their shards where possible.",
+)
+@click.option(
+    "--claims",
+    metavar="URL",
+    help="Service that jobs ask for tests during the run, so that a late shard gets help.",
 )
 @click.option("-o", "--output", metavar="FILE", help="File for the plan.")
 @click.option(
@@ -180,9 +187,10 @@ def command(
     source = HistorySource(history_location or config.history.store, base, query)
     if collect == "history":
         scope = replace(scope, lists_in_legs=True)
+    claims = _claims_address(effective, scope, static=static)
     bounds = time_limits(effective.limit, effective.setup)
     lists = static is not None or scope.lists_in_legs
-    options = _plan_options(scope, effective, bounds, lists=lists)
+    options = replace(_plan_options(scope, effective, bounds, lists=lists), claims=claims)
     origin = _provenance(run, is_static=static is not None)
     made, explained = _make(
         invocation, scope, source=source, options=options, origin=origin, unit=unit
@@ -193,6 +201,8 @@ def command(
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
+        if run is not None and any(shard.blocks for shard in made.plan.shards):
+            _register_blocks(made.plan, run, outputs, invocation.environ)
     is_answered = explained is None and output != "-"
     if github or not (is_answered and format_ == "text"):  # a terminal shows both streams
         _warn(made, github=github)
@@ -397,6 +407,35 @@ def _write_static(
     filled = fill_matrix(text, matrix(result.plan, minutes), path)
     _write(result, None, str(folder / STATIC_FOLDER))
     local.write(folder / path, filled.encode("utf-8"))
+
+
+def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) -> str:
+    """The service that legs ask for blocks; "" for none.
+
+    Raises:
+        UsageError: no address of a service, or the plan says nothing of its tests' times.
+    """
+    if not effective.claims:
+        return ""
+    address = service_address(effective.claims)
+    if static is not None or scope.lists_in_legs or scope.given is not None:
+        what = "tests can move only where the plan lists them and chooses their shards"
+        fix = "leave out --static, --collect history and shards in --inventory, or the address"
+        raise UsageError(what, where="plan.claims", fix=fix)
+    return address
+
+
+def _register_blocks(
+    plan_: Plan, run: ActionsRun, outputs: str, environ: Mapping[str, str]
+) -> None:
+    """Tell the service of the blocks; without it each shard runs what the plan gives it."""
+    try:
+        token = register(plan_, run, environ)
+    except RemoteError as error:
+        warning = f"no test moves during this run: {error}"
+        console.workflow_command(annotation("warning", warning, title="ciguard plan"))
+        return
+    local.append(outputs, step_outputs({"claims_token": token}))
 
 
 def _write_outputs(

@@ -143,6 +143,7 @@ def assemble_plan(
         head_sha=origin.head_sha,
         risk=risk,
         job_minutes=options.limit.job_minutes,
+        claims=options.claims,
         warnings=origin.notes,
     )
 

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import LegPolicy, PlanNote, Prediction, Shard
+from ciguard.model import Block, LegPolicy, PlanNote, Prediction, Shard
+from ciguard.plan.blocks import CLAIM_S, CutShard, Piece, cut_shard
 from ciguard.plan.loss_isolation import place_candidates
 from ciguard.plan.packing import Preassigned, form_groups, pack_balanced
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ciguard.model import Suite
+    from ciguard.plan.packing import Group
     from ciguard.plan.problem import PackingProblem
     from ciguard.run.policy.actions import Start
 
 DIGITS: Final = 6
+# Of a shard's time: neighbours in a file that move together, so that it is not read by every block.
+PIECE_RATIO: Final = 0.01
 _REQUESTED: Final = PlanNote("requested")
 _NO_PREDICTION: Final = Prediction(0.0, 0.0)
 # Predicts the time without a stop: whether it exceeds the limit is the question.
@@ -143,7 +147,12 @@ def _isolated_blocks(
 
 
 def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTimeSpread]:
-    ordered = sorted(members, key=work.run_order.__getitem__)
+    parts = _parts(work, members)
+    ordered = [
+        member
+        for part in (parts.own, *(block.members for block in parts.blocks))
+        for member in sorted(part, key=work.run_order.__getitem__)
+    ]
     units = tuple(work.units[member] for member in ordered)
     processes = min(work.processes, len(units))
     shard = Shard(
@@ -153,6 +162,9 @@ def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTim
         predicted=_NO_PREDICTION,
         processes=processes,
         budget_bytes=work.budget_bytes,
+        blocks=tuple(
+            Block(len(block.members), round(block.wall_s, DIGITS)) for block in parts.blocks
+        ),
     )
     simulated_s, peak_bytes = simulate_shard(
         shard, work.suites, lambda taken: work.load_s(ordered[unit] for unit in taken)
@@ -166,6 +178,34 @@ def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTim
         peak_bytes=peak_bytes if measured else None,
     )
     return replace(shard, predicted=prediction), spread
+
+
+def _parts(work: PackingProblem, members: Sequence[int]) -> CutShard:
+    """What of a shard may move during the run; nothing where it has a unit under suspicion."""
+    suspects = {unit for one in work.candidate_sets for unit in one.units}
+    if not work.moves_blocks or not suspects.isdisjoint(members):
+        return CutShard(tuple(members))
+    groups = form_groups(work.costs, work.group_key, sorted(members), colocated=work.colocated)
+    most_s = PIECE_RATIO * work.load_s(members)
+    pieces = [piece for group in groups for piece in _pieces(work, group, most_s)]
+    return cut_shard(pieces, claim_s=CLAIM_S, start_s=max(work.processes_s(members)))
+
+
+def _pieces(work: PackingProblem, group: Group, most_s: float) -> Iterator[Piece]:
+    """A group's units in this shard: together where parts of it would be set up or built twice."""
+    has_setup = work.setups_s is not None and any(work.setups_s[one] for one in group.members)
+    if group.indivisible or group.is_folder or has_setup:
+        yield Piece(group.members, work.load_s(group.members))
+        return
+    taken: list[int] = []
+    taken_s = 0.0
+    for member in sorted(group.members, key=work.run_order.__getitem__):
+        if taken and taken_s + work.walls_s[member] > most_s:
+            yield Piece(tuple(sorted(taken)), taken_s)
+            taken, taken_s = [], 0.0
+        taken.append(member)
+        taken_s += work.walls_s[member]
+    yield Piece(tuple(sorted(taken)), taken_s)
 
 
 def simulate_shard(

@@ -40,6 +40,7 @@ class PackingProblem:
         previous_shard: by position, the number of the shard in which the base's plan has it.
         base_keys: of the shards that the base's plan has for this work.
         candidate_sets: units that may have killed shards.
+        moves_blocks: units may move to other legs during the run.
         deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there);
             infinite without timings.
     """
@@ -61,6 +62,7 @@ class PackingProblem:
     base_keys: tuple[str, ...] = ()
     candidate_sets: Sequence[CandidateSet] = ()
     concurrency: int | None = None
+    moves_blocks: bool = False
     deadline_s: float = math.inf
     risk: float = 0.0
 

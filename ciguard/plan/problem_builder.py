@@ -49,6 +49,7 @@ class PlanOptions:
         per_combination: `shards` and `target_wall_s` are for each variant of a suite, and no shard
             holds two: each is a combination of a job's matrix.
         processes: side by side in each leg.
+        claims: the service that legs ask for blocks of units; "" for none.
         policy: of the legs; its deadline comes from `limit`.
     """
 
@@ -60,6 +61,7 @@ class PlanOptions:
     per_combination: bool = False
     processes: int = 1
     group: Grouping = "file"
+    claims: str = ""
     policy: LegPolicy = DEFAULT_POLICY
 
 
@@ -207,6 +209,7 @@ class ProblemBuilder:
             base_keys=base_keys,
             candidate_sets=self._basis.candidate_sets,
             concurrency=self._basis.pools[pool].concurrency if concurrency is None else concurrency,
+            moves_blocks=bool(self._options.claims),
             deadline_s=self._options.limit.deadline_s if self.has_timings else math.inf,
             risk=self._options.risk,
         )

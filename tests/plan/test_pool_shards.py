@@ -3,9 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plan.plan_factories import suite
+from plan.plan_factories import planned, suite
 
+from ciguard.codec import plan_file as codec
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import PlannedUnit, Prediction, Shard
+from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.pool_shards import simulate_shard
 from ciguard.run.policy.state import MIB, UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
 
@@ -73,3 +76,62 @@ def test_unmeasured_memory_uses_the_default_of_the_policy() -> None:
 
 def test_a_prediction_does_not_stop_at_the_deadline() -> None:
     assert simulate(shard(unit("a", 1e6)))[0] == 1e6 + 3.0
+
+
+WALLS_S = {f"tests/test_{file}.py::t{number}": 2.0 for file in "ab" for number in range(100)}
+
+
+def test_half_of_a_shard_may_move_in_blocks() -> None:
+    made = planned(WALLS_S, shards=2, claims="https://ci.example.org").plan
+    assert made.claims == "https://ci.example.org"
+    for shard in made.shards:
+        assert len(shard.blocks) == 10
+        assert shard.own_units == 50
+        assert sum(block.wall_s for block in shard.blocks) == 100.0
+        sizes = [block.units for block in shard.blocks]
+        assert sizes == sorted(sizes, reverse=True)
+        by_block = shard.units_by_block()
+        assert list(by_block)[2] == f"{shard.key}.3"
+        assert [unit for units in by_block.values() for unit in units] == [
+            *shard.units[shard.own_units :]
+        ]
+    assert codec.decode(codec.encode(made), "") == made
+    static = planned(WALLS_S, shards=2).plan
+    assert [set(shard.units) for shard in made.shards] == [
+        set(shard.units) for shard in static.shards
+    ]
+    assert not any(shard.blocks for shard in static.shards)
+
+
+def test_blocks_are_few_where_a_start_takes_long() -> None:
+    """Of 200 s, 3 % may be starts."""
+    slow = planned(WALLS_S, suites={"": suite(3.0)}, shards=2, claims="https://ci.example.org").plan
+    assert [len(shard.blocks) for shard in slow.shards] == [2, 2]
+    assert [shard.predicted.wall_s for shard in slow.shards] == [209.0, 209.0]
+    slower = planned(
+        WALLS_S, suites={"": suite(30.0)}, shards=2, claims="https://ci.example.org"
+    ).plan
+    assert [len(shard.blocks) for shard in slower.shards] == [0, 0]
+
+
+def test_what_is_kept_together_moves_together() -> None:
+    pairs = [
+        (InventoryUnit(name, group="db" if "_b" in name else None), wall_s)
+        for name, wall_s in WALLS_S.items()
+    ]
+    made = planned(pairs, shards=1, group="file-strict", claims="https://ci.example.org").plan
+    (shard,) = made.shards
+    held = [{unit.unit for unit in units} for units in shard.units_by_block().values()]
+    theirs = {name for name in WALLS_S if "_b" in name}
+    assert held
+    assert all(theirs <= some or theirs.isdisjoint(some) for some in held)
+
+
+def test_suspects_stay_where_they_are_looked_for() -> None:
+    suspects = CandidateSet((0, 1), 2)
+    made = planned(
+        WALLS_S, shards=4, candidate_sets=[suspects], claims="https://ci.example.org"
+    ).plan
+    for shard in made.shards:
+        has_suspect = any(unit.unit in sorted(WALLS_S)[:2] for unit in shard.units)
+        assert bool(shard.blocks) != has_suspect

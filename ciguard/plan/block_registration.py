@@ -1,0 +1,92 @@
+"""Tells a service which blocks of units the shards of a plan have, so that legs may ask for them.
+
+A plan job goes on without the service after two seconds: its legs then run what they have.
+"""
+
+from __future__ import annotations
+
+import math
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from ciguard.errors import RemoteError, UsageError
+from ciguard.history.daemon_thread import in_thread
+from ciguard.history.service_credentials import credentials, is_safe, origin_of
+from ciguard.model.exchange_groups import exchange_groups
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.github.events import ActionsRun
+    from ciguard.model import Plan
+
+PATIENCE_S: Final = 2.0
+DIGITS: Final = 3
+
+
+def service_address(url: str) -> str:
+    """Scheme, host and port of the service.
+
+    Raises:
+        UsageError: it is no address that a token may be sent to, or has a path.
+    """
+    fix = "write https://HOST, as in the service's --url"
+    if not is_safe(url) or "@" in url:
+        raise UsageError("not the https address of a service", where="plan.claims", fix=fix)
+    parts = urlsplit(url)
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise UsageError("an address with a path", where="plan.claims", fix=fix)
+    return origin_of(url)
+
+
+def registration(plan: Plan) -> dict[str, Any]:
+    """The body of the request: what each leg runs first, and its blocks, in predicted seconds."""
+    groups, legs = exchange_groups(plan), {}
+    for shard in plan.shards:
+        own_s = math.fsum(unit.wall_s for unit in shard.units[: shard.own_units])
+        names = shard.units_by_block()
+        legs[shard.key] = {
+            "group": groups[shard.key],
+            "own_s": round(own_s / max(1, shard.processes), DIGITS),
+            "blocks": {
+                name: round(block.wall_s, DIGITS)
+                for name, block in zip(names, shard.blocks, strict=True)
+            },
+        }
+    return {"plan": plan.id, "legs": legs}
+
+
+def register(plan: Plan, run: ActionsRun, environ: Mapping[str, str]) -> str:
+    """Register the blocks of a plan for a run; the token by which its legs ask for them.
+
+    Raises:
+        RemoteError: the service cannot be reached, or refuses.
+    """
+    where = (
+        f"{plan.claims}/api/v1/repos/{run.repository}/runs/{run.run_id}/{run.run_attempt}/blocks"
+    )
+    shown = credentials(environ, plan.claims)
+    body = registration(plan)
+
+    def put() -> httpx.Response:
+        return httpx.put(where, json=body, headers=shown.headers(), timeout=PATIENCE_S)
+
+    try:
+        answer = in_thread(put).result(PATIENCE_S)
+        token = answer.json()["token"] if answer.is_success else None
+    except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError) as error:
+        words = one_line(shown.redact(str(error) or f"no answer within {PATIENCE_S:g} s"))
+        raise RemoteError(f"the service cannot be asked: {words}", where=where) from error
+    if isinstance(token, str):
+        return token
+    what = f"the service refuses: HTTP {answer.status_code}"
+    if shown.problem:
+        what = f"{what}; {shown.problem}"
+    fix = "see the log of the service"
+    if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND):
+        fix = "give the plan job `permissions: id-token: write`"
+    raise RemoteError(what, where=where, fix=fix)
