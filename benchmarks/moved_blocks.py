@@ -29,7 +29,14 @@ import numpy as np
 from recordings import COUNTS, estimated, following, packed, pairs, require
 
 from ciguard.plan.block_choice import LegProgress, choose_block
-from ciguard.plan.blocks import HELD_BACK_RATIO, MAX_BLOCKS, Piece, cut_shard
+from ciguard.plan.blocks import (
+    HELD_BACK_RATIO,
+    MAX_BLOCKS,
+    PIECE_RATIO,
+    Piece,
+    cut_shard,
+    neighbours,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,12 +114,17 @@ def _plans_of(trial: Trial) -> Iterator[Planned]:
     ids = sorted(trial.later)
     walls_s = estimated(trial).wall_s.tolist()
     for count in trial.counts:
-        shards = tuple(
-            tuple(Piece((unit,), walls_s[unit]) for unit in shard)
-            for shard in packed(walls_s, count)
-        )
+        shards = tuple(tuple(_pieces(ids, walls_s, shard)) for shard in packed(walls_s, count))
         real_s = [trial.later[unit] for unit in ids]
         yield Planned(f"{trial.suite} {trial.name}", count, shards, real_s, trial.bound_s(count))
+
+
+def _pieces(ids: Sequence[str], walls_s: Sequence[float], shard: Sequence[int]) -> Iterator[Piece]:
+    """As in a plan: neighbours in a file stay together up to a part of the shard."""
+    most_s = PIECE_RATIO * math.fsum(walls_s[unit] for unit in shard)
+    by_file = itertools.groupby(sorted(shard), key=lambda unit: ids[unit].partition("::")[0])
+    for _, members in by_file:
+        yield from neighbours(list(members), walls_s, most_s)
 
 
 class PaperRun:
@@ -147,14 +159,13 @@ class PaperRun:
             self.legs.append(
                 Leg(speed, cut.own, {name: one.members for name, one in blocks.items()})
             )
-            estimate_s = {one.members[0]: one.wall_s for one in shard}
-            own_s = math.fsum(estimate_s[unit] for unit in cut.own)
             walls_s = {name: one.wall_s for name, one in blocks.items()}
+            own_s = math.fsum(one.wall_s for one in shard) - math.fsum(walls_s.values())
             self.progress[str(number)] = LegProgress("", own_s, walls_s, began_s=0.0)
 
     def static_s(self) -> float:
         return max(
-            leg.speed * math.fsum(self.plan.walls_s[one.members[0]] for one in shard)
+            leg.speed * math.fsum(self.plan.walls_s[unit] for one in shard for unit in one.members)
             for leg, shard in zip(self.legs, self.plan.shards, strict=True)
         )
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 # Chosen on half of the real recordings, judged on the others: `benchmarks/moved_blocks.py`.
 CLAIM_S: Final = 0.5  # from a question to its answer, over the internet
@@ -25,6 +25,8 @@ MAX_BLOCKS: Final = 10
 # takes to run them all would start for longer than this part of the shard's time.
 MIN_CLAIMS: Final = 2.0
 MAX_STARTS_RATIO: Final = 0.03
+# Of a shard's time: neighbours in a file that move together, so that it is not read by every block.
+PIECE_RATIO: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,24 @@ class Piece:
 
     members: tuple[int, ...]
     wall_s: float
+
+
+def neighbours(members: Sequence[int], walls_s: Sequence[float], most_s: float) -> Iterator[Piece]:
+    """Cut units that follow each other into pieces of at most `most_s`, or of one unit; O(units).
+
+    Args:
+        members: positions, in the order in which they run; not empty.
+        walls_s: by position.
+    """
+    taken: list[int] = []
+    taken_s = 0.0
+    for member in members:
+        if taken and taken_s + walls_s[member] > most_s:
+            yield Piece(tuple(sorted(taken)), taken_s)
+            taken, taken_s = [], 0.0
+        taken.append(member)
+        taken_s += walls_s[member]
+    yield Piece(tuple(sorted(taken)), taken_s)
 
 
 @dataclass(frozen=True, slots=True)

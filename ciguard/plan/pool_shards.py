@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Block, LegPolicy, PlanNote, Prediction, Shard
-from ciguard.plan.blocks import CLAIM_S, CutShard, Piece, cut_shard
+from ciguard.plan.blocks import CLAIM_S, PIECE_RATIO, CutShard, Piece, cut_shard, neighbours
 from ciguard.plan.loss_isolation import place_candidates
 from ciguard.plan.packing import Preassigned, form_groups, pack_balanced
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ciguard.run.policy.actions import Start
 
 DIGITS: Final = 6
-# Of a shard's time: neighbours in a file that move together, so that it is not read by every block.
-PIECE_RATIO: Final = 0.01
 _REQUESTED: Final = PlanNote("requested")
 _NO_PREDICTION: Final = Prediction(0.0, 0.0)
 # Predicts the time without a stop: whether it exceeds the limit is the question.
@@ -197,15 +195,8 @@ def _pieces(work: PackingProblem, group: Group, most_s: float) -> Iterator[Piece
     if group.indivisible or group.is_folder or has_setup:
         yield Piece(group.members, work.load_s(group.members))
         return
-    taken: list[int] = []
-    taken_s = 0.0
-    for member in sorted(group.members, key=work.run_order.__getitem__):
-        if taken and taken_s + work.walls_s[member] > most_s:
-            yield Piece(tuple(sorted(taken)), taken_s)
-            taken, taken_s = [], 0.0
-        taken.append(member)
-        taken_s += work.walls_s[member]
-    yield Piece(tuple(sorted(taken)), taken_s)
+    ordered = sorted(group.members, key=work.run_order.__getitem__)
+    yield from neighbours(ordered, work.walls_s, most_s)
 
 
 def simulate_shard(
