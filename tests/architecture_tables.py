@@ -174,6 +174,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
         *("console", "invocation", "sources", "template_loader"),
+        "plan.block_choice",
     ),
     "serve.state": ("errors", "serve.state"),
 }

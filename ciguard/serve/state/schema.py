@@ -225,3 +225,55 @@ session: Final = Table(
     Column("until_ms", BigInteger, nullable=False),
     Index("ix_session_until_ms", "until_ms"),
 )
+
+# A plan whose legs take blocks of one another while the run goes on. The row is what every claim of
+# the plan locks, so that two legs never get one block. `token_sha256`: of the token of its legs.
+claim_plan: Final = Table(
+    "claim_plan",
+    METADATA,
+    *_run_key(),
+    Column("plan", StoredText(32), nullable=False),
+    Column("token_sha256", StoredText(64), nullable=False, unique=True),
+    Column("registered_at_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*_RUN_KEY, "plan"),
+    Index("ix_claim_plan_registered_at_ms", "registered_at_ms"),
+)
+
+_PLAN_KEY: Final = (*_RUN_KEY, "plan")
+
+# How far each leg of a plan is: `plan/block_choice.py` says what the numbers mean.
+claim_leg: Final = Table(
+    "claim_leg",
+    METADATA,
+    *_run_key(),
+    Column("plan", StoredText(32), nullable=False),
+    Column("leg", StoredText(128), nullable=False),
+    Column("exchange", StoredText(256), nullable=False),  # its group, which is a word of SQL
+    Column("own_s", Float, nullable=False),
+    Column("began_at_ms", BigInteger),
+    Column("ready_at_ms", BigInteger),
+    Column("ratio", Float),
+    Column("is_alone", Boolean, nullable=False),
+    PrimaryKeyConstraint(*_PLAN_KEY, "leg"),
+    ForeignKeyConstraint(
+        _PLAN_KEY, [f"claim_plan.{name}" for name in _PLAN_KEY], ondelete="CASCADE"
+    ),
+)
+
+# `leg`: whose it is by the plan; `holder`: which leg has claimed it, "" for none.
+claim_block: Final = Table(
+    "claim_block",
+    METADATA,
+    *_run_key(),
+    Column("plan", StoredText(32), nullable=False),
+    Column("block", StoredText(128), nullable=False),
+    Column("leg", StoredText(128), nullable=False),
+    Column("place", Integer, nullable=False),  # in the order in which its leg runs them
+    Column("wall_s", Float, nullable=False),
+    Column("holder", StoredText(128), nullable=False),
+    Column("is_confirmed", Boolean, nullable=False),
+    PrimaryKeyConstraint(*_PLAN_KEY, "block"),
+    ForeignKeyConstraint(
+        _PLAN_KEY, [f"claim_plan.{name}" for name in _PLAN_KEY], ondelete="CASCADE"
+    ),
+)

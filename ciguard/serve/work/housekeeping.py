@@ -15,6 +15,7 @@ from ciguard.serve.objects import check_conditional_puts
 from ciguard.serve.results.retention import drop_repository
 from ciguard.serve.results.sweep import sweep
 from ciguard.serve.state import (
+    block_claims,
     deliveries,
     raw_artifacts,
     repositories,
@@ -36,6 +37,7 @@ INTERVAL_S: Final = 3600.0
 REMOVED_DAYS: Final = 7.0
 ARTIFACT_DAYS: Final = 30.0  # what `check --repair` makes results of again
 DELIVERY_DAYS: Final = 7.0  # GitHub sends one again for three days
+CLAIM_DAYS: Final = 35.0  # no run of GitHub takes longer, nor is one run again later
 WORK_DAYS: Final = 90.0  # of rows that are done; a run with a verdict needs none
 
 
@@ -68,6 +70,7 @@ class Housekeeping:
         with service.database.write() as connection:
             deliveries.prune(connection, DELIVERY_DAYS)
             work_rows.prune(connection, WORK_DAYS)
+            block_claims.prune(connection, CLAIM_DAYS)
 
     def delete_old_artifacts(self) -> None:
         """Delete archives that are older than ARTIFACT_DAYS."""
@@ -100,6 +103,7 @@ class Housekeeping:
         delete_history(database, objects, repository_id)
         with database.write() as connection:
             tokens.delete(connection, repository_id)
+            block_claims.delete(connection, repository_id)
             raw_artifacts.delete(connection, repository_id)
             work_rows.forget(connection, repository_id)
             run_rows.delete(connection, repository_id)

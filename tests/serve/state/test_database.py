@@ -26,6 +26,23 @@ def test_migrations_make_the_tables_that_the_program_uses(database: Database) ->
         assert context.get_current_revision() == REVISION
 
 
+def test_tables_of_an_earlier_version_are_brought_up_to_date(
+    database_url: str, database: Database
+) -> None:
+    with database.write() as connection:
+        connection.execute(lane.insert().values(key="a", worker="w", until_ms=1))
+        for name in ("claim_block", "claim_leg", "claim_plan"):
+            METADATA.tables[name].drop(connection)
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    again = open_database(database_url)
+    with again.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, METADATA) == []
+        assert context.get_current_revision() == REVISION
+        assert connection.execute(sa.select(lane.c.key)).scalars().all() == ["a"]
+    again.close()
+
+
 def test_a_second_start_changes_nothing(database_url: str, database: Database) -> None:
     with database.write() as connection:
         connection.execute(lane.insert().values(key="a", worker="w", until_ms=1))

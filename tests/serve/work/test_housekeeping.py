@@ -14,12 +14,13 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.service import Service
-from ciguard.serve.state import raw_artifacts, repositories, schema, tokens
+from ciguard.serve.state import block_claims, raw_artifacts, repositories, schema, tokens
+from ciguard.serve.state.block_claims import PlanKey
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.work.housekeeping import ARTIFACT_DAYS, REMOVED_DAYS, Housekeeping
+from ciguard.serve.work.housekeeping import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +67,7 @@ def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
     with service.database.write() as connection:
         repositories.upsert(connection, [Repository(1, "octo-org/shop", True, "main")])
         tokens.create(connection, 1)
+        block_claims.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
         repositories.remove(connection, [1])
     kept(service, RunKey(1, 7, 1))
     made_older(service, schema.repository, "updated_at_ms", REMOVED_DAYS - 1)
@@ -73,11 +75,13 @@ def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
     with service.database.read() as connection:
         assert len(repositories.removed(connection)) == 1
         assert len(tokens.tokens_of(connection, 1)) == 1
+        assert connection.execute(sa.select(schema.claim_plan.c.plan)).all() == [("a",)]
     made_older(service, schema.repository, "updated_at_ms", 2)
     keeping.clean_up()
     with service.database.read() as connection:
         assert repositories.removed(connection) == ()
         assert tokens.tokens_of(connection, 1) == ()
+        assert connection.execute(sa.select(schema.claim_plan)).all() == []
     assert list(service.objects.list("artifacts")) == []
 
 
@@ -92,6 +96,17 @@ def test_archives_are_kept_for_a_month(keeping: Housekeeping) -> None:
     with service.database.read() as connection:
         assert raw_artifacts.of_run(connection, key) == ()
     assert list(service.objects.list("artifacts")) == []
+
+
+def test_claims_are_kept_for_as_long_as_a_run_can_be_repeated(keeping: Housekeeping) -> None:
+    service = keeping.service
+    with service.database.write() as connection:
+        block_claims.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
+    for days, expected in ((CLAIM_DAYS - 1, [("a",)]), (2, [])):
+        made_older(service, schema.claim_plan, "registered_at_ms", days)
+        keeping.clean_up()
+        with service.database.read() as connection:
+            assert connection.execute(sa.select(schema.claim_plan.c.plan)).all() == expected
 
 
 def test_a_machine_with_a_wrong_clock_deletes_nothing_new(

@@ -1,0 +1,16 @@
+"""The tables of blocks that legs claim during a run."""
+
+from typing import Final
+
+from alembic import op
+
+from ciguard.serve.state.schema import METADATA
+
+revision = "0002"
+down_revision = "0001"
+TABLES: Final = ("claim_plan", "claim_leg", "claim_block")
+
+
+def upgrade() -> None:
+    """Make them. Whoever changes the columns of one freezes them here first."""
+    METADATA.create_all(op.get_bind(), [METADATA.tables[name] for name in TABLES])

@@ -1,0 +1,362 @@
+"""Who gets which block, on SQLite and on PostgreSQL; legs that ask at once, and lost answers."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.serve.block_exchange import (
+    CLAIM_S,
+    Answer,
+    Claim,
+    ClaimState,
+    UnknownLeg,
+    answer_claim,
+    apply_claim,
+    confirm_block,
+)
+from ciguard.serve.state import block_claims, schema
+from ciguard.serve.state.block_claims import ClaimBlock, ClaimLeg, PlanKey
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.serve.state.database import Database
+
+KEY: Final = PlanKey(RunKey(11, 7, 1), "0123456789ab")
+
+
+def made(
+    walls_s: Mapping[str, tuple[float, ...]], own_s: float = 60.0, exchange: str = "g"
+) -> tuple[list[ClaimLeg], list[ClaimBlock]]:
+    legs = [ClaimLeg(name, exchange, own_s) for name in walls_s]
+    blocks = [
+        ClaimBlock(f"{name}.{place}", name, place, wall_s)
+        for name, some in walls_s.items()
+        for place, wall_s in enumerate(some, 1)
+    ]
+    return legs, blocks
+
+
+def register(database: Database, walls_s: Mapping[str, tuple[float, ...]]) -> None:
+    with database.write() as connection:
+        assert block_claims.register(connection, KEY, *made(walls_s)) is not None
+
+
+def ask(
+    database: Database,
+    leg: str,
+    elapsed_s: float = 60.0,
+    state: ClaimState = "asks",
+    key: PlanKey = KEY,
+) -> Answer:
+    with database.write() as connection:
+        return answer_claim(connection, key, Claim(leg, state, elapsed_s))
+
+
+def confirm(database: Database, leg: str, block: str | None) -> bool:
+    assert block is not None
+    with database.write() as connection:
+        return confirm_block(connection, KEY, leg, block)
+
+
+def run_block(database: Database, leg: str) -> str | None:
+    block = ask(database, leg).block
+    assert block is None or confirm(database, leg, block)
+    return block
+
+
+def test_own_blocks_come_first_and_then_those_of_the_leg_that_ends_last(
+    database: Database,
+) -> None:
+    register(database, {"01": (10.0,), "02": (10.0,), "03": (30.0, 20.0, 10.0)})
+    for leg in ("01", "02", "03"):
+        assert ask(database, leg, 0.0, "begins") == Answer()
+    assert run_block(database, "01") == "01.1"
+    assert ask(database, "01").block == "03.1"
+    # Confirmed by nobody yet: its owner does not hear of it.
+    assert ask(database, "03", 30.0, "begins") == Answer()
+    assert confirm(database, "01", "03.1")
+    assert ask(database, "03", 30.0, "begins") == Answer(taken=("03.1",))
+    assert run_block(database, "03") == "03.2"
+    # The second has not asked yet, and has 60 s before its block by the plan.
+    assert ask(database, "01") == Answer("02.1", held=("03.1",))
+
+
+def test_eight_legs_that_ask_at_once_get_each_block_once(database: Database) -> None:
+    names = [f"{number:02}" for number in range(8)]
+    register(database, dict.fromkeys(names, (9.0, 8.0, 7.0)))
+    given: list[str] = []
+    start = threading.Barrier(len(names))
+
+    def run(leg: str) -> None:
+        start.wait()
+        while (block := ask(database, leg).block) is not None:
+            given.append(block)
+            assert confirm(database, leg, block)
+
+    threads = [threading.Thread(target=run, args=[name]) for name in names]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(given) == [f"{name}.{place}" for name in names for place in (1, 2, 3)]
+
+
+def test_eight_legs_at_once_share_the_blocks_of_one(database: Database) -> None:
+    """Each asks once: what is given is given to one of them."""
+    names = [f"{number:02}" for number in range(8)]
+    register(database, {**dict.fromkeys(names, ()), "99": (30.0,) * 8})
+    given: list[str | None] = []
+    start = threading.Barrier(len(names))
+
+    def run(leg: str) -> None:
+        start.wait()
+        given.append(ask(database, leg).block)
+
+    threads = [threading.Thread(target=run, args=[name]) for name in names]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    some = [block for block in given if block is not None]
+    assert len(some) >= 4
+    assert len(set(some)) == len(some)
+
+
+def test_lost_answer_is_given_again_and_at_last_to_the_owner(database: Database) -> None:
+    register(database, {"01": (), "02": (30.0, 20.0)})
+    assert ask(database, "01").block == "02.1"
+    assert ask(database, "01").block == "02.1"  # its answer was lost
+    assert run_block(database, "02") == "02.2"
+    assert ask(database, "02") == Answer("02.1")  # nothing else is left
+    assert not confirm(database, "01", "02.1")
+    assert confirm(database, "02", "02.1")
+    assert ask(database, "02") == Answer()
+    assert ask(database, "01") == Answer()
+
+
+def test_block_that_was_given_back_is_its_first_confirmers(database: Database) -> None:
+    register(database, {"01": (), "03": (), "02": (30.0, 20.0, 10.0)})
+    assert ask(database, "01").block == "02.1"
+    assert ask(database, "03").block == "02.2"
+    assert run_block(database, "02") == "02.3"
+    assert ask(database, "02").block == "02.1"  # and with it, 02.2 has no holder
+    assert confirm(database, "03", "02.2")
+    assert confirm(database, "02", "02.1")
+    assert ask(database, "02") == Answer(taken=("02.2",))
+
+
+def test_leg_alone_keeps_its_blocks_and_frees_what_it_never_heard_of(database: Database) -> None:
+    register(database, {"01": (15.0,), "02": (30.0, 20.0, 10.0), "03": ()})
+    assert run_block(database, "01") == "01.1"
+    assert run_block(database, "01") == "02.1"
+    assert ask(database, "01").block == "02.2"
+    assert ask(database, "03").block == "02.3"
+    for _ in range(2):  # it says so until it is heard, which it may not hear either
+        assert ask(database, "01", state="alone") == Answer(held=("02.1",))
+    assert ask(database, "01") == Answer(held=("02.1",))  # sent before, and late
+    assert run_block(database, "02") == "02.2"
+    # Of the second, only what the third has confirmed is not its own.
+    assert confirm(database, "03", "02.3")
+    assert ask(database, "02", state="alone") == Answer(taken=("02.1", "02.3"))
+    assert ask(database, "03") == Answer(held=("02.3",))
+
+
+def test_blocks_of_a_leg_alone_are_not_confirmed_by_others(database: Database) -> None:
+    register(database, {"01": (), "02": (30.0,)})
+    assert ask(database, "01").block == "02.1"
+    assert ask(database, "02", state="alone") == Answer()
+    assert not confirm(database, "01", "02.1")
+    assert ask(database, "01") == Answer()
+
+
+def test_leg_that_is_repeated_hears_what_it_had(database: Database) -> None:
+    register(database, {"01": (), "02": (30.0,)})
+    assert run_block(database, "01") == "02.1"
+    later = PlanKey(RunKey(11, 7, 3), KEY.plan)
+    states: tuple[ClaimState, ...] = ("begins", "asks", "alone")
+    for state in states:
+        assert ask(database, "01", state=state, key=later) == Answer(held=("02.1",))
+        assert ask(database, "02", state=state, key=later) == Answer()
+    second = PlanKey(RunKey(11, 7, 2), KEY.plan)
+    with database.write() as connection:
+        block_claims.register(connection, second, *made({"01": (), "02": (30.0,)}))
+    assert ask(database, "01", 0.0, "begins", later) == Answer()
+    assert ask(database, "01", 0.0, "begins") == Answer(held=("02.1",))
+    for key in (
+        PlanKey(RunKey(11, 7, 4), "ba9876543210"),
+        PlanKey(RunKey(11, 8, 4), KEY.plan),
+        PlanKey(RunKey(12, 7, 4), KEY.plan),
+    ):
+        with pytest.raises(UnknownLeg, match="plan is not registered"):
+            ask(database, "01", key=key)
+    for key in (KEY, later):
+        with pytest.raises(UnknownLeg, match="no such leg"):
+            ask(database, "04", key=key)
+
+
+def test_only_blocks_of_the_plan_are_confirmed(database: Database) -> None:
+    register(database, {"01": (), "02": (30.0,)})
+    for leg, block, words in (("03", "02.1", "no such leg"), ("01", "02.2", "no such block")):
+        with pytest.raises(UnknownLeg, match=words):
+            confirm(database, leg, block)
+    assert confirm(database, "01", "02.1")
+    assert confirm(database, "01", "02.1")
+    assert not confirm(database, "02", "02.1")
+    later = PlanKey(RunKey(11, 7, 2), KEY.plan)
+    with database.write() as connection, pytest.raises(UnknownLeg, match="this run attempt"):
+        confirm_block(connection, later, "01", "02.1")
+
+
+def test_plan_is_registered_once_and_gets_a_new_token(database: Database) -> None:
+    legs, blocks = made({"01": (), "02": (30.0,)})
+    with database.write() as connection:
+        first = block_claims.register(connection, KEY, legs, blocks)
+    assert run_block(database, "01") == "02.1"
+    with database.write() as connection:
+        second = block_claims.register(connection, KEY, legs, blocks)
+        stored = str(connection.execute(sa.select(schema.claim_plan)).all())
+        assert first is not None
+        assert second is not None
+        assert (first.is_new, second.is_new) == (True, False)
+        assert block_claims.plan_of(connection, first.secret) is None
+        assert block_claims.plan_of(connection, second.secret) == KEY
+        assert block_claims.plan_of(connection, "\udcff") is None
+    assert second.secret.removeprefix(block_claims.PREFIX) not in stored + repr(second)
+    assert ask(database, "01") == Answer(held=("02.1",))
+
+
+def test_plan_that_is_registered_twice_at_once_has_one_token(database: Database) -> None:
+    start = threading.Barrier(4)
+    found: list[block_claims.Registration | None] = []
+
+    def run() -> None:
+        start.wait()
+        with database.write() as connection:
+            found.append(block_claims.register(connection, KEY, *made({"01": (1.0,) * 9})))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    some = [one for one in found if one is not None]
+    assert sorted(one.is_new for one in some) == [False, False, False, True]
+    with database.read() as connection:
+        known = [block_claims.plan_of(connection, one.secret) for one in some]
+    assert sorted(one is not None for one in known) == [False, False, False, True]
+
+
+def test_run_attempt_has_a_limit_of_plans(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_claims, "MAX_PLANS", 2)
+    found = []
+    for run, plan in ((KEY.run, "a"), (KEY.run, "b"), (KEY.run, "c"), (RunKey(11, 7, 2), "c")):
+        with database.write() as connection:
+            made_plan = block_claims.register(connection, PlanKey(run, plan), *made({"01": (1.0,)}))
+            found.append(made_plan is not None)
+    assert found == [True, True, False, True]
+    with database.read() as connection:
+        count = connection.execute(sa.select(sa.func.count()).select_from(schema.claim_block))
+        assert count.scalar_one() == 3
+
+
+def test_plans_go_with_age_and_with_their_repository(database: Database) -> None:
+    register(database, {"01": (1.0,)})
+    other = PlanKey(RunKey(12, 7, 1), KEY.plan)
+    tables = (schema.claim_plan, schema.claim_leg, schema.claim_block)
+
+    def rows() -> list[int]:
+        with database.read() as connection:
+            return [
+                connection.execute(sa.select(sa.func.count()).select_from(one)).scalar_one()
+                for one in tables
+            ]
+
+    with database.write() as connection:
+        block_claims.register(connection, other, *made({"01": (1.0,)}))
+        block_claims.prune(connection, 35.0)
+    assert rows() == [2, 2, 2]
+    with database.write() as connection:
+        block_claims.delete(connection, 12)
+    assert rows() == [1, 1, 1]
+    with database.write() as connection:
+        at_ms = schema.claim_plan.c.registered_at_ms
+        connection.execute(
+            sa.update(schema.claim_plan).values(registered_at_ms=at_ms - 36 * 86_400_000)
+        )
+        block_claims.prune(connection, 35.0)
+    assert rows() == [0, 0, 0]
+
+
+def test_ratio_is_of_the_first_question_and_says_when_the_next_comes() -> None:
+    legs, blocks = made({"01": (10.0, 10.0)})
+    by_name = {one.leg: one for one in legs}
+    leg = legs[0]
+    now_ms = 1_000_000
+    apply_claim(Claim("01", "asks", 110.0, 10.0), by_name, blocks, now_ms)
+    assert leg.ratio == 2.0  # of 60 s predicted
+    assert leg.began_at_ms == now_ms - 110_000
+    assert leg.ready_at_ms == now_ms + round(1000 * (10.0 + CLAIM_S + 2.0 * 10.0))
+    blocks[0].is_confirmed = True
+    apply_claim(Claim("01", "asks", 150.0), by_name, blocks, now_ms + 40_000)
+    assert leg.ratio == 2.0
+    assert leg.began_at_ms == now_ms - 110_000
+
+
+def test_predictions_of_next_to_nothing_end_no_leg_at_infinity() -> None:
+    legs, blocks = made({"01": (), "02": (10.0,)}, own_s=5e-324)
+    by_name = {one.leg: one for one in legs}
+    assert apply_claim(Claim("01", "asks", 3_000_000.0), by_name, blocks, 10**12).block == "02.1"
+    assert legs[0].ready_at_ms is not None
+    legs, blocks = made({"01": (), "02": (10.0,)}, own_s=0.0)
+    apply_claim(Claim("01", "asks", 1.0), {one.leg: one for one in legs}, blocks, 10**12)
+    assert legs[0].ratio is None
+
+
+@given(st.data())
+def test_whatever_is_lost_each_block_is_run(data: st.DataObject) -> None:
+    """Legs as they are to behave, of which any request or answer may be lost, or be late."""
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=2, max_size=4))
+    legs, blocks = made({str(number): (9.0, 5.0, 2.0)[:n] for number, n in enumerate(counts)})
+    by_name = {one.leg: one for one in legs}
+    own = {name: [one for one in blocks if one.leg == name] for name in by_name}
+    ran: set[str] = set()
+    asking = set(by_name)
+    now_ms = 10**9
+
+    def visible(name: str) -> list[ClaimBlock]:
+        return [one for one in blocks if one.holder in ("", name) or one.leg == name]
+
+    def alone(name: str) -> None:
+        asking.discard(name)
+        ran.update(one.block for one in own[name])
+        if data.draw(st.booleans(), "alone is heard"):
+            apply_claim(Claim(name, "alone", 90.0), by_name, visible(name), now_ms)
+
+    while asking:
+        name = data.draw(st.sampled_from(sorted(asking)), "leg")
+        now_ms += 1000
+        fate = data.draw(st.sampled_from(("heard", "heard", "heard", "lost", "unanswered")))
+        if fate == "lost":
+            alone(name)
+            continue
+        block = apply_claim(Claim(name, "asks", 60.0), by_name, visible(name), now_ms).block
+        if fate == "unanswered":
+            alone(name)
+        elif block is None:
+            asking.discard(name)
+        else:
+            ran.add(block)
+            found = next(one for one in blocks if one.block == block)
+            assert found.holder == name
+            found.is_confirmed = True
+    assert ran == {one.block for one in blocks}
