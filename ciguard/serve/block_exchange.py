@@ -8,7 +8,7 @@ its blocks was confirmed by some leg or given to itself.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import InputError
@@ -77,10 +77,11 @@ def answer_claim(connection: Connection, key: PlanKey, claim: Claim) -> Answer:
     legs = block_claims.legs_of(connection, key)
     leg = _find_leg(legs, claim.leg)
     blocks = block_claims.blocks_of(connection, key, claim.leg)
-    before = {one.block: asdict(one) for one in blocks}
+    before = [(one.holder, one.is_confirmed) for one in blocks]
     found = apply_claim(claim, legs, blocks, now_ms)
     block_claims.save_leg(connection, key, leg)
-    changed = [one for one in blocks if asdict(one) != before[one.block]]
+    pairs = zip(blocks, before, strict=True)
+    changed = [one for one, was in pairs if (one.holder, one.is_confirmed) != was]
     block_claims.save_blocks(connection, key, changed)
     return found
 

@@ -14,16 +14,19 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 
 from ciguard.errors import RemoteError
+from ciguard.serve.api.problem_details import problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG: Final = logging.getLogger(__name__)
 BODY_BYTES: Final = 1 << 20  # of a form or a query
 TOTAL_BYTES: Final = 128 << 20  # five of GitHub's largest; most have 20 KB
 RETRY_AFTER_S: Final = 30
+API: Final = "/api/"  # its errors are JSON
 POLICY: Final = "; ".join(
     (
         *("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'"),
@@ -94,22 +97,29 @@ class ErrorResponses:
         except ClientDisconnect:
             return None
         except BodyTooLarge:
-            response = PlainTextResponse(
-                "the body is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            )
+            status, text = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too large"
+            response = _response(scope, status, text)
         except RemoteError as error:
             # Without the query, which may hold a secret of the sign-in.
             LOG.warning("%s %s: %s", scope["method"], scope["path"], error)
-            text = "the service cannot do this now; try again later\n"
+            text = "the service cannot do this now; try again later"
             after = {"Retry-After": str(RETRY_AFTER_S)}
-            response = PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE, after)
+            response = _response(scope, HTTPStatus.SERVICE_UNAVAILABLE, text, after)
         except Exception:
             LOG.exception("%s %s", scope["method"], scope["path"])
-            text = "an error of the service; its log has the details\n"
-            response = PlainTextResponse(text, HTTPStatus.INTERNAL_SERVER_ERROR)
+            text = "an error of the service; its log has the details"
+            response = _response(scope, HTTPStatus.INTERNAL_SERVER_ERROR, text)
         if not has_started:
             await response(scope, receive, send)
         return None
+
+
+def _response(
+    scope: Scope, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    if scope["path"].startswith(API):
+        return problem(status, text, headers)
+    return PlainTextResponse(f"{text}\n", status, headers)
 
 
 class BodyLimit:

@@ -143,6 +143,12 @@ def _of_service(service: Service) -> list[Metric]:
             *_of_recent_runs(connection),
             *_of_results(connection),
             Metric(
+                "ciguard_recent_blocks",
+                "gauge",
+                "Blocks of plans of the last hour: claimed by their own leg, another, or none.",
+                tuple(_by("holder", operation_counts.recent_blocks(connection))),
+            ),
+            Metric(
                 "ciguard_repositories",
                 "gauge",
                 "Repositories that the service knows.",

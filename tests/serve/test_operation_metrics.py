@@ -18,8 +18,10 @@ from ciguard.serve.application import build_application
 from ciguard.serve.operation_metrics import Metric, encode
 from ciguard.serve.results import manifest
 from ciguard.serve.results.manifest import ManifestFile, RunRows
-from ciguard.serve.state import repositories, run_rows, work_list
+from ciguard.serve.state import block_claims, repositories, run_rows, work_list
+from ciguard.serve.state.block_claims import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +82,11 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
             ManifestFile("results/a", "arrival", "", 50, 999, "0" * 64),
             {work.key: RunRows(50, "")},
         )
+        plan = PlanKey(RunKey(SHOP.id, 7, 1), "a")
+        leg = ClaimLeg("01", "", 60.0)
+        holders = {"01.1": "", "01.2": "01", "01.3": "02", "01.4": "02"}
+        blocks = [ClaimBlock(name, "01", 1, 9.0, holder) for name, holder in holders.items()]
+        block_claims.register(connection, plan, [leg], blocks)
     answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = parse(answer.text)
@@ -102,6 +109,9 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
         'ciguard_result_rows{kind="arrival"}': 50,
         'ciguard_result_bytes{kind="arrival"}': 999,
         'ciguard_repositories{state="active"}': 1,
+        'ciguard_recent_blocks{holder="none"}': 1,
+        'ciguard_recent_blocks{holder="own"}': 1,
+        'ciguard_recent_blocks{holder="other"}': 2,
     }
     assert "shop" not in answer.text
 

@@ -13,7 +13,7 @@ from ciguard.errors import RemoteError
 from ciguard.github.repository_ref import REPOSITORY
 from ciguard.serve.api.access import caller_repository
 from ciguard.serve.api.oidc import KeysUnavailable, TokenRefused
-from ciguard.serve.api.problem_details import problem
+from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.state import histories, repositories
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/octet-stream"
-# Of a name that nothing has, and of a private repository to whoever may not read it.
-NOT_FOUND: Final = "there is no such repository, or you may not read it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,7 @@ def history_response(
             row = histories.current(connection, repository.id)
         return _file(row, request, objects) if row else _response(HTTPStatus.NO_CONTENT)
     except TokenRefused as error:
-        challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-        return problem(HTTPStatus.UNAUTHORIZED, error.what, challenge)
+        return refusal(error)
     except (DamagedObject, KeysUnavailable) as error:
         LOG.warning("the history of %s: %s", request.full_name, error)
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, error.what)

@@ -1,4 +1,4 @@
-"""GitHub's OIDC tokens of jobs: which repository a job is of, if the token is GitHub's and ours.
+"""GitHub's OIDC tokens of jobs: which run a job is of, if the token is GitHub's and ours.
 
 Source: docs.github.com, "OpenID Connect reference"; RFC 7519; RFC 8725 (one algorithm, which the
 token does not choose).
@@ -18,9 +18,11 @@ from jwt.algorithms import RSAAlgorithm
 from ciguard.errors import InputError, RemoteError
 from ciguard.github.repository_ref import RESIDENT, SERVER_URL
 from ciguard.history.daemon_thread import in_thread
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.statements import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 ALGORITHM: Final = "RS256"  # of all of GitHub's tokens
 LEEWAY_S: Final = 60.0  # between GitHub's clock and this machine's
@@ -137,6 +139,14 @@ class JobTokens:
             TokenRefused: it is forged, expired, or not made for this service.
             KeysUnavailable: nobody can tell now.
         """
+        return self._numbers(token, KEY[:1])[0]
+
+    def run_of(self, token: str) -> RunKey:
+        """The run attempt whose job a token is of; raises as `repository_of`."""
+        return RunKey(*self._numbers(token, KEY))
+
+    def _numbers(self, token: str, names: Sequence[str]) -> list[int]:
+        """These claims of a token that is valid."""
         if not self._audience:
             raise TokenRefused("the service has no public address that a token can be made for")
         try:
@@ -152,10 +162,10 @@ class JobTokens:
                 leeway=LEEWAY_S,
                 options={"require": ["aud", "exp", "iat", "iss", "nbf"]},
             )
-            return int(claims["repository_id"])
+            return [int(claims[name]) for name in names]
         except jwt.InvalidAudienceError as error:
             what = f"the token is not made for {self._audience}"
             raise TokenRefused(what) from error
         except (jwt.PyJWTError, ValueError, LookupError, TypeError, RecursionError) as error:
-            words = str(error) if isinstance(error, jwt.PyJWTError) else "no repository_id"
+            words = str(error) if isinstance(error, jwt.PyJWTError) else f"no {' or '.join(names)}"
             raise TokenRefused(f"the token is not valid: {words}") from error

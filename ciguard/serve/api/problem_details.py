@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from http import HTTPStatus
+
+    from ciguard.serve.api.oidc import TokenRefused
 
 MEDIA_TYPE: Final = "application/problem+json"
+# Of a name that nothing has, and of a private repository to whoever may not read it.
+NOT_FOUND: Final = "there is no such repository, or you may not read it"
 
 
 def problem(
@@ -19,3 +23,9 @@ def problem(
     """An answer whose `detail` is a sentence for the person who reads the job's log."""
     content = {"title": status.phrase, "status": int(status), "detail": detail}
     return JSONResponse(content, status, headers, MEDIA_TYPE)
+
+
+def refusal(error: TokenRefused) -> JSONResponse:
+    """The answer to a token that is none."""
+    challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+    return problem(HTTPStatus.UNAUTHORIZED, error.what, challenge)

@@ -10,14 +10,26 @@ from starlette.routing import Route
 
 from ciguard import __version__
 from ciguard.history.service_credentials import origin_of
+from ciguard.serve.api import claim_requests
+from ciguard.serve.api.claim_requests import RunRequest, answered
 from ciguard.serve.api.history_file import HistoryRequest, history_response
 from ciguard.serve.api.oidc import JobTokens, issuer_of
-from ciguard.serve.api.openapi import HISTORY_PATH, OPENAPI_PATH, openapi_document
+from ciguard.serve.api.openapi import (
+    BLOCKS_PATH,
+    CLAIM_PATH,
+    CLAIMS_PATH,
+    HISTORY_PATH,
+    OPENAPI_PATH,
+    openapi_document,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from ciguard.serve.api.claim_requests import Handler
     from ciguard.serve.service import Service
 
 
@@ -37,7 +49,20 @@ def routes(service: Service) -> tuple[Route, ...]:
     async def openapi(_: Request) -> Response:
         return JSONResponse(document)
 
-    return (Route(HISTORY_PATH, history), Route(OPENAPI_PATH, openapi))
+    def of_run(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            asked = await _run_request(request)
+            return await run_in_threadpool(answered, handler, asked, service.database, jobs)
+
+        return endpoint
+
+    return (
+        Route(HISTORY_PATH, history),
+        Route(OPENAPI_PATH, openapi),
+        Route(BLOCKS_PATH, of_run(claim_requests.register_blocks), methods=["PUT"]),
+        Route(CLAIMS_PATH, of_run(claim_requests.claim), methods=["POST"]),
+        Route(CLAIM_PATH, of_run(claim_requests.confirm), methods=["PUT"]),
+    )
 
 
 def _history_request(request: Request) -> HistoryRequest:
@@ -46,4 +71,16 @@ def _history_request(request: Request) -> HistoryRequest:
         is_head=request.method == "HEAD",
         authorization=request.headers.get("Authorization"),
         if_none_match=request.headers.get("If-None-Match", ""),
+    )
+
+
+async def _run_request(request: Request) -> RunRequest:
+    path = request.path_params
+    return RunRequest(
+        full_name="{owner}/{name}".format(**path),
+        run_id=path["run_id"],
+        run_attempt=path["run_attempt"],
+        block=path.get("block", ""),
+        authorization=request.headers.get("Authorization"),
+        body=await request.body(),
     )

@@ -20,6 +20,8 @@ RECENT_S: Final = 3600.0
 _WORK: Final = schema.work.c
 _FILE: Final = schema.file.c
 _RUN: Final = schema.run.c
+_PLAN: Final = schema.claim_plan.c
+_BLOCK: Final = schema.claim_block.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +90,20 @@ def recent_runs(connection: Connection) -> RecentRuns:
         None if mean is None else float(mean) / 1000,
         None if longest is None else longest / 1000,
     )
+
+
+def recent_blocks(connection: Connection) -> dict[str, int]:
+    """How many blocks of plans that were registered within RECENT_S are whose."""
+    since = sa.select(statements.after_ms(-RECENT_S)).scalar_subquery()
+    is_same = sa.and_(*(_PLAN[name] == _BLOCK[name] for name in (*statements.KEY, "plan")))
+    whose = sa.case(
+        (_BLOCK.holder == "", "none"), (_BLOCK.holder == _BLOCK.leg, "own"), else_="other"
+    ).label("whose")
+    query = (
+        sa.select(whose, sa.func.count())
+        .select_from(schema.claim_plan.join(schema.claim_block, is_same))
+        .where(_PLAN.registered_at_ms >= since)
+        .group_by("whose")
+    )
+    found = dict(map(tuple, connection.execute(query)))
+    return {whose: found.get(whose, 0) for whose in ("none", "own", "other")}

@@ -1,0 +1,165 @@
+"""Requests about the blocks of a run: the plan job registers them, the legs claim them.
+
+Who asks is found out first, then whether the repository is there for it, and only then what it
+wants.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import pydantic
+from starlette.responses import JSONResponse, Response
+
+from ciguard.errors import InputError
+from ciguard.github.repository_ref import REPOSITORY
+from ciguard.serve.api import claim_bodies
+from ciguard.serve.api.access import find_caller
+from ciguard.serve.api.claim_bodies import ClaimBody, ConfirmationBody, Registration
+from ciguard.serve.api.oidc import TokenRefused
+from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
+from ciguard.serve.block_exchange import Claim, UnknownLeg, answer_claim, confirm_block
+from ciguard.serve.state import block_claims, repositories
+from ciguard.serve.state.block_claims import PlanKey
+from ciguard.serve.state.run_key import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.api.access import Caller
+    from ciguard.serve.api.oidc import JobTokens
+    from ciguard.serve.state.database import Database
+
+    Handler = Callable[["RunRequest", Database, JobTokens], Response]
+
+_RUN_ID: Final = re.compile("[1-9][0-9]{0,17}")  # within 64 bits
+_RUN_ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
+_BLOCK: Final = re.compile(claim_bodies.BLOCK)
+PLACE: Final = 200  # characters of keys that somebody made up
+_Body = TypeVar("_Body", bound=pydantic.BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What matters of a request about a run; `block` is "" where the path names none."""
+
+    full_name: str
+    run_id: str
+    run_attempt: str
+    block: str
+    authorization: str | None = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class _NotFound(InputError):
+    """What the path names is not there for the caller."""
+
+
+class _BadBody(InputError):
+    """The body is not as the API wants it."""
+
+
+def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+    """PUT .../blocks: the plan job says which legs and blocks there are."""
+    caller = find_caller(request.authorization, database, jobs)
+    run = _find_run(request, caller, database)
+    if caller.plan is not None or caller.run not in (None, run):
+        raise TokenRefused("a plan is registered by a job of this run attempt")
+    body = _parse(Registration, request.body)
+    with database.write() as connection:
+        made = block_claims.register(connection, PlanKey(run, body.plan), *body.rows())
+    if made is None:
+        what = f"the run attempt has {block_claims.MAX_PLANS} other plans already"
+        raise _BadBody(what)
+    status = HTTPStatus.CREATED if made.is_new else HTTPStatus.OK
+    return JSONResponse({"token": made.secret}, status)
+
+
+def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+    """POST .../claims: a leg begins, wants a block, or goes on alone."""
+    caller = find_caller(request.authorization, database, jobs)
+    run = _find_run(request, caller, database)
+    _check_run(caller, run)
+    body = _parse(ClaimBody, request.body)
+    key = PlanKey(run, body.plan)
+    with database.write() as connection:
+        _check_plan(connection, caller, key)
+        asked = Claim(body.leg, body.state, body.elapsed_s, body.ready_in_s)
+        found = answer_claim(connection, key, asked)
+    return JSONResponse({"block": found.block, "taken": found.taken, "held": found.held})
+
+
+def confirm(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
+    """PUT .../claims/BLOCK: a leg has heard of the block and runs it."""
+    caller = find_caller(request.authorization, database, jobs)
+    run = _find_run(request, caller, database)
+    _check_run(caller, run)
+    if not _BLOCK.fullmatch(request.block):
+        raise _NotFound("the plan has no such block")
+    body = _parse(ConfirmationBody, request.body)
+    key = PlanKey(run, body.plan)
+    with database.write() as connection:
+        _check_plan(connection, caller, key)
+        is_its = confirm_block(connection, key, body.leg, request.block)
+    if not is_its:
+        return problem(HTTPStatus.CONFLICT, f"another leg has the block {request.block}")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def answered(
+    handler: Handler, request: RunRequest, database: Database, jobs: JobTokens
+) -> Response:
+    """The handler's answer, or in words why there is none."""
+    try:
+        return handler(request, database, jobs)
+    except TokenRefused as error:
+        return refusal(error)
+    except (_NotFound, UnknownLeg) as error:
+        return problem(HTTPStatus.NOT_FOUND, error.what)
+    except _BadBody as error:
+        return problem(HTTPStatus.BAD_REQUEST, error.what)
+
+
+def _find_run(request: RunRequest, caller: Caller, database: Database) -> RunKey:
+    """The run attempt of the path; its repository is there for its own jobs only."""
+    if not REPOSITORY.fullmatch(request.full_name):
+        raise _NotFound(NOT_FOUND)
+    with database.read() as connection:
+        repository = repositories.find(connection, request.full_name)
+    if repository is None or repository.id != caller.repository_id:
+        raise _NotFound(NOT_FOUND)
+    numbers = (request.run_id, request.run_attempt)
+    if not (_RUN_ID.fullmatch(numbers[0]) and _RUN_ATTEMPT.fullmatch(numbers[1])):
+        raise _NotFound("there is no such run attempt")
+    return RunKey(repository.id, *map(int, numbers))
+
+
+def _check_run(caller: Caller, run: RunKey) -> None:
+    """A leg claims for its own run; one that is repeated has the token of an earlier attempt."""
+    own = caller.run
+    if own is None:
+        raise TokenRefused("a leg shows the token of its plan, or GitHub's of its job")
+    is_earlier = caller.plan is not None and own.run_attempt < run.run_attempt
+    if own.run_id != run.run_id or (own != run and not is_earlier):
+        raise TokenRefused("the token is of another run attempt")
+
+
+def _check_plan(connection: Connection, caller: Caller, key: PlanKey) -> None:
+    if caller.plan not in (None, key.plan):
+        raise TokenRefused("the token is of another plan")
+    if caller.run != key.run and block_claims.lock(connection, key):
+        raise TokenRefused("the token is of an earlier attempt, and this one has its own")
+
+
+def _parse(model: type[_Body], body: bytes) -> _Body:
+    try:
+        return model.model_validate_json(body)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = f"{'.'.join(map(str, first['loc'])):.{PLACE}}"
+        raise _BadBody(f"the body: {place + ': ' if place else ''}{first['msg']}") from error
