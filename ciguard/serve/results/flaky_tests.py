@@ -117,7 +117,7 @@ def find_flaky_tests(
         good: rows of `queries.GOOD`.
     """
     retried: dict[UnitKey, set[RunKey]] = defaultdict(set)
-    failed: dict[UnitKey, dict[str, RunKey]] = defaultdict(dict)
+    failed: dict[tuple[str, str, str], dict[str, RunKey]] = defaultdict(dict)
     for suite, variant, unit, run_id, attempt, status, _ in troubled:
         run = RunKey(repository_id, run_id, attempt)
         key, head = UnitKey(suite, variant, unit), heads.get((run_id, attempt))
@@ -131,10 +131,11 @@ def find_flaky_tests(
         *((*key, run.run_id, run.run_attempt) for key in retried for run in retried[key]),
     ]
     for suite, variant, unit, run_id, attempt in passed:
-        key, head = UnitKey(suite, variant, unit), heads.get((run_id, attempt))
-        if head is not None and head in failed.get(key, ()):
+        # A tuple finds a named one: of most of these rows no key needs to be made.
+        head, of_key = heads.get((run_id, attempt)), failed.get((suite, variant, unit))
+        if head is not None and of_key is not None and head in of_key:
             run = RunKey(repository_id, run_id, attempt)
-            contradicted[key][head] = max(run, failed[key][head])
+            contradicted[UnitKey(suite, variant, unit)][head] = max(run, of_key[head])
     found = [
         FlakyTest(
             key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -191,6 +192,36 @@ def test_flaky_tests_passed_and_failed_at_one_commit(results: Results, compacted
     assert both.last == runs[1].key
     assert (retried.key.unit, retried.retried, retried.contradicted) == ("retried", 1, 0)
     assert results.read.flaky(REPOSITORY, AT_MS + DAY_MS).found.tests == ()
+
+
+def test_flaky_tests_are_those_of_all_rows(results: Results) -> None:
+    random = Random(7)
+    names = [f"a.py::it's [{number}]" for number in range(40)]
+    passed: dict[str, set[str]] = {name: set() for name in names}
+    failed: dict[str, set[str]] = {name: set() for name in names}
+    retried: dict[str, set[int]] = {name: set() for name in names}
+    for number in range(1, 13):
+        head, rows = f"commit {number // 3}", []
+        for name in names:
+            outcome, tries = random.choices(["passed", "failed", "skipped"], [8, 1, 1])[0], 1
+            if outcome == "passed":
+                passed[name].add(head)
+                tries = random.choices([1, 2], [9, 1])[0]
+                retried[name] |= {number} if tries == 2 else set()
+            elif outcome == "failed":
+                failed[name].add(head)
+            rows.append(row(name, outcome, tries=tries))
+        results.writer.write([run(number, rows)])
+        add_judged_run(results.database, run(number, rows), head)
+        if number == 8:
+            compact_all(results)
+    expected = {name: (len(retried[name]), len(passed[name] & failed[name])) for name in names}
+    found = results.read.flaky(REPOSITORY, 0).found.tests
+    assert {one.key.unit: (one.retried, one.contradicted) for one in found} == {
+        name: numbers for name, numbers in expected.items() if any(numbers)
+    }
+    assert {numbers > (0, 0) for numbers in expected.values()} == {True, False}
+    assert sum(contradicted for _, contradicted in expected.values()) > 10
 
 
 def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> None:
