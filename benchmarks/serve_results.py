@@ -83,6 +83,19 @@ def lognormal_rows(count: int, seed: int) -> list[ResultRow]:
     ]
 
 
+def small_runs() -> list[list[ResultRow]]:
+    """The results of runs of 200 repositories, for `runs_of_second`."""
+    return [lognormal_rows(50, seed) for seed in range(200 * VARIANTS)]
+
+
+def runs_of_second(templates: list[list[ResultRow]], second: int, at_ms: int) -> list[RunResults]:
+    """200 runs, each of another repository."""
+    return [
+        RunResults(RunKey(1000 + number, second, 1), at_ms, rows)
+        for number, rows in enumerate(templates[second % VARIANTS :: VARIANTS])
+    ]
+
+
 def measure_writing(folder: Path, seconds: int) -> None:
     """200 runs a second of 200 repositories, written and compacted."""
     database = open_database(f"sqlite:///{folder / 'writing.db'}")
@@ -92,14 +105,10 @@ def measure_writing(folder: Path, seconds: int) -> None:
         writer = ResultsWriter(database, objects, cache.scratch, batch_s=0.0)
         stack.enter_context(contextlib.closing(writer))
         compactor = stack.enter_context(contextlib.closing(Compactor(database, objects, cache)))
-        templates = [lognormal_rows(50, seed) for seed in range(200 * VARIANTS)]
+        templates = small_runs()
         write_s = compact_s = longest_s = 0.0
         for second in range(seconds):
-            at_ms = START_MS + second * 1000
-            runs = [
-                RunResults(RunKey(1000 + number, second, 1), at_ms, rows)
-                for number, rows in enumerate(templates[second % VARIANTS :: VARIANTS])
-            ]
+            runs = runs_of_second(templates, second, START_MS + second * 1000)
             begin_s, wall_s = time.process_time(), time.monotonic()
             writer.write(runs)
             longest_s = max(longest_s, time.monotonic() - wall_s)

@@ -48,9 +48,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def opened_site(folder: Path, runs: int) -> Iterator[Site]:
-    """A service in a folder, filled."""
-    url, results = f"sqlite:///{folder / 'ciguard.db'}", str(folder / "results")
+def opened_site(folder: Path, runs: int, url: str = "") -> Iterator[Site]:
+    """A service in a folder, filled; with a database in it, unless there is another one."""
+    url, results = url or f"sqlite:///{folder / 'ciguard.db'}", str(folder / "results")
     settings = read_settings(ENVIRON, database=url, results=results, repositories=["o/r"])
     database, objects = open_database(url), open_objects(results, {})
     service = Service(settings, database, objects, GitHubClients(settings))
