@@ -20,6 +20,7 @@ from ciguard.serve.objects import open_objects
 from ciguard.serve.pages.viewers import trusts_this_machine
 from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.retention import prune as prune_results
 from ciguard.serve.results.retention import prune_answers
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_key import RunKey
 
 DEFAULT_CACHE: Final = "./cache"
-DAY_MS: Final = 86_400_000
 LOG_WIDTH: Final = 4_000
 OPEN_PAGES: Final = (
     "ciguard serve: no sign-in is configured: pages of private repositories are shown to everybody"

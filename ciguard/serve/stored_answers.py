@@ -1,4 +1,4 @@
-"""What a judged run came to, as one immutable object: the JSON of guard and compare, the comment.
+"""What a judged run came to, as one immutable object: the JSON of guard and compare.
 
 Pages show it, and a re-judged run gets another one: the row of the run names the one that holds.
 """
@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.compare.json import as_json as comparison_json
 from ciguard.errors import InputError
 from ciguard.guard.json import as_json as verdict_json
-from ciguard.render.markdown import SizeLimit, utf8_bytes
 
 if TYPE_CHECKING:
     from ciguard.report.view import Report
     from ciguard.serve.state.run_key import RunKey
 
 SCHEMA: Final = 1
-_MARKDOWN: Final = SizeLimit(1 << 20, utf8_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +30,11 @@ class StoredAnswer:
         headlines: sentences of guard and comparison.
         verdict: as `ciguard guard --format json`; None where the run could not be judged.
         comparison: as `ciguard compare --format json`; None without one.
-        markdown: as the summary of a job has it.
     """
 
     headlines: tuple[str, ...]
     verdict: dict[str, Any] | None
     comparison: dict[str, Any] | None
-    markdown: str
 
 
 def answer_of(report: Report) -> StoredAnswer:
@@ -49,7 +45,6 @@ def answer_of(report: Report) -> StoredAnswer:
         report.headlines,
         verdict_json(contents.verdict) if contents is not None else None,
         comparison_json(compared) if compared is not None else None,
-        report.text(_MARKDOWN),
     )
 
 
@@ -60,7 +55,6 @@ def encode(answer: StoredAnswer) -> bytes:
         "headlines": list(answer.headlines),
         "verdict": answer.verdict,
         "comparison": answer.comparison,
-        "markdown": answer.markdown,
     }
     return gzip.compress(json.dumps(value).encode("utf-8", "backslashreplace"), mtime=0)
 
@@ -79,9 +73,7 @@ def decode(content: bytes, name: str) -> StoredAnswer:
     if value.get("schema") != SCHEMA:
         what = f"expected schema {SCHEMA}, found {value.get('schema')}"
         raise InputError(what, where=name, fix="run a newer ciguard")
-    return StoredAnswer(
-        tuple(value["headlines"]), value["verdict"], value["comparison"], value["markdown"]
-    )
+    return StoredAnswer(tuple(value["headlines"]), value["verdict"], value["comparison"])
 
 
 def object_name(key: RunKey, content: bytes) -> str:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ciguard.serve.service import Service
 
 _LOG: Final = logging.getLogger(__name__)
-GRACE_S: Final = 20  # for requests that are being answered when the process is to end
-CHILD_GRACE_S: Final = 30.0
+REQUEST_GRACE_S: Final = 20  # for requests that are being answered when the process is to end
+CHILD_GRACE_S: Final = 30.0  # more than the worker process gives its jobs
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
 
@@ -56,7 +56,7 @@ def serve_web(service: Service, read_model: ReadModel, listening: socket.socket)
         proxy_headers=False,
         server_header=False,
         lifespan="on",
-        timeout_graceful_shutdown=GRACE_S,
+        timeout_graceful_shutdown=REQUEST_GRACE_S,
     )
     server = uvicorn.Server(config)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.serve.pages.page_templates import moment
 from ciguard.serve.pages.result_lines import damage_notices, run_names, seconds
+from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import OFFENDER_COLUMNS
 from ciguard.text import count_of
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from ciguard.serve.pages.visit import Visit
 
-DAY_MS: Final = 86_400_000
 DAYS: Final = 30
 MAX_DAYS: Final = 3650
 LIMIT: Final = 100

@@ -10,7 +10,7 @@ from ciguard.serve.results.rows import ENDING_CODES, OUTCOME_CODES, STATUS_CODES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.serve.results.result_values import CaseRow, RunPage, UnitRun
+    from ciguard.serve.results.result_values import CasePage, CaseRow, UnitRun
     from ciguard.serve.state.run_key import RunKey
 
 OUTCOMES: Final = {code: word for word, code in OUTCOME_CODES.items()}
@@ -91,7 +91,7 @@ def result_line(row: CaseRow) -> ResultLine:
     )
 
 
-def result_sums(page: RunPage) -> ResultSums:
+def result_sums(page: CasePage) -> ResultSums:
     """The sums in words."""
     outcomes = {OUTCOMES[code]: number for code, number in sorted(page.outcomes.items())}
     return ResultSums(page.total, outcomes, page.flaky, page.unfinished)

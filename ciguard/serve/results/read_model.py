@@ -31,7 +31,7 @@ from ciguard.serve.results.flaky_tests import (
 )
 from ciguard.serve.results.open_files import OpenFiles
 from ciguard.serve.results.parquet_columns import DAY_MS
-from ciguard.serve.results.result_values import Answer, CaseRow, RunPage, UnitRun, UnitSums
+from ciguard.serve.results.result_values import Answer, CasePage, CaseRow, UnitRun, UnitSums
 from ciguard.serve.results.rows import OUTCOME_CODES, STATUS_CODES, hash_unit
 from ciguard.serve.state import schema
 
@@ -69,7 +69,7 @@ class ReadModel:
         """Close the engine."""
         self._engine.close()
 
-    def run_page(self, key: RunKey, filters: ResultFilters) -> Answer[RunPage]:
+    def run_page(self, key: RunKey, filters: ResultFilters) -> Answer[CasePage]:
         """One page of a run's rows.
 
         Raises:
@@ -81,7 +81,7 @@ class ReadModel:
             "run_attempt": key.run_attempt,
         }
 
-        def ask(files: OpenFiles) -> RunPage:
+        def ask(files: OpenFiles) -> CasePage:
             values, conditions = {**of_run, **filters.values}, list(filters.values)
             counts = files.fetch(queries.count_run_rows(conditions), values, "by_run")
             page = {
@@ -256,11 +256,11 @@ def _run_page(
     counts: Sequence[tuple[Any, ...]],
     rows: Sequence[tuple[Any, ...]],
     texts: Mapping[int, str],
-) -> RunPage:
+) -> CasePage:
     outcomes: Counter[int] = Counter()
     for outcome, _, _, number in counts:
         outcomes[outcome] += number
-    return RunPage(
+    return CasePage(
         tuple(CaseRow(*(*row[:-1], texts.get(row[-1]))) for row in rows),
         sum(outcomes.values()),
         outcomes,

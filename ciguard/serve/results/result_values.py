@@ -42,7 +42,7 @@ class CaseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RunPage:
+class CasePage:
     """A page of a run's rows; `total` rows meet the filters, `outcomes` counts them by code."""
 
     rows: tuple[CaseRow, ...] = ()

@@ -32,7 +32,7 @@ class RunRow:
     """A judged run attempt; `judged_at_ms` is set by the database when it is recorded.
 
     `comparison`, `headline`, `answer` are "" where there is none; numbers are None where they were
-    not measured. `answer` names the object with the document, the comment and the comparison.
+    not measured. `answer` names the object with the verdict and the comparison.
     """
 
     key: RunKey

@@ -31,15 +31,6 @@ class NewToken:
     secret: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """What is known of a token afterwards; times in milliseconds since 1970."""
-
-    id: str
-    created_at_ms: int
-    revoked_at_ms: int | None
-
-
 def create(connection: Connection, repository_id: int) -> NewToken:
     """Make a token that reads the history of one repository."""
     made = NewToken(secrets.token_hex(8), PREFIX + secrets.token_hex(_SECRET_BYTES))
@@ -64,16 +55,6 @@ def revoke(connection: Connection, repository_id: int, token_id: str) -> bool:
     )
     done = connection.execute(sa.update(table).where(valid).values(revoked_at_ms=now_ms()))
     return done.rowcount == 1
-
-
-def tokens_of(connection: Connection, repository_id: int) -> tuple[Token, ...]:
-    """The tokens of a repository, oldest first."""
-    rows = connection.execute(
-        sa.select(table.c.id, table.c.created_at_ms, table.c.revoked_at_ms)
-        .where(table.c.repository_id == repository_id)
-        .order_by(table.c.created_at_ms, table.c.id)
-    )
-    return tuple(Token(*row) for row in rows)
 
 
 def delete(connection: Connection, repository_id: int) -> None:

@@ -39,7 +39,7 @@ class Received:
     payload: Webhook
 
 
-def is_complete(event: str, payload: Webhook) -> bool:
+def has_subject(event: str, payload: Webhook) -> bool:
     """Say whether a payload names what its event is about."""
     has_repository = payload.repository is not None and payload.repository.id is not None
     if event == "workflow_run":

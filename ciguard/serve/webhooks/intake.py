@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ciguard.errors import RemoteError
 from ciguard.github.models import Webhook
 from ciguard.serve.state.deliveries import Delivery
-from ciguard.serve.webhooks.effects import HANDLED, Received, is_complete
+from ciguard.serve.webhooks.effects import HANDLED, Received, has_subject
 from ciguard.serve.webhooks.signature import is_signed
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def receive(request: Request) -> PlainTextResponse:
     payload = _parse(request, body)
     if payload.action not in HANDLED[event]:
         return _accepted(f"ignored: {event} {payload.action}".rstrip())
-    if not is_complete(event, payload):
+    if not has_subject(event, payload):
         what = f"the payload holds not what {event} {payload.action} is about"
         raise HTTPException(HTTPStatus.BAD_REQUEST, what)
     repository_id = payload.repository.id if payload.repository else None

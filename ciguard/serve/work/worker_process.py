@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 WORKERS: Final = 2  # threads: one waits for GitHub while the other computes
-GRACE_S: Final = 25.0  # for jobs that run when the process is to end; then they are given back
+JOB_GRACE_S: Final = 25.0  # for jobs that run when the process is to end; then they are given back
 RECONCILE_POLL_S: Final = 5.0  # how often is looked whether GitHub is to be asked
 GARBAGE_S: Final = 30.0  # how often cycles are looked for: 0.1 s, beside a large run 0.5 s
 
@@ -58,7 +58,7 @@ def work_until(
 ) -> None:
     """Judge runs and take care of the files until `stop`; what runs then is completed.
 
-    A job that takes longer than GRACE_S is given back, and another worker does it again.
+    A job that takes longer than JOB_GRACE_S is given back, and another worker does it again.
     """
     with (
         contextlib.closing(
@@ -99,7 +99,7 @@ def watch_input(service: Service, stream: BinaryIO, stop: threading.Event) -> No
 
 
 def _stop(workers: Sequence[Worker]) -> None:
-    deadline_s = time.monotonic() + GRACE_S
+    deadline_s = time.monotonic() + JOB_GRACE_S
     for one in workers:
         one.stop()
     for one in workers:

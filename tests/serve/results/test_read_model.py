@@ -28,7 +28,7 @@ from ciguard.serve.results.duckdb_engine import EngineError, fetch
 from ciguard.serve.results.flaky_tests import MOST_RESULTS, CommitRun, Coverage, choose_runs
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.result_filters import ResultFilters, parse_filters
-from ciguard.serve.results.result_values import RunPage
+from ciguard.serve.results.result_values import CasePage
 from ciguard.serve.results.rows import OUTCOME_CODES
 from ciguard.serve.state.database import open_database
 
@@ -49,7 +49,7 @@ RUN = run(
 )
 
 
-def units(page: RunPage) -> list[str]:
+def units(page: CasePage) -> list[str]:
     return [one.case or one.unit for one in page.rows]
 
 
@@ -109,7 +109,7 @@ def test_a_run_has_counts_messages_and_pages(results: Results) -> None:
     assert (page.total, page.flaky, page.unfinished) == (4, 1, 1)
     assert results.read.run_page(RUN.key, replace(filters, page=99)).found.rows == ()
     unknown = results.read.run_page(replace(RUN.key, run_attempt=9), filters)
-    assert (unknown.found, unknown.missing_runs) == (RunPage(), ())
+    assert (unknown.found, unknown.missing_runs) == (CasePage(), ())
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_runs_of_a_damaged_file_are_named_and_not_counted(results: Results) -> N
     damage(results, files(results, "arrival")[1])
     damaged = run(1, []).key
     page = results.read.run_page(damaged, ResultFilters())
-    assert (page.found, page.missing_runs) == (RunPage(), (damaged,))
+    assert (page.found, page.missing_runs) == (CasePage(), (damaged,))
     assert results.read.run_page(run(0, []).key, ResultFilters()).missing_runs == ()
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
     assert [one.run_id for one in found.found] == [2, 0]
@@ -295,7 +295,7 @@ def test_a_missing_file_is_damage(results: Results) -> None:
     assert results.read.run_page(RUN.key, ResultFilters()).found.total == 4
     results.objects.delete([files(results, "arrival")[0].name])
     page = results.read.run_page(RUN.key, ResultFilters())
-    assert (page.found, page.missing_runs) == (RunPage(), (RUN.key,))
+    assert (page.found, page.missing_runs) == (CasePage(), (RUN.key,))
 
 
 def test_files_that_are_replaced_while_asking_are_asked_again(

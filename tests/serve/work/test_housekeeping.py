@@ -66,7 +66,7 @@ def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
     service = keeping.service
     with service.database.write() as connection:
         repositories.upsert(connection, [Repository(1, "octo-org/shop", True, "main")])
-        tokens.create(connection, 1)
+        token = tokens.create(connection, 1)
         block_claims.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
         repositories.remove(connection, [1])
     kept(service, RunKey(1, 7, 1))
@@ -74,13 +74,13 @@ def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
     keeping.clean_up()
     with service.database.read() as connection:
         assert len(repositories.removed(connection)) == 1
-        assert len(tokens.tokens_of(connection, 1)) == 1
+        assert tokens.repository_of(connection, token.secret) == 1
         assert connection.execute(sa.select(schema.claim_plan.c.plan)).all() == [("a",)]
     made_older(service, schema.repository, "updated_at_ms", 2)
     keeping.clean_up()
     with service.database.read() as connection:
         assert repositories.removed(connection) == ()
-        assert tokens.tokens_of(connection, 1) == ()
+        assert tokens.repository_of(connection, token.secret) is None
         assert connection.execute(sa.select(schema.claim_plan)).all() == []
     assert list(service.objects.list("artifacts")) == []
 

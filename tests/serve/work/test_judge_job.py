@@ -120,7 +120,10 @@ def test_run_of_too_many_bytes_is_not_stored_or_not_read(
     assert row is not None
     assert row.verdict == "incomplete"
     answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
-    assert "MiB unpacked" in answer.markdown
+    assert answer.verdict is not None
+    unread, _ = answer.verdict["findings"]
+    assert unread["kind"] == "unread_file"
+    assert "MiB unpacked" in unread["facts"]["problem"]
 
 
 def test_judging_again_changes_nothing(
@@ -189,7 +192,9 @@ def test_record_of_another_run_is_named_and_enters_no_history(
     assert row is not None
     assert (row.verdict, row.missing) == ("incomplete", 8)
     answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
-    assert "run 7" in answer.markdown
+    assert answer.verdict is not None
+    causes = [one["cause"] for one in answer.verdict["findings"]]
+    assert {(one["kind"], one["facts"]["theirs"]) for one in causes} == {("other_run", 7)}
     assert not load(ObjectHistory(service.database, service.objects, 1)).exists
 
 

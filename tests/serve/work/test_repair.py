@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fakegithub.state import FakeGitHub
 
-    from ciguard.serve.results.result_values import RunPage
+    from ciguard.serve.results.result_values import CasePage
     from ciguard.serve.service import Service
 
 KEY = RunKey(1, 7, 1)
@@ -62,7 +62,7 @@ def damage(service: Service, prefix: str) -> None:
         path.write_bytes(content)
 
 
-def shown(service: Service, tmp_path: Path) -> RunPage:
+def shown(service: Service, tmp_path: Path) -> CasePage:
     with (
         contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
         contextlib.closing(ReadModel(service.database, cache)) as read,
