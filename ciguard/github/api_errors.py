@@ -106,7 +106,9 @@ def error_of_response(
         return kind(what, where=description, fix=fix, status=status)
     moved = status < HTTPStatus.BAD_REQUEST
     fix = "the repository was moved: use its present name" if moved else _ADVICE.get(status, "")
-    if status == HTTPStatus.UNAUTHORIZED and " /app" in description:
+    # An App that GitHub does not know is not found; an installation has a path of its own.
+    is_unknown_app = status == HTTPStatus.NOT_FOUND and description.startswith("GET /app")
+    if is_unknown_app or (status == HTTPStatus.UNAUTHORIZED and " /app" in description):
         fix = _APP_ADVICE
     return GitHubError(what, where=description, fix=fix, status=status)
 

@@ -23,6 +23,7 @@ APP_ID: Final = "4711"
 SLUG: Final = "shard-judge"
 TOKEN_LIFE: Final = timedelta(hours=1)
 NO_JWT: Final = "A JSON web token could not be decoded"
+NO_APP: Final = "Integration not found"
 SUSPENDED: Final = "This installation has been suspended"
 PERMISSIONS: Final = {
     "actions": "read",
@@ -127,6 +128,16 @@ class FakeApp:
         now = self.now().timestamp()
         return bool(claims["iat"] <= now < claims["exp"] <= now + 600)
 
+    def refuse_app(self, token: str) -> Answer | None:
+        """Answer a JWT that is not the App's; GitHub does not find an App it does not know."""
+        if self.is_app(token):
+            return None
+        try:
+            issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
+        except jwt.PyJWTError:
+            issuer = APP_ID
+        return refused(401, NO_JWT) if issuer == APP_ID else refused(404, NO_APP)
+
     def installation_of(self, token: str) -> FakeInstallation | None:
         number, end = self.tokens.get(token, (0, self.now()))
         return self.installations.get(number) if self.now() < end else None
@@ -135,7 +146,7 @@ class FakeApp:
         """Who comes with the App's credentials, and why the request is refused all the same."""
         login = Login(name=f"{SLUG}[bot]")
         if _AS_APP.fullmatch(request.path):
-            return login, None if self.is_app(request.token) else refused(401, NO_JWT)
+            return login, self.refuse_app(request.token)
         installation = self.installation_of(request.token)
         return (login, installation.refusal(request)) if installation else (None, None)
 

@@ -171,6 +171,14 @@ def test_key_of_another_app_is_refused(server: FakeGitHub, fake_app: FakeApp) ->
     assert "CIGUARD_APP_KEY" in caught.value.fix
 
 
+def test_unknown_app_is_not_found(server: FakeGitHub, fake_app: FakeApp) -> None:
+    app = App("4712", SecretStr(private_key_pem()), partial(GitHub, server.address))
+    for ask in (app.account, app.installations):
+        with pytest.raises(GitHubError, match="404: Integration not found") as caught:
+            ask()
+        assert "CIGUARD_APP_ID" in caught.value.fix
+
+
 def pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:
     pkcs8 = serialization.PrivateFormat.PKCS8
     return key.private_bytes(

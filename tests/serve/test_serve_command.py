@@ -145,6 +145,16 @@ def test_mistakes_are_named_before_anything_starts(tmp_path: Path, ciguard: Cigu
     assert not (tmp_path / "ciguard.db").exists()
 
 
+def test_the_log_names_the_settings_of_an_app_that_is_refused(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    log = tmp_path / "log.txt"
+    with served(tmp_path, {**environ, "CIGUARD_APP_ID": "4712"}):
+        wait_until(lambda: "Integration not found" in log.read_text(), "no refusal")
+    line, *_ = [one for one in log.read_text().splitlines() if "Integration not found" in one]
+    assert "check that CIGUARD_APP_ID and CIGUARD_APP_KEY are of the same App" in line
+
+
 def test_a_record_of_the_log_is_one_line() -> None:
     forged = logging.makeLogRecord({"msg": "GET %s", "args": ("/\n2026-11-26 ERROR x",)})
     text = LineFormatter("%(levelname)s %(message)s").format(forged)
