@@ -20,25 +20,32 @@
 
   const powers = Array.from({ length: 50 }, (_, at) => 2 ** at); // so that ticks of bytes are round
 
+  // By status of a run: what its points are called. A skipped test can have a time.
+  const series = [
+    ["good", { label: "Passed or skipped", stroke: colour("--one"), width: 1.5, points: { size: 4 } }],
+    ...[["bad", "Failed", "--bad"], ["unfinished", "Unfinished", "--warn"]].map(([status, label, name]) =>
+      [status, { label, stroke: colour(name), width: 0, paths: () => null, points: { show: true, size: 7, fill: colour(name) } }]),
+  ];
+
   function draw(figure, runs, name) {
     const plot = figure.querySelector(".plot");
+    const present = series.filter(([status]) => status !== "unfinished" || runs.some((run) => run.status === status && run[name] !== null));
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--rule"), width: 1 }, ticks: { show: false } };
     const options = {
       width: plot.clientWidth,
       height: 200,
+      padding: [null, 40, null, null], // for half of the last label
       scales: { y: { range: (_, __, most) => [0, most * 1.05 || 1] } },
       tzDate: (at_s) => uPlot.tzDate(new Date(at_s * 1000), "UTC"),
       axes: [{ ...axis, space: 90, values: ticks }, { ...axis, size: 76, ...(name === "peak_bytes" && { incrs: powers }), values: (_, values) => values.map(shown[name]) }],
       series: [
         { label: "Started", value: (_, at_s) => at_s === null ? "–" : `${time(at_s).slice(0, 16)} UTC` },
-        { label: "Not bad", stroke: colour("--one"), width: 1.5, points: { size: 4 }, value: (_, value) => shown[name](value) },
-        { label: "Bad", stroke: colour("--bad"), width: 0, paths: () => null, points: { show: true, size: 7, fill: colour("--bad") }, value: (_, value) => shown[name](value) },
+        ...present.map(([, one]) => ({ ...one, value: (_, value) => shown[name](value) })),
       ],
     };
     const data = [
       runs.map((run) => run.at_ms / 1000),
-      runs.map((run) => run.status === "bad" ? null : run[name]),
-      runs.map((run) => run.status === "bad" ? run[name] : null),
+      ...present.map(([status]) => runs.map((run) => run.status === status ? run[name] : null)),
     ];
     plot.replaceChildren();
     const drawn = new uPlot(options, data, plot);

@@ -94,6 +94,15 @@ def test_results_are_sorted_in_their_place(browser: Browser, site: str) -> None:
     page.close()
 
 
+def test_chart_says_what_its_points_are(browser: Browser, site: str) -> None:
+    page = browser.new_page()
+    page.goto(site + TEST)
+    page.wait_for_selector(".uplot canvas")
+    legend = page.locator(".u-legend .u-label").all_text_contents()
+    assert legend == ["Started", "Passed or skipped", "Failed"]
+    page.close()
+
+
 def test_keyboard_goes_to_the_content_first(browser: Browser, site: str) -> None:
     page = browser.new_page()
     page.goto(site + RUN)
