@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import InputError
 from ciguard.plan.block_choice import LegProgress, choose_block, common_ratio
-from ciguard.serve.state import block_claims
+from ciguard.serve.state import claim_rows
 from ciguard.serve.state.database import read_clock_ms
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.state.block_claims import ClaimBlock, ClaimLeg, PlanKey
+    from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 
 ClaimState = Literal["begins", "asks", "alone"]
 CLAIM_S: Final = 0.5  # from a question to the start of the block, of runners far from the service
@@ -65,24 +65,24 @@ def answer_claim(connection: Connection, key: PlanKey, claim: Claim) -> Answer:
     Raises:
         UnknownLeg: no attempt of the run has the plan, or the plan has no such leg.
     """
-    if not block_claims.lock(connection, key):
-        earlier = block_claims.earlier_attempt(connection, key)
+    if not claim_rows.lock(connection, key):
+        earlier = claim_rows.earlier_attempt(connection, key)
         if earlier is None:
             raise UnknownLeg("the plan is not registered in this run")
-        _find_leg(block_claims.legs_of(connection, earlier), claim.leg)
-        blocks = block_claims.blocks_of(connection, earlier, claim.leg)
+        _find_leg(claim_rows.legs_of(connection, earlier), claim.leg)
+        blocks = claim_rows.blocks_of(connection, earlier, claim.leg)
         return Answer(held=_held(blocks, claim.leg))
     # After the lock, so that time passes in the order of the answers.
     now_ms = read_clock_ms(connection)
-    legs = block_claims.legs_of(connection, key)
+    legs = claim_rows.legs_of(connection, key)
     leg = _find_leg(legs, claim.leg)
-    blocks = block_claims.blocks_of(connection, key, claim.leg)
+    blocks = claim_rows.blocks_of(connection, key, claim.leg)
     before = [(one.holder, one.is_confirmed) for one in blocks]
     found = apply_claim(claim, legs, blocks, now_ms)
-    block_claims.save_leg(connection, key, leg)
+    claim_rows.save_leg(connection, key, leg)
     pairs = zip(blocks, before, strict=True)
     changed = [one for one, was in pairs if (one.holder, one.is_confirmed) != was]
-    block_claims.save_blocks(connection, key, changed)
+    claim_rows.save_blocks(connection, key, changed)
     return found
 
 
@@ -92,16 +92,16 @@ def confirm_block(connection: Connection, key: PlanKey, leg: str, block: str) ->
     Raises:
         UnknownLeg: there is no such plan in this attempt, or no such leg or block in it.
     """
-    if not block_claims.lock(connection, key):
+    if not claim_rows.lock(connection, key):
         raise UnknownLeg("the plan is not registered in this run attempt")
-    _find_leg(block_claims.legs_of(connection, key), leg)
-    found = block_claims.block_of(connection, key, block)
+    _find_leg(claim_rows.legs_of(connection, key), leg)
+    found = claim_rows.block_of(connection, key, block)
     if found is None:
         raise UnknownLeg("the plan has no such block")
     if found.holder not in ("", leg):
         return False
     found.holder, found.is_confirmed = leg, True
-    block_claims.save_blocks(connection, key, [found])
+    claim_rows.save_blocks(connection, key, [found])
     return True
 
 

@@ -20,8 +20,8 @@ from ciguard.serve.block_exchange import (
     apply_claim,
     confirm_block,
 )
-from ciguard.serve.state import block_claims, schema
-from ciguard.serve.state.block_claims import ClaimBlock, ClaimLeg, PlanKey
+from ciguard.serve.state import claim_rows, schema
+from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def made(
 
 def register(database: Database, walls_s: Mapping[str, tuple[float, ...]]) -> None:
     with database.write() as connection:
-        assert block_claims.register(connection, KEY, *made(walls_s)) is not None
+        assert claim_rows.register(connection, KEY, *made(walls_s)) is not None
 
 
 def ask(
@@ -188,7 +188,7 @@ def test_leg_that_is_repeated_hears_what_it_had(database: Database) -> None:
         assert ask(database, "02", state=state, key=later) == Answer()
     second = PlanKey(RunKey(11, 7, 2), KEY.plan)
     with database.write() as connection:
-        block_claims.register(connection, second, *made({"01": (), "02": (30.0,)}))
+        claim_rows.register(connection, second, *made({"01": (), "02": (30.0,)}))
     assert ask(database, "01", 0.0, "begins", later) == Answer()
     assert ask(database, "01", 0.0, "begins") == Answer(held=("02.1",))
     for key in (
@@ -219,29 +219,29 @@ def test_only_blocks_of_the_plan_are_confirmed(database: Database) -> None:
 def test_plan_is_registered_once_and_gets_a_new_token(database: Database) -> None:
     legs, blocks = made({"01": (), "02": (30.0,)})
     with database.write() as connection:
-        first = block_claims.register(connection, KEY, legs, blocks)
+        first = claim_rows.register(connection, KEY, legs, blocks)
     assert run_block(database, "01") == "02.1"
     with database.write() as connection:
-        second = block_claims.register(connection, KEY, legs, blocks)
+        second = claim_rows.register(connection, KEY, legs, blocks)
         stored = str(connection.execute(sa.select(schema.claim_plan)).all())
         assert first is not None
         assert second is not None
         assert (first.is_new, second.is_new) == (True, False)
-        assert block_claims.plan_of(connection, first.secret) is None
-        assert block_claims.plan_of(connection, second.secret) == KEY
-        assert block_claims.plan_of(connection, "\udcff") is None
-    assert second.secret.removeprefix(block_claims.PREFIX) not in stored + repr(second)
+        assert claim_rows.plan_of(connection, first.secret) is None
+        assert claim_rows.plan_of(connection, second.secret) == KEY
+        assert claim_rows.plan_of(connection, "\udcff") is None
+    assert second.secret.removeprefix(claim_rows.PREFIX) not in stored + repr(second)
     assert ask(database, "01") == Answer(held=("02.1",))
 
 
 def test_plan_that_is_registered_twice_at_once_has_one_token(database: Database) -> None:
     start = threading.Barrier(4)
-    found: list[block_claims.Registration | None] = []
+    found: list[claim_rows.Registration | None] = []
 
     def run() -> None:
         start.wait()
         with database.write() as connection:
-            found.append(block_claims.register(connection, KEY, *made({"01": (1.0,) * 9})))
+            found.append(claim_rows.register(connection, KEY, *made({"01": (1.0,) * 9})))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for one in threads:
@@ -251,18 +251,18 @@ def test_plan_that_is_registered_twice_at_once_has_one_token(database: Database)
     some = [one for one in found if one is not None]
     assert sorted(one.is_new for one in some) == [False, False, False, True]
     with database.read() as connection:
-        known = [block_claims.plan_of(connection, one.secret) for one in some]
+        known = [claim_rows.plan_of(connection, one.secret) for one in some]
     assert sorted(one is not None for one in known) == [False, False, False, True]
 
 
 def test_run_attempt_has_a_limit_of_plans(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_claims, "MAX_PLANS", 2)
+    monkeypatch.setattr(claim_rows, "MAX_PLANS", 2)
     found = []
     for run, plan in ((KEY.run, "a"), (KEY.run, "b"), (KEY.run, "c"), (RunKey(11, 7, 2), "c")):
         with database.write() as connection:
-            made_plan = block_claims.register(connection, PlanKey(run, plan), *made({"01": (1.0,)}))
+            made_plan = claim_rows.register(connection, PlanKey(run, plan), *made({"01": (1.0,)}))
             found.append(made_plan is not None)
     assert found == [True, True, False, True]
     with database.read() as connection:
@@ -283,18 +283,18 @@ def test_plans_go_with_age_and_with_their_repository(database: Database) -> None
             ]
 
     with database.write() as connection:
-        block_claims.register(connection, other, *made({"01": (1.0,)}))
-        block_claims.prune(connection, 35.0)
+        claim_rows.register(connection, other, *made({"01": (1.0,)}))
+        claim_rows.prune(connection, 35.0)
     assert rows() == [2, 2, 2]
     with database.write() as connection:
-        block_claims.delete(connection, 12)
+        claim_rows.delete(connection, 12)
     assert rows() == [1, 1, 1]
     with database.write() as connection:
         at_ms = schema.claim_plan.c.registered_at_ms
         connection.execute(
             sa.update(schema.claim_plan).values(registered_at_ms=at_ms - 36 * 86_400_000)
         )
-        block_claims.prune(connection, 35.0)
+        claim_rows.prune(connection, 35.0)
     assert rows() == [0, 0, 0]
 
 

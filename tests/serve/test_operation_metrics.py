@@ -18,8 +18,8 @@ from ciguard.serve.application import build_application
 from ciguard.serve.operation_metrics import Metric, encode
 from ciguard.serve.results import manifest
 from ciguard.serve.results.manifest import ManifestFile, RunRows
-from ciguard.serve.state import block_claims, repositories, run_rows, work_list
-from ciguard.serve.state.block_claims import ClaimBlock, ClaimLeg, PlanKey
+from ciguard.serve.state import claim_rows, repositories, run_rows, work_list
+from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 
@@ -86,7 +86,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
         leg = ClaimLeg("01", "", 60.0)
         holders = {"01.1": "", "01.2": "01", "01.3": "02", "01.4": "02"}
         blocks = [ClaimBlock(name, "01", 1, 9.0, holder) for name, holder in holders.items()]
-        block_claims.register(connection, plan, [leg], blocks)
+        claim_rows.register(connection, plan, [leg], blocks)
     answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = parse(answer.text)

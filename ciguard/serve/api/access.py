@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.api.oidc import TokenRefused
-from ciguard.serve.state import block_claims, tokens
+from ciguard.serve.state import claim_rows, tokens
 
 if TYPE_CHECKING:
     from ciguard.serve.api.oidc import JobTokens
@@ -58,11 +58,11 @@ def find_caller(authorization: str | None, database: Database, jobs: JobTokens) 
     token = _bearer_token(authorization or "")
     if token.startswith(tokens.PREFIX):
         return Caller(_of_token(token, database))
-    if not token.startswith(block_claims.PREFIX):
+    if not token.startswith(claim_rows.PREFIX):
         run = jobs.run_of(token)
         return Caller(run.repository_id, run)
     with database.read() as connection:
-        found = block_claims.plan_of(connection, token)
+        found = claim_rows.plan_of(connection, token)
     if found is None:
         raise TokenRefused("the token is unknown, or was replaced when the plan was sent again")
     return Caller(found.run.repository_id, found.run, found.plan)

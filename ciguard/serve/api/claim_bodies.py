@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 # At run time: pydantic reads the annotations.
 from ciguard.serve.block_exchange import ClaimState
-from ciguard.serve.state.block_claims import ClaimBlock, ClaimLeg
+from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from ciguard.serve.api.claim_bodies import ClaimBody, ConfirmationBody, Registra
 from ciguard.serve.api.oidc import TokenRefused
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import Claim, UnknownLeg, answer_claim, confirm_block
-from ciguard.serve.state import block_claims, repositories
-from ciguard.serve.state.block_claims import PlanKey
+from ciguard.serve.state import claim_rows, repositories
+from ciguard.serve.state.claim_rows import PlanKey
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) ->
         raise TokenRefused("a plan is registered by a job of this run attempt")
     body = _parse(Registration, request.body)
     with database.write() as connection:
-        made = block_claims.register(connection, PlanKey(run, body.plan), *body.rows())
+        made = claim_rows.register(connection, PlanKey(run, body.plan), *body.rows())
     if made is None:
-        what = f"the run attempt has {block_claims.MAX_PLANS} other plans already"
+        what = f"the run attempt has {claim_rows.MAX_PLANS} other plans already"
         raise _BadBody(what)
     status = HTTPStatus.CREATED if made.is_new else HTTPStatus.OK
     return JSONResponse({"token": made.secret}, status)
@@ -152,7 +152,7 @@ def _check_run(caller: Caller, run: RunKey) -> None:
 def _check_plan(connection: Connection, caller: Caller, key: PlanKey) -> None:
     if caller.plan not in (None, key.plan):
         raise TokenRefused("the token is of another plan")
-    if caller.run != key.run and block_claims.lock(connection, key):
+    if caller.run != key.run and claim_rows.lock(connection, key):
         raise TokenRefused("the token is of an earlier attempt, and this one has its own")
 
 

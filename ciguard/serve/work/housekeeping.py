@@ -15,7 +15,7 @@ from ciguard.serve.objects import check_conditional_puts
 from ciguard.serve.results.retention import drop_repository
 from ciguard.serve.results.sweep import sweep
 from ciguard.serve.state import (
-    block_claims,
+    claim_rows,
     deliveries,
     raw_artifacts,
     repositories,
@@ -70,7 +70,7 @@ class Housekeeping:
         with service.database.write() as connection:
             deliveries.prune(connection, DELIVERY_DAYS)
             work_rows.prune(connection, WORK_DAYS)
-            block_claims.prune(connection, CLAIM_DAYS)
+            claim_rows.prune(connection, CLAIM_DAYS)
 
     def delete_old_artifacts(self) -> None:
         """Delete archives that are older than ARTIFACT_DAYS."""
@@ -103,7 +103,7 @@ class Housekeeping:
         delete_history(database, objects, repository_id)
         with database.write() as connection:
             tokens.delete(connection, repository_id)
-            block_claims.delete(connection, repository_id)
+            claim_rows.delete(connection, repository_id)
             raw_artifacts.delete(connection, repository_id)
             work_rows.forget(connection, repository_id)
             run_rows.delete(connection, repository_id)

@@ -27,7 +27,7 @@ from ciguard.serve.api.problem_details import MEDIA_TYPE
 from ciguard.serve.application import build_application
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import Role, read_settings
-from ciguard.serve.state import block_claims, repositories, schema, tokens
+from ciguard.serve.state import claim_rows, repositories, schema, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +135,7 @@ def test_run_from_its_plan_to_its_last_block(run: Run) -> None:
     registered = run.register(run.job())
     assert registered.status_code == 201
     token = registered.json()["token"]
-    assert token.startswith(block_claims.PREFIX)
+    assert token.startswith(claim_rows.PREFIX)
     for leg in LEGS:
         assert run.ask(token, leg, "begins", 0.0) == nothing()
     assert run.ask(token, "01") == nothing(block="01.1")
@@ -416,7 +416,7 @@ def test_database_without_its_tables_is_said_as_the_document_has_it(run: Run) ->
 
 
 def test_run_attempt_with_too_many_plans(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_claims, "MAX_PLANS", 0)
+    monkeypatch.setattr(claim_rows, "MAX_PLANS", 0)
     refused = run.register(run.job())
     assert refused.status_code == 400
     assert "other plans" in refused.json()["detail"]

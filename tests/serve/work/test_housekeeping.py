@@ -14,8 +14,8 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.service import Service
-from ciguard.serve.state import block_claims, raw_artifacts, repositories, schema, tokens
-from ciguard.serve.state.block_claims import PlanKey
+from ciguard.serve.state import claim_rows, raw_artifacts, repositories, schema, tokens
+from ciguard.serve.state.claim_rows import PlanKey
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.state.repositories import Repository
@@ -67,7 +67,7 @@ def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
     with service.database.write() as connection:
         repositories.upsert(connection, [Repository(1, "octo-org/shop", True, "main")])
         token = tokens.create(connection, 1)
-        block_claims.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
+        claim_rows.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
         repositories.remove(connection, [1])
     kept(service, RunKey(1, 7, 1))
     made_older(service, schema.repository, "updated_at_ms", REMOVED_DAYS - 1)
@@ -101,7 +101,7 @@ def test_archives_are_kept_for_a_month(keeping: Housekeeping) -> None:
 def test_claims_are_kept_for_as_long_as_a_run_can_be_repeated(keeping: Housekeeping) -> None:
     service = keeping.service
     with service.database.write() as connection:
-        block_claims.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
+        claim_rows.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
     for days, expected in ((CLAIM_DAYS - 1, [("a",)]), (2, [])):
         made_older(service, schema.claim_plan, "registered_at_ms", days)
         keeping.clean_up()
