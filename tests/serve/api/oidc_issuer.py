@@ -67,7 +67,7 @@ class Issuer:
 
 
 def claims(server_url: str, audience: str, **changes: Any) -> dict[str, Any]:
-    """Of a job of repository 11, as GitHub has them; None takes a claim away."""
+    """Of a job of run 7 of repository 11, as GitHub has them; None takes a claim away."""
     now = int(time.time())
     found = {
         "iss": f"{server_url}{PATH}",
@@ -75,6 +75,8 @@ def claims(server_url: str, audience: str, **changes: Any) -> dict[str, Any]:
         "sub": "repo:o/private:ref:refs/heads/main",
         "repository": "o/private",
         "repository_id": "11",
+        "run_id": "7",
+        "run_attempt": "1",
         "jti": "1",
         "nbf": now - 300,
         "iat": now,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -18,9 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback import serving
 from openapi_core.testing import MockRequest
+from plan.plan_factories import planned
 from serve.api.oidc_issuer import Issuer, claims, signed
 from serve.api.test_history_api import OPENAPI, PUBLIC_URL, REPOSITORIES, check
+from starlette.applications import Starlette
 
+from ciguard.errors import RemoteError
+from ciguard.github.events import ActionsRun
+from ciguard.history import service_credentials
+from ciguard.plan import block_registration
 from ciguard.serve.api.claim_bodies import MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.api.openapi import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.api.problem_details import MEDIA_TYPE
@@ -148,6 +154,35 @@ def test_run_from_its_plan_to_its_last_block(run: Run) -> None:
     assert run.confirm(run.job(), "02", "02.2") == 204
     assert run.ask(token, "02") == nothing(taken=["02.1"])
     assert run.ask(token, "01") == nothing(held=["02.1"])
+
+
+def test_plan_job_registers_what_the_planner_made(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job's client, the issuer and the service are real; the job is of a busy machine."""
+    monkeypatch.setattr(block_registration, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(service_credentials, "REQUEST_S", 30.0)
+    proxy = Starlette()
+    with serving(proxy) as address:
+        settings_ = replace(run.service.settings, public_url=address)
+        proxy.mount("/", build_application(replace(run.service, settings=settings_)))
+        walls_s = {f"a.py::t{number}": 2.0 for number in range(200)}
+        plan = planned(walls_s, shards=2, claims=address).plan
+        environ = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_REPOSITORY": "o/private",
+            "GITHUB_RUN_ID": RUN["run_id"],
+            "GITHUB_RUN_ATTEMPT": RUN["run_attempt"],
+            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{run.issuer}/request?api-version=2.0",
+            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner",
+        }
+        job = ActionsRun.from_environ(environ, {})
+        assert job is not None
+        token = block_registration.register(plan, job, environ)
+        body = {"plan": plan.id, "leg": "02", "state": "asks", "elapsed_s": 100.0}
+        assert run.send(token, body).json() == nothing(block="02.1")
+        with pytest.raises(RemoteError, match="HTTP 401"):
+            block_registration.register(plan, replace(job, run_id=8), environ)
 
 
 def test_lost_answers(run: Run) -> None:
