@@ -5,9 +5,7 @@ Source: docs.github.com, "OpenID Connect reference", "Methods for requesting the
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -15,16 +13,13 @@ import httpx
 
 from ciguard.errors import RemoteError
 from ciguard.history.daemon_thread import in_thread
+from ciguard.model.service_address import BEARER_TOKEN, REQUEST_TOKEN, REQUEST_URL, is_safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TOKEN_VARIABLE: Final = "CIGUARD_HISTORY_TOKEN"
-REQUEST_URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
-REQUEST_TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
 REQUEST_S: Final = 2.0
-# RFC 6750. Libraries repeat what is none in their errors.
-_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
 
@@ -52,25 +47,6 @@ def origin_of(address: str) -> str:
     return f"{parts.scheme}://{host}" + ("" if is_default else f":{parts.port}")
 
 
-def is_safe(address: str) -> bool:
-    """Say whether a secret may be sent there: by TLS, or to this machine."""
-    try:
-        parts = urlsplit(address)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:  # half of an IPv6 address, or a port that is no number
-        return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def credentials(environ: Mapping[str, str], audience: str) -> Credentials:
     """Ask GitHub for a token where the job may, else take the one of the environment."""
     url, secret = environ.get(REQUEST_URL, ""), environ.get(REQUEST_TOKEN, "")
@@ -83,7 +59,7 @@ def credentials(environ: Mapping[str, str], audience: str) -> Credentials:
         except RemoteError as error:
             problem = error.what
     token = environ.get(TOKEN_VARIABLE, "").strip()
-    if token and not _TOKEN.fullmatch(token):
+    if token and not BEARER_TOKEN.fullmatch(token):
         return Credentials("", f"{TOKEN_VARIABLE} is not a token")
     return Credentials(token, problem)
 
@@ -100,6 +76,6 @@ def _request(url: str, secret: str, audience: str) -> str:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
         # Of the error only its kind: its text may hold the address, which is a secret in part.
         raise RemoteError(f"GitHub gave no OIDC token: {type(error).__name__}") from error
-    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not BEARER_TOKEN.fullmatch(token):
         raise RemoteError(f"GitHub gave no OIDC token: HTTP {answer.status_code}")
     return token

@@ -21,9 +21,9 @@ from ciguard.history.service_credentials import (
     TOKEN_VARIABLE,
     Credentials,
     credentials,
-    is_safe,
     origin_of,
 )
+from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Mapping, NoReturn, Sequence  # noqa: E402
 
 from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
 from ciguard.run import leg  # noqa: E402
+from ciguard.run.claim_client import TOKEN_VARIABLE  # noqa: E402
 from ciguard.run.frameworks.globs import check_pattern  # noqa: E402
 from ciguard.run.options import (  # noqa: E402
     adapted_plan,
@@ -34,6 +35,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
     options = parse(ours)
     scope = selection_of(options)
     environ = dict(os.environ)
+    os.environ.pop(TOKEN_VARIABLE, None)  # for whatever the leg itself starts, such as git
     if command:
         if options.plan or options.shard:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
 from ciguard.model import EventLine
+from ciguard.model.exchange_groups import blocks_of_others
 from ciguard.run import command_leg
+from ciguard.run.claim_client import TOKEN_VARIABLE
+from ciguard.run.claiming import claim_client
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.leg_spec import LegSpec
 from ciguard.run.output.leg_console import Console
@@ -22,7 +25,13 @@ from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.record_header import conditions_of, describe_runner, header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
-from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs, read_prior_legs, write_prior_legs
+from ciguard.run.resume import (
+    NO_PRIOR_LEGS,
+    PriorLegs,
+    read_prior_legs,
+    with_claimed_units,
+    write_prior_legs,
+)
 from ciguard.run.selection import (
     ALL_UNITS,
     Selection,
@@ -37,7 +46,7 @@ from ciguard.run.supervisor import Supervisor
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import LegPolicy, Plan, Shard, ShardLine
+    from ciguard.model import LegPolicy, Plan, PlannedUnit, Runner, Shard, ShardLine
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
@@ -156,19 +165,13 @@ def run_shard(
         InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
             `listed_shard`, `_select_units`.
     """
-    shard = replace(shard_of(plan, key), blocks=())
+    secrets, environ = environ, {k: v for k, v in environ.items() if k != TOKEN_VARIABLE}
+    whole, others = shard_of(plan, key), blocks_of_others(plan, key)
+    shard = replace(whole, blocks=())
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)
-    pool_env = plan.pools[shard.pool].env
-    head = header(
-        environ,
-        plan_id=plan.id,
-        shard=key,
-        shards=len(plan.shards),
-        runner=describe_runner(platform, guardrail, shard.pool),
-        script=script,
-        conditions=conditions_of(plan.policy.conditions, {**environ, **pool_env}),
-    )
+    head = _header_of(plan, shard, environ, describe_runner(platform, guardrail, shard.pool))
+    head = replace(head, script=script or None)
     check_commit(plan, head)
     # Without history the plan takes all units for equal, which predicts nothing.
     known = not scope.until and any(unit.has_history for unit in shard.units)
@@ -180,7 +183,12 @@ def run_shard(
             # A part of the shard is chosen before its first process.
             shard, listed = listed_shard(plan, shard, private, environ)
             plan = replace(plan, policy=replace(plan.policy, lists=False))
-        shard, head, earlier, narrowed = _select_units(shard, head, scope, plan)
+        shard, head, earlier, narrowed = _select_units(shard, head, scope, plan, others)
+        is_part = bool(scope.until or scope.step_limit_s or listed or earlier.legs)
+        client, not_asked = claim_client(
+            plan, whole, others, head, secrets, is_part=is_part, origin_s=origin_s
+        )
+        shard = shard if client is None else whole
         folder = new_folder(record)
         if earlier.lines:
             write_prior_legs(earlier, head, folder)
@@ -189,10 +197,8 @@ def run_shard(
             header=head,
             shard=shard,
             suites=plan.suites,
-            policy=_remaining_deadline(plan.policy, earlier)
-            if scope.continues_attempt
-            else plan.policy,
-            pool_env=pool_env,
+            policy=_remaining_deadline(plan.policy, earlier, scope),
+            pool_env=plan.pools[shard.pool].env,
             executor=lambda suite: framework(plan.suites[suite].framework),
             record_dir=folder,
             scratch_dir=private,
@@ -201,17 +207,35 @@ def run_shard(
             for_s=scope.step_limit_s,
             predicted_s=predicted_s,
             earlier=earlier,
-            initial_events=(*(replace(one, at_s=earlier.wall_s) for one in listed), *narrowed),
+            initial_events=_initial_events(earlier, (*listed, *not_asked), narrowed),
             listing_lines=lambda answer: listing_lines(
                 plan, shard, read_answer(plan, shard, answer)
             ),
             platform=platform,
+            others_blocks={} if client is None else others,
+            claim_client=client,
         )
         return _supervise(job, guardrail)
 
 
+def _header_of(plan: Plan, shard: Shard, environ: Mapping[str, str], runner: Runner) -> ShardLine:
+    pool_env = plan.pools[shard.pool].env
+    return header(
+        environ,
+        plan_id=plan.id,
+        shard=shard.key,
+        shards=len(plan.shards),
+        runner=runner,
+        conditions=conditions_of(plan.policy.conditions, {**environ, **pool_env}),
+    )
+
+
 def _select_units(
-    shard: Shard, head: ShardLine, scope: Selection, plan: Plan
+    shard: Shard,
+    head: ShardLine,
+    scope: Selection,
+    plan: Plan,
+    others: Mapping[str, Tuple[PlannedUnit, ...]],
 ) -> Tuple[Shard, ShardLine, PriorLegs, Tuple[EventLine, ...]]:
     """The shard as far as it is to run, under which shard line, after which legs, and why.
 
@@ -239,6 +263,7 @@ def _select_units(
         tries=plan.policy.max_tries,
         closing=frozenset(name for name, suite in plan.suites.items() if suite.closes_units),
     )
+    shard = with_claimed_units(shard, earlier, others)
     left = without_units(shard, earlier.finished)
     over = earlier.finished | earlier.rerun_units
     failed_keys = sorted({key for key, _ in earlier.failed})
@@ -261,9 +286,15 @@ def _select_units(
     return left, head, earlier, (event, *failed, grace_event)
 
 
-def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs) -> LegPolicy:
+def _initial_events(
+    earlier: PriorLegs, found: Sequence[EventLine], narrowed: Sequence[EventLine]
+) -> Tuple[EventLine, ...]:
+    return *(replace(one, at_s=earlier.wall_s) for one in found), *narrowed
+
+
+def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs, scope: Selection) -> LegPolicy:
     """The steps of one job share its limit, so the deadline counts from the first one's start."""
-    if policy.deadline_s is None:
+    if policy.deadline_s is None or not scope.continues_attempt:
         return policy
     spent_s = earlier.wall_s - earlier.began_s
     return replace(policy, deadline_s=max(0.0, policy.deadline_s - spent_s))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable, Mapping, Sequence
 
 from ciguard.model import SLOTS
@@ -12,7 +12,8 @@ from ciguard.run.resume import NO_PRIOR_LEGS
 if TYPE_CHECKING:
     from typing import Optional, Tuple
 
-    from ciguard.model import EventLine, LegPolicy, Shard, ShardLine, Suite
+    from ciguard.model import EventLine, LegPolicy, PlannedUnit, Shard, ShardLine, Suite
+    from ciguard.run.claim_client import ClaimClient
     from ciguard.run.frameworks.base import Executor
     from ciguard.run.platforms.base import Platform
     from ciguard.run.resume import PriorLegs
@@ -32,6 +33,7 @@ class LegSpec:
         for_s: how long units may be begun; None: until the deadline.
         predicted_s: wall time of the leg in all its parts; None: not known.
         initial_events: what is written before anything is decided.
+        others_blocks, claim_client: of a leg that may get units of other shards.
         listing_lines: what is written of a listing, where the first process lists.
     """
 
@@ -53,3 +55,5 @@ class LegSpec:
     initial_events: Tuple[EventLine, ...] = ()
     listing_lines: Callable[[bytes], Sequence[EventLine]] = lambda answer: ()  # noqa: ARG005
     platform: Platform = CURRENT
+    others_blocks: Mapping[str, Tuple[PlannedUnit, ...]] = field(default_factory=dict)
+    claim_client: Optional[ClaimClient] = None

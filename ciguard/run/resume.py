@@ -43,7 +43,7 @@ from ciguard.run.policy.process_state import UnitProgress
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List, Set, Tuple
 
-    from ciguard.model import Line
+    from ciguard.model import Line, PlannedUnit, Shard
 
 StoredLine = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 PRIOR_LEGS_FILE: Final = "earlier.jsonl"
@@ -351,6 +351,20 @@ def read_prior_legs(
     ours = [leg.header for leg in same if leg.header.run_id == head.run_id]
     known = [header for header in ours if header.started_at]
     return found, (known[-1] if known else head)
+
+
+def with_claimed_units(
+    shard: Shard, prior: PriorLegs, others: Mapping[str, tuple[PlannedUnit, ...]]
+) -> Shard:
+    """The shard with the units of other shards that earlier legs of it claimed: it alone runs them.
+
+    Args:
+        others: blocks of other shards, by name.
+    """
+    lines = (line for line in prior.lines if isinstance(line, EventLine))
+    blocks = dict.fromkeys(line.block or "" for line in lines if line.kind == "claimed")
+    claimed = (unit for block in blocks for unit in others.get(block, ()))
+    return replace(shard, units=(*shard.units, *claimed))
 
 
 def write_prior_legs(prior: PriorLegs, head: ShardLine, folder: str) -> None:

@@ -22,21 +22,22 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
-from ciguard.model.listings import LISTING_EVENT_KINDS
+from ciguard.run.claiming import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
+from ciguard.run.leg_progress import progress_line
 from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
 from ciguard.run.output.view import (
     describe_action,
+    describe_initial_event,
     describe_listing,
-    describe_progress,
     describe_reason,
     not_run_events,
 )
 from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.plugin_files import restore_plugins
-from ciguard.run.policy.actions import Assign, Finish, Reason, Recycle, Start, Stop, Wait
+from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
@@ -44,7 +45,7 @@ from ciguard.run.process.files import defaults_line, write_process_files, write_
 from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.signals import Signals
 from ciguard.run.result_collector import ResultCollector
-from ciguard.text import count_of, unit_name
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from typing import Dict, Set
@@ -77,7 +78,9 @@ class Supervisor:
             job.policy,
             for_s=job.for_s,
             file_of=lambda unit: job.executor(unit.suite).file_of(unit.unit),
+            others_blocks=job.others_blocks,
         )
+        self._claiming = Claiming(job.claim_client, self._state, console, self._record_and_observe)
         guarded = job.policy.guard_rail != "off"
         self._instruments = job.platform.instruments(job.environ)
         self._memory = MemorySampler(guardrail, self._instruments, guarded=guarded)
@@ -89,9 +92,6 @@ class Supervisor:
             self._tally.add(result)
         for result in job.earlier.results_to_supersede():
             self._tally.hold(result)
-        self._total = len(
-            self._tally.results_by_unit.keys() | {unit.key for unit in job.shard.units}
-        )
         self._sample: Optional[SampleLine] = None
         self._signals = Signals(job.platform)
         self._streams = job.shard.processes == 1
@@ -125,11 +125,10 @@ class Supervisor:
         self._job.platform.adopt_orphans()
         for line in self._job.initial_events:
             self._record_and_observe(line)
-            if line.kind == "listing":
-                self._console.print_line(describe_listing(line.facts))
-            elif line.detail and line.kind not in LISTING_EVENT_KINDS:
-                self._console.print_line(f"{line.kind}: {line.detail}")
+            if words := describe_initial_event(line):
+                self._console.print_line(words)
         self._report_limitations(0.0, *self._job.platform.LIMITATIONS)
+        self._claiming.begin()
         # To the very end: a second signal must not come between the tests and the last line.
         with self._signals.listening():
             try:
@@ -211,25 +210,16 @@ class Supervisor:
                 self._console.print_line(f"unknown: {describe_reason(removed)}")
                 return Finish("unknown", removed)
         self._sample_memory(now_s)
+        self._claiming.poll(now_s)
         finish = self._decide()
         if self._console.due(now_s) and finish is None:
-            self._console.show_progress(self._describe_progress(now_s), now_s)
+            times_s = (now_s, self._job.predicted_s)
+            line = progress_line(self._tally, self._state, times_s, self._sample)
+            self._console.show_progress(line, now_s)
         for live in self._handles.values():
             live.process.escalate(now_s)
         self._record.sync(now_s)
         return finish
-
-    def _describe_progress(self, now_s: float) -> str:
-        done, units = len(self._tally.results_by_unit), self._state.units
-        open_units = {one for each in self._state.running.values() for one in each.open_units}
-        return describe_progress(
-            done,
-            max(done, self._total),
-            bad=self._tally.count_bad(),
-            times_s=(now_s, self._job.predicted_s),
-            sample=self._sample,
-            running=[unit_name(units[unit].key) for unit in sorted(open_units)],
-        )
 
     def _is_record_removed(self) -> bool:
         """Whether a test removed files of the record, as `git clean -fdx` does."""
@@ -281,7 +271,6 @@ class Supervisor:
         lines = self._job.listing_lines(content)
         for line in lines:
             self._record_and_observe(replace(line, at_s=self._now_s(), process=live.batch.process))
-        self._total = len(self._state.units)
         self._console.print_line(describe_listing(lines[-1].facts))
 
     def _sample_memory(self, now_s: float) -> None:
@@ -362,7 +351,9 @@ class Supervisor:
             return
         self._record.append(replace(line, detail=describe_reason(action.reason)))
         self._console.print_line(describe_action(action, self._state.units))
-        if isinstance(action, Recycle):
+        if isinstance(action, Claim):
+            self._claiming.ask(action.ready_s)
+        elif isinstance(action, Recycle):
             self._handles[action.process].request_stop()
         elif isinstance(action, Stop):
             if action.ending in LATE and not action.checkpoint:
@@ -452,9 +443,10 @@ class Supervisor:
         )
 
     def _end(self, finish: Finish) -> LegVerdict:
+        planned = self._state.own_units
         found = judge_leg(
             self._tally,
-            self._state.units,
+            planned,
             finish.ending,
             dropped=self._record.dropped,
             unexplained=self._exit_handler.unexplained,
@@ -471,7 +463,7 @@ class Supervisor:
             if found.ending != "completed":
                 left = [key for key in found.missing if key not in self._exit_handler.causes]
                 reason = f"{found.ending}: {describe_reason(finish.reason)}"
-                for event in not_run_events(left, len(self._state.units), reason, now_s):
+                for event in not_run_events(left, len(planned), reason, now_s):
                     self._record.append(event)
             ending = "disk_full" if self._record.dropped else found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))

@@ -18,8 +18,9 @@ from starlette.routing import Route
 from ciguard.errors import InputError, RemoteError
 from ciguard.history import file as history_codec
 from ciguard.history import service_credentials, service_store
-from ciguard.history.service_credentials import credentials, is_safe, origin_of
+from ciguard.history.service_credentials import credentials, origin_of
 from ciguard.history.stores import load_or_explain, open_store
+from ciguard.model.service_address import is_safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,8 +15,9 @@ from ciguard.model import (
     Result,
     StartLine,
 )
+from ciguard.model.exchange_groups import blocks_of_others
 from ciguard.run.frameworks.registry import framework
-from ciguard.run.policy.actions import Assign, Finish, Recycle, Start, Stop, Warn
+from ciguard.run.policy.actions import Assign, Claim, Finish, Recycle, Start, Stop, Warn
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import OBSERVED_EVENTS, State
 
@@ -61,22 +62,25 @@ class _Files:
 
 
 def replay(
-    folder: Path, plan: Plan, for_s: float | None = None
+    folder: Path, plan: Plan, for_s: float | None = None, key: str = "01"
 ) -> Iterator[tuple[Line, Line | None]]:
     """Yield each recorded decision with the one that the rules come to now."""
-    (shard,) = plan.shards
+    shard = next(one for one in plan.shards if one.key == key)
     state = State(
         shard,
         plan.suites,
         plan.policy,
         for_s=for_s,
         file_of=lambda unit: framework(plan.suites[unit.suite].framework).file_of(unit.unit),
+        others_blocks=blocks_of_others(plan, key),
     )
     files = _Files(folder, state)
     for content in (folder / "supervisor.jsonl").read_bytes().split(b"\n")[:-1]:
         line = decode(content)
         assert line is not None
-        if isinstance(line, ProcessLine) or (isinstance(line, EventLine) and line.lines_read):
+        if isinstance(line, ProcessLine) or (
+            isinstance(line, EventLine) and (line.lines_read or line.kind == "claim_asked")
+        ):
             for name, count in line.lines_read.items():
                 files.take(name, count)
             action = next_action(state, line.at_s or 0.0)
@@ -85,7 +89,7 @@ def replay(
                 yield replace(line, pid=None), rerun
             else:
                 yield replace(line, detail=""), rerun
-            if isinstance(action, (Start, Assign, Stop, Recycle, Warn)):
+            if isinstance(action, (Start, Assign, Stop, Recycle, Warn, Claim)):
                 state.apply(action)
         elif isinstance(line, EndLine):
             action = next_action(state, line.at_s or 0.0)
@@ -97,9 +101,9 @@ def replay(
             state.observe(line)
 
 
-def replays(folder: Path, plan: Plan, for_s: float | None = None) -> None:
+def replays(folder: Path, plan: Plan, for_s: float | None = None, key: str = "01") -> None:
     """Assert that every decision of a real leg comes out again."""
-    compared = list(replay(folder, plan, for_s))
+    compared = list(replay(folder, plan, for_s, key))
     assert len(compared) >= 2
     for recorded, rerun in compared:
         assert recorded == rerun

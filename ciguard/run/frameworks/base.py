@@ -162,6 +162,7 @@ KEEP_PEAK: Final = "CIGUARD_KEEP_PEAK"
 
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.
 LEG_VARIABLES: Final = (
+    "CIGUARD_CLAIMS_TOKEN",
     "CIGUARD_COLLECT_FILE",
     "CIGUARD_LISTING_FILE",
     PEAK_RESET_BY,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.model import EventLine
 from ciguard.model.failure_texts import memory_failure
+from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.run.policy.actions import Claim, Recycle, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
 from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
@@ -66,6 +67,13 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "record_removed": "the record was removed while tests ran: pass a folder outside of the "
     "checkout to --record",
     "internal_error": "ciguard itself failed",
+}
+_CLAIMS_END: Final = {
+    "nothing_left": "the service has none",
+    "no_answer": "the service did not answer within 2 s",
+    "refused": "the service refused",
+    "no_token": "no token for the service",
+    "not_asked": "",
 }
 _INCOMPLETE: Final = {
     "without_result_units": "got no result from a process that completed",
@@ -142,6 +150,41 @@ def describe_action(action: Union[Stop, Recycle, Warn, Claim], units: Sequence[P
     who = "" if action.unit is None else f": {unit_name(units[action.unit].key)}"
     word = "checkpoint" if action.checkpoint else action.ending
     return f"process {action.process}: {word}: {why}{who}"
+
+
+def describe_initial_event(line: EventLine) -> str:
+    """A line of the console for what a leg knows before its first process; "" for none."""
+    if line.kind == "listing":
+        return describe_listing(line.facts)
+    if line.kind == "claims_ended":
+        return describe_claims_end(line.reason or "", line.detail, 0)
+    return (
+        f"{line.kind}: {line.detail}"
+        if line.kind not in LISTING_EVENT_KINDS and line.detail
+        else ""
+    )
+
+
+def describe_claim(block: str, units: int, *, is_own: bool) -> str:
+    """A line of the console for a block that this leg runs."""
+    whose = "its own tests" if is_own else f"tests of shard {block.rpartition('.')[0]}"
+    return f"runs {whose}: {count_of(units, 'test')} (block {block})"
+
+
+def describe_taken(block: str, units: int) -> str:
+    """A line of the console for a block that another leg runs."""
+    return f"another job runs {count_of(units, 'test')} of this shard (block {block})"
+
+
+def describe_claims_end(reason: str, detail: str, left: int) -> str:
+    """A line of the console for a leg that asks no more.
+
+    Args:
+        left: its own units that it runs now.
+    """
+    tests = f"runs its own tests ({count_of(left, 'test')})" if left else "asks for no more tests"
+    why = ": ".join(filter(None, (_CLAIMS_END[reason], detail)))
+    return f"{tests}: {why}"
 
 
 def signal_name(number: int) -> str:
