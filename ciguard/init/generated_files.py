@@ -127,6 +127,7 @@ def generate(
         changed_files.append(GeneratedFile(FILE, None, starter))
     elif config.workflow.confirm_suspects and not config.experiment.setup:
         raise UsageError(NO_CHECKOUT, where="workflow.confirm_suspects", fix=NO_CHECKOUT_FIX)
+    steps = 1 if every_s is None else count_checkpoint_steps(every_s, config.plan.limit)
     workflow = Workflow(
         default_branch=default_branch(folder, notify),
         install=config.install or running_requirement(),
@@ -134,13 +135,13 @@ def generate(
         history=config.history.store,
         python=config.workflow.python,
         checkpoint=checkpoint,
-        checkpoint_steps=1
-        if every_s is None
-        else count_checkpoint_steps(every_s, config.plan.limit),
+        checkpoint_steps=steps,
         artifacts=artifacts,
         confirm_suspects=config.workflow.confirm_suspects,
         branch=config.history.in_branch,
         service=config.history.in_service,
+        # A leg of several steps asks for nothing, and a plan that is kept has nothing to move.
+        claims=bool(config.plan.claims) and not static and steps == 1,
     )
     text = render_workflow(workflow, environment(), static=static)
     if configured_by(folder) and "setup" not in config.workflow.model_fields_set:

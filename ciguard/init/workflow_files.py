@@ -53,6 +53,7 @@ class Workflow:
         confirm_suspects: jobs that run suspects of a pull request again on both commits.
         branch: the history is a branch of the repository, which its job writes.
         service: a service keeps the history: jobs show it who they are, and none writes it.
+        claims: jobs ask a service for tests during the run.
     """
 
     default_branch: str
@@ -66,6 +67,7 @@ class Workflow:
     confirm_suspects: bool = False
     branch: bool = True
     service: bool = False
+    claims: bool = False
 
 
 @dataclass(frozen=True, slots=True)

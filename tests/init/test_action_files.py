@@ -133,7 +133,8 @@ def test_installation_imports_nothing_of_the_checkout(tmp_path: Path) -> None:
     assert shown.stdout.strip().endswith(__version__), shown.stderr
 
 
-def test_run_action_hands_over_its_inputs_and_no_variable(tmp_path: Path) -> None:
+@pytest.mark.parametrize("token", ["", "cgr_0123456789"])
+def test_run_action_hands_over_its_inputs_and_no_variable(tmp_path: Path, token: str) -> None:
     (step,) = [step for step in steps("run") if step.get("id") == "run"]
     program = "import json, os, sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n"
     (tmp_path / "ciguard-run.pyz").write_text(program, "utf-8")
@@ -146,6 +147,7 @@ def test_run_action_hands_over_its_inputs_and_no_variable(tmp_path: Path) -> Non
         "_CIGUARD_COMMAND": "dotnet test\nexit 0",
         "_CIGUARD_RESULTS": "out/**/*.trx\n\nmore results/*.xml\n",
         "_CIGUARD_LIMIT": "30m",
+        "_CIGUARD_CLAIMS_TOKEN": token,
     }
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
     own = {"PATH": path, "SHARD": "of the job", "python": "3.13"}
@@ -162,3 +164,5 @@ def test_run_action_hands_over_its_inputs_and_no_variable(tmp_path: Path) -> Non
     assert (tmp_path / "command").read_text("utf-8") == "dotnet test\nexit 0\n"
     assert {name: environ.get(name) for name in own} == own
     assert not [name for name in environ if name.startswith("_CIGUARD_")]
+    assert environ.get("CIGUARD_CLAIMS_TOKEN", "") == token
+    assert ("CIGUARD_CLAIMS_TOKEN" in environ) == bool(token)

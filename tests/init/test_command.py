@@ -248,6 +248,22 @@ def test_history_file_is_a_warning_and_needs_no_write_permission(
     assert jobs["plan"]["permissions"]["id-token"] == "write"
 
 
+@pytest.mark.parametrize("words", [(), ("--static",), ("--checkpoint", "15m")], ids=str)
+def test_jobs_that_ask_for_tests_get_a_token(
+    repository: Path, call: Init, words: tuple[str, ...]
+) -> None:
+    (repository / "ciguard.toml").write_text(
+        '[plan]\nclaims = "https://h.example"\nlimit = "1h"\n'
+        + ('[workflow]\ncheckpoint = "15m"\n' if "--checkpoint" in words else ""),
+        "utf-8",
+    )
+    call(repository, "--yes", *(word for word in words if word == "--static"))
+    text = (repository / WORKFLOW).read_text("utf-8")
+    assert ("CIGUARD_CLAIMS_TOKEN" in text) == (words == ())
+    if not words:
+        assert yaml.safe_load(text)["jobs"]["plan"]["permissions"]["id-token"] == "write"
+
+
 def test_default_branch_of_the_remote_overrides_the_current_branch(
     repository: Path, tmp_path: Path, call: Init
 ) -> None:

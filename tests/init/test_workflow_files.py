@@ -93,6 +93,8 @@ CASES = {
     "forks": render_workflow(workflow(), environment(), forks=True),
     "service": rendered(**SERVICE, confirm_suspects=True),
     "static service": static(**SERVICE),
+    "claims": rendered(claims=True),
+    "claims and history of a service": rendered(**SERVICE, claims=True),
     "forks, service": render_workflow(workflow(**SERVICE), environment(), forks=True),
     "static forks": render_workflow(workflow(), environment(), static=True, forks=True),
     **{name: (ROOT / f".github/workflows/{name}.yml").read_text("utf-8") for name in OWN},
@@ -204,6 +206,17 @@ def jobs(text: str) -> dict[str, Any]:
     return found
 
 
+def test_jobs_get_the_token_of_the_run_only_where_they_may_ask_for_tests() -> None:
+    for case in ("claims", "claims and history of a service"):
+        plan, legs = jobs(CASES[case])["plan"], jobs(CASES[case])["legs"]
+        assert plan["outputs"]["claims_token"] == "${{ steps.plan.outputs.claims_token }}"
+        (step,) = (one for one in legs["steps"] if one.get("name") == "Run the shard")
+        assert step["env"]["CIGUARD_CLAIMS_TOKEN"] == "${{ needs.plan.outputs.claims_token }}"
+        assert CASES[case].count("needs.plan.outputs.claims_token") == 1
+    others = (text for case, text in CASES.items() if not case.startswith("claims"))
+    assert not any("claims" in text.lower() for text in others)
+
+
 def test_only_jobs_that_read_the_history_of_a_service_get_an_oidc_token() -> None:
     with_token = {
         case: {
@@ -216,9 +229,12 @@ def test_only_jobs_that_read_the_history_of_a_service_get_an_oidc_token() -> Non
     }
     assert {case: names for case, names in with_token.items() if names} == {
         "service": {"plan", "report", "confirmed"},
+        "claims": {"plan"},
+        "claims and history of a service": {"plan", "report"},
         "static service": {"report"},
         "forks, service": {"report"},
     }
+    assert "history" in jobs(CASES["claims"])
     assert "history" not in jobs(CASES["service"])
     assert "history" not in jobs(CASES["static service"])
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ class ClaimService:
     unconfirmed: str = ""
     requests: list[tuple[str, str, Mapping[str, Any], str]] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
+    stopped: Event = field(default_factory=Event)
 
     def states(self) -> list[str]:
         return [body["state"] for _, path, body, _ in self.requests if path == "claims"]
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.service.fault
         if body["state"] == "asks" or fault in ("slow", "hang_up"):
             if fault == "slow":
-                time.sleep(LATE_S)
+                self.service.stopped.wait(LATE_S)
             elif fault:
                 self._note({**body, "state": f"fault {body['state']}"})
                 self._fail(fault)
@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             for _ in range(40):
                 self.wfile.write(b" ")
-                time.sleep(0.1)
+                self.service.stopped.wait(0.1)
         self.close_connection = True
 
     def _reply(self, status: int, content: bytes, location: str = "") -> None:
@@ -146,5 +146,6 @@ def claim_service(*free: str, **values: Any) -> Iterator[ClaimService]:
         try:
             yield server.service
         finally:
+            server.service.stopped.set()
             server.shutdown()
             thread.join(10)
