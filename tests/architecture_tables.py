@@ -15,6 +15,7 @@ SHARED = (
         "links",
         "logs",
         "machine_view",
+        "moved_units_view",
         "variant_groups",
     ),
 )
@@ -76,6 +77,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "links": ("model",),
     "logs": ("errors", "model"),
     "machine_view": ("document", "links", "model", "run.policy.guard_rail", "text"),
+    "moved_units_view": ("document", "links", "model", "text"),
     "variant_groups": ("document", "links", "model", "text"),
     "render": ("document", "template_loader", "text"),
     "text": ("model",),

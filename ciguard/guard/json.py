@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from ciguard.model import Result, Suite, UnitKey
     from ciguard.model.machine_use import MachineUse
+    from ciguard.model.moved_units import MovedUnits
 
 SCHEMA: Final = 1
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
@@ -61,11 +62,25 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "flaky": [_flaky(one) for one in verdict.flaky],
         "passed_after_oom": [_flaky(one) for one in verdict.passed_after_oom],
         "missing": [
-            {**_key(one.key), "shard": one.shard, "reason": _reason(one.reason)}
+            {
+                **_key(one.key),
+                "shard": one.shard,
+                "planned_shard": one.planned_shard or one.shard,
+                "reason": _reason(one.reason),
+            }
             for one in verdict.missing
         ],
         "findings": [_finding(finding) for finding in verdict.findings],
+        "moved": _moved(verdict.moved) if verdict.moved is not None else None,
     }
+
+
+def _moved(moved: MovedUnits) -> dict[str, Any]:
+    """What claims came to, as a whole and by shard."""
+    names = ("units", "ran_twice", "shards", "makespan_s", "static_makespan_s")
+    costs = ("requests", "waited_s", "starts_s")
+    totals = {name: getattr(moved, name) for name in (*names, *costs)}
+    return {**totals, "legs": [asdict(leg) for leg in moved.legs]}
 
 
 def _key(key: UnitKey) -> dict[str, str]:

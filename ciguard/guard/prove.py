@@ -7,19 +7,25 @@ Also the checks of a whole run: its inventory, a static plan, unread files, the 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.quarantine import entry_of
 from ciguard.guard.combinations import base_findings, different_scripts, listing_findings
 from ciguard.guard.diagnosis import is_from_result_files
+from ciguard.guard.excusals import apply_policy, stale_entries
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
 from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, read_leg
+from ciguard.guard.moved_tests import (
+    MOVED_STATUSES,
+    UNCLAIMED,
+    moved_shards,
+    unclaimed_findings,
+    with_moves,
+)
 from ciguard.guard.orphans import orphan_findings
 from ciguard.guard.verdict import (
-    Excused,
     Failure,
     Finding,
     Flaky,
@@ -33,12 +39,14 @@ from ciguard.guard.verdict import (
 from ciguard.model import OUTCOMES, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
 from ciguard.model.listings import with_listings
+from ciguard.model.moved_blocks import find_moved_blocks, with_moved_units
+from ciguard.model.moved_units import find_moved_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ciguard.codec.quarantine import Entry
+    from ciguard.guard.excusals import Excusals
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.record_selection import Selection
     from ciguard.model import Outcome, Plan, Record, Suite
@@ -83,10 +91,11 @@ def prove(
     selection = select_of_run(plan, records, platform)
     listed = with_listings(plan, selection.newest.values())
     plan = listed.plan
-    legs = _legs(plan, selection, facts)
+    blocks = find_moved_blocks(plan, selection.newest, selection.earlier)
+    legs = _legs(with_moved_units(plan, blocks, selection.newest), selection, facts)
     planned = frozenset[UnitKey]().union(*(leg.planned for leg in legs))
-    final, doubled = _final_results(legs)
-    missing = tuple(_missing(legs, final))
+    final, doubled = _final_results(legs, moved_shards(blocks))
+    missing = with_moves(tuple(_missing(legs, final)), blocks)
     lost = _lost_by_shard(missing)
     excusals = apply_policy(_failures(legs), policy)
     failures = excusals.failures
@@ -101,23 +110,21 @@ def prove(
             for leg in legs
             for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
         ),
+        *unclaimed_findings(missing),
         *_misplaced(legs, planned, doubled, final),
         *different_scripts(plan, legs),
         *listing_findings(listed, legs),
+        *(check_stale_plan(plan, configured) if configured is not None else ()),
+        *(check_jobs(legs, platform) if platform is not None else ()),
     ]
-    if configured is not None:
-        found.extend(check_stale_plan(plan, configured))
-    if platform is not None:
-        found.extend(check_jobs(legs, platform))
     found.extend(stale_entries(policy.quarantine, final, planned))
     found.extend(check_nothing_ran(final, planned))
     if needs is not None:
         found.extend(_needs_findings(needs, legs, excusals, found))
     findings = tuple(sorted(found, key=_order))
-    state = _state(failures, missing, findings)
-    flaky_units = tuple(_flaky(legs, final, selection))
+    flaky_units = tuple(_flaky(legs, final, selection, _movable(plan)))
     return Verdict(
-        state=state,
+        state=_state(failures, missing, findings),
         plan=plan,
         planned=len(planned),
         new=listed.new,
@@ -134,6 +141,7 @@ def prove(
         failing_on_base=excusals.failing_on_base,
         failure_groups=causes,
         hotspots=find_hotspots(causes, plan.suites),
+        moved=find_moved_units(plan, blocks, selection.newest),
     )
 
 
@@ -192,22 +200,38 @@ def _state(
 
 
 def _final_results(
-    legs: Iterable[LegResult],
+    legs: Iterable[LegResult], moved: Mapping[UnitKey, AbstractSet[str]]
 ) -> tuple[dict[UnitKey, UnitResult], set[UnitKey]]:
-    """The result of each unit, and the units that ran in several legs.
+    """The result of each unit, and the units that ran in several legs without a reason.
 
     Of several results the worst counts: a pass elsewhere cannot hide it. The first of equals.
+
+    Args:
+        moved: legs that may have run a unit of a block that moved. Of such a unit an execution that
+            did not finish says nothing: another leg's verdict counts. That cannot hide a death, as
+            the leg in which it happened is itself incomplete.
     """
     final: dict[UnitKey, UnitResult] = {}
     doubled: set[UnitKey] = set()
     for leg in legs:
         again = final.keys() & leg.units.keys()
-        doubled |= again
         earlier = {key: final[key] for key in again}
         final.update(leg.units)
         for key, result in earlier.items():
-            if STATUSES.index(result.status) >= STATUSES.index(final[key].status):
+            of_both = (result.status, final[key].status)
+            if key not in moved:
+                doubled.add(key)
+                keeps = STATUSES.index(of_both[0]) >= STATUSES.index(of_both[1])
+            else:
+                keeps = MOVED_STATUSES.index(of_both[0]) >= MOVED_STATUSES.index(of_both[1])
+            if keeps:
                 final[key] = result
+    doubled |= {
+        key
+        for leg in legs
+        for key in moved.keys() & leg.units.keys()
+        if leg.shard.key not in moved[key]
+    }
     return final, doubled
 
 
@@ -224,7 +248,7 @@ def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> 
 
 def _lost_by_shard(missing: Sequence[Missing]) -> dict[str, tuple[UnitKey, ...]]:
     return {
-        shard: tuple(one.key for one in found)
+        shard: tuple(one.key for one in found if one.reason.kind not in UNCLAIMED)
         for shard, found in groupby(missing, key=lambda one: one.shard)
     }
 
@@ -265,8 +289,12 @@ def _flaky(
     legs: Iterable[LegResult],
     final: Mapping[UnitKey, UnitResult],
     selection: Selection,
+    movable: AbstractSet[UnitKey],
 ) -> Iterator[Flaky]:
-    """Units that went wrong first and right in the end, in this attempt or an earlier one."""
+    """Units that went wrong first and right in the end, in this attempt or an earlier one.
+
+    Those of a block may have gone wrong in another shard.
+    """
     before: dict[tuple[str, UnitKey], UnitResult] = {
         (shard, key): end
         for shard, records in selection.earlier.items()
@@ -274,10 +302,11 @@ def _flaky(
         for key, end in resolve_units(record.results, last_starts(record.starts)).items()
         if end.status == "bad"
     }
+    elsewhere = {key: end for (_, key), end in before.items() if key in movable}
     found = []
     for leg in legs:
         for key, end in leg.units.items():
-            past = before.get((leg.shard.key, key)) if before else None
+            past = before.get((leg.shard.key, key), elsewhere.get(key)) if before else None
             failures = end.failures
             if past is not None:
                 bad = tuple(case for case in past.cases if classify_result(case) == "bad")
@@ -286,6 +315,10 @@ def _flaky(
                 first = min(failures, key=lambda one: one.ran_out_of_memory)
                 found.append(Flaky(key, leg.shard.key, first))
     yield from sorted(found, key=lambda one: (one.shard, one.key))
+
+
+def _movable(plan: Plan) -> AbstractSet[UnitKey]:
+    return {unit.key for shard in plan.shards for unit in shard.units[shard.own_units :]}
 
 
 def _misplaced(
@@ -426,65 +459,3 @@ def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
         count = len(problems) - MAX_UNREAD
         found.append(Finding("incomplete", "unread_files", facts={"count": count}))
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Excusals:
-    """Failures that count, and those that do not, each in the order in which they came."""
-
-    failures: tuple[Failure, ...]
-    quarantined: tuple[Excused, ...] = ()
-    failing_on_base: tuple[Excused, ...] = ()
-
-
-def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
-    """Tell failures apart. A unit without a result is none: nothing excuses that."""
-    counting, quarantined, ignored = [], [], []
-    for failure in failures:
-        key = failure.result.key
-        entry = entry_of(policy.quarantine, key.unit_key)
-        known = policy.base_failures.get(key)
-        if entry is not None:
-            until = entry.until.isoformat()
-            facts = {"reason": entry.reason, "issue": entry.issue, "until": until}
-            reason = Reason("quarantined", facts)
-            quarantined.append(Excused(failure.shard, failure.result, reason))
-        elif known is not None and _same_failure(known.outcome, failure.result.outcome):
-            reason = Reason(
-                "failing_on_base", {"branch": known.branch, "since_run": known.since_run}
-            )
-            ignored.append(Excused(failure.shard, failure.result, reason))
-        else:
-            counting.append(failure)
-    return Excusals(tuple(counting), tuple(quarantined), tuple(ignored))
-
-
-def _same_failure(before: Outcome, now: Outcome) -> bool:
-    """A test that died where it failed on the base is worse than there, and counts."""
-    return before == now or {before, now} == {"failed", "errored"}
-
-
-def stale_entries(
-    entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], planned: Iterable[UnitKey]
-) -> Iterator[Finding]:
-    """Entries whose tests passed, and those that mean nothing any more.
-
-    Args:
-        final: how units ended.
-        planned: planned units, with or without an end.
-    """
-    keys = sorted({*planned, *final}) if entries else ()
-    for entry in entries:
-        matching = [key for key in keys if entry.matches(key)]
-        if not matching:
-            yield Finding("warning", "quarantine_stale", facts={"entry": entry.name})
-        elif all(_passed(final.get(key)) for key in matching):
-            facts = {"entry": entry.name, "count": len(matching)}
-            yield Finding("warning", "quarantine_passed", facts=facts)
-
-
-def _passed(end: UnitResult | None) -> bool:
-    """Say that a unit passed at once. One that was skipped has shown nothing."""
-    if end is None or end.status != "good" or end.failures:
-        return False
-    return any(case.outcome == "passed" for case in end.cases)

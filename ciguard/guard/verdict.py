@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, Ending, Outcome, Plan, Result, UnitCount, UnitKey
     from ciguard.model.machine_use import MachineUse
+    from ciguard.model.moved_units import MovedUnits
 
 State = Literal["passed", "failed", "incomplete"]
 Level = Literal["incomplete", "failed", "warning"]
@@ -61,6 +62,7 @@ Kind = Literal[
     "not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run",
     "no_result", "no_reason_recorded", "not_mentioned", "reported", "shard_without_record",
     "stopped", "last_try_unfinished", "unfinished", "no_case", "not_started",
+    "claim_without_record", "not_claimed_again",
     # the plan and its inventory
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
@@ -116,6 +118,7 @@ class Finding:
 class Leg:
     """A planned shard and what its record says.
 
+    `planned` counts the units that it was to run in the end, with those that moved to it.
     `recorded` is False where there is no record; then at most its ending is known. `with_result`
     counts planned units with a final result, `counts` final cases by outcome. `bad` are those that
     went wrong: what was stopped with its leg died, and is none of them. `endings` are those that
@@ -220,11 +223,15 @@ class Flaky:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A planned unit without a final result, and why."""
+    """A planned unit without a final result, and why.
+
+    `shard` is the one that was to run it; `planned_shard` that of the plan, where it moved.
+    """
 
     key: UnitKey
     shard: str
     reason: Reason
+    planned_shard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +249,7 @@ class Verdict:
         counts: final cases by outcome.
         new, gone: units that exist and were not planned, and the reverse; None where they were
             listed before they were planned.
+        moved: what ran in another shard than planned; None of a plan whose units stay.
     """
 
     state: State
@@ -261,6 +269,7 @@ class Verdict:
     passed_after_oom: tuple[Flaky, ...] = ()
     new: int | None = None
     gone: int | None = None
+    moved: MovedUnits | None = None
 
     @property
     def endings(self) -> Mapping[Ending, int]:

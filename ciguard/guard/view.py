@@ -30,6 +30,7 @@ from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reaso
 from ciguard.links import NO_LINKS
 from ciguard.machine_view import ShardMachine, machine_section, slowdown_text
 from ciguard.model.types import MEMORY_ENDINGS
+from ciguard.moved_units_view import moved_section
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 from ciguard.variant_groups import (
     fingerprint,
@@ -94,6 +95,7 @@ def sections(
         _flaky("passed_after_oom", verdict.passed_after_oom, verdict, links),
         _commands(verdict, links),
         _legs(verdict, links, charts),
+        moved_section(verdict.moved, links, drop=15),
         _machines(verdict, links),
         _warnings(verdict),
     )
@@ -137,11 +139,13 @@ def _merge_shards(found: Sequence[Finding]) -> list[tuple[Finding, list[str]]]:
 
 def _missing_reasons(verdict: Verdict) -> dict[UnitKey, str]:
     """Why units have no result. Most share one reason, so each is put into words once."""
-    texts: dict[int, str] = {}
+    texts: dict[tuple[int, str], str] = {}
     for one in verdict.missing:
-        if id(one.reason) not in texts:
-            texts[id(one.reason)] = reason_text(one.reason)
-    return {one.key: texts[id(one.reason)] for one in verdict.missing}
+        place = id(one.reason), one.planned_shard
+        if place not in texts:
+            moved = f", claimed by shard {one.shard} from shard {one.planned_shard}"
+            texts[place] = reason_text(one.reason) + moved * bool(one.planned_shard)
+    return {one.key: texts[id(one.reason), one.planned_shard] for one in verdict.missing}
 
 
 def _finding(finding: Finding, shards: Sequence[str], reasons: Mapping[UnitKey, str]) -> Item:
@@ -372,10 +376,13 @@ def _commands(verdict: Verdict, links: Links) -> Section:
     failures = sorted(verdict.failures, key=lambda one: one.result.at_s or 0.0)
     found = [(one.shard, one.result.key.unit_key) for one in failures]
     found += [(one.shard, one.culprits[0]) for one in verdict.findings if one.culprits]
+    # A shard runs what the plan gives it: a test that moved is executed again in its own.
+    moves = (shard for shard in verdict.plan.shards if shard.blocks and found)
+    home = {unit.key: one.key for one in moves for unit in one.units[one.own_units :]}
     of_shard: dict[str, UnitKey] = {}
     for shard, key in found:
         if shard:
-            of_shard.setdefault(shard, key)
+            of_shard.setdefault(home.get(key, shard), key)
     of_test = {key._replace(variant=""): shard for shard, key in reversed(of_shard.items())}
     first = {
         shard: key.unit

@@ -277,6 +277,12 @@ WORDS: Final[Mapping[Kind, Words]] = {
     "unfinished": Words("started, but did not finish"),
     "no_case": Words("no result file names it"),
     "not_started": Words("not started, as its job did not end by itself"),
+    "claim_without_record": Words(
+        "{units:test} moved to another job, and no record claims them", _UPLOAD
+    ),
+    "not_claimed_again": Words(
+        "{units:test} that shard {claimer} claimed in attempt {attempt}, and not again", _RERUN
+    ),
     "nothing_planned": Words(
         "no test is planned", "check the job that plans: nothing was collected"
     ),

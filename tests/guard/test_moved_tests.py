@@ -1,0 +1,237 @@
+"""Which leg a unit of a block belongs to, in the verdict over records as legs write them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+from guard.fixtures import text_of
+from guard.moved_runs import SHARDS, MovedRun
+
+from ciguard.guard.json import as_json
+from ciguard.guard.view import document
+from ciguard.model import ProcessEndLine, Result, StartLine, UnitKey
+from ciguard.render.markdown import as_markdown
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+    from ciguard.guard.verdict import Verdict
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text("utf-8"))
+SAMPLES = Path(__file__).parents[1] / "samples" / "guard"
+MOVED = "a.t::four"  # block 01.2
+
+
+@pytest.fixture
+def run() -> MovedRun:
+    """Shard 03 ran block 01.2 after its own."""
+    found = MovedRun()
+    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken=["01.2"])
+    found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
+    return found
+
+
+def missing(verdict: Verdict) -> list[tuple[str, str, str, str]]:
+    return [
+        (one.key.unit, one.shard, one.planned_shard, one.reason.kind) for one in verdict.missing
+    ]
+
+
+def kinds(verdict: Verdict) -> list[tuple[str, str]]:
+    return [(one.kind, one.shard) for one in verdict.findings]
+
+
+def rows(verdict: Verdict) -> dict[str, str]:
+    return {leg.shard: f"{leg.with_result} of {leg.planned}" for leg in verdict.legs}
+
+
+def test_run_without_moves_is_green_and_says_nothing() -> None:
+    verdict = MovedRun().world.prove()
+    assert (verdict.state, kinds(verdict)) == ("passed", [])
+    assert verdict.moved is not None
+    assert (verdict.moved.units, verdict.moved.shards, verdict.moved.requests) == (0, 0, 9)
+    assert "moved" not in text_of(verdict)
+
+
+def test_result_of_the_claimer_counts(run: MovedRun) -> None:
+    verdict = run.world.prove()
+    assert (verdict.state, verdict.missing, verdict.findings) == ("passed", (), ())
+    assert rows(verdict) == {"01": "3 of 3", "02": "4 of 4", "03": "5 of 5"}
+    assert verdict.moved is not None
+    assert (verdict.moved.units, verdict.moved.shards, verdict.moved.ran_twice) == (1, 2, 0)
+
+
+def test_report_of_moves_matches_golden_files(run: MovedRun, golden: Golden) -> None:
+    verdict = run.world.prove()
+    content = as_json(verdict)
+    jsonschema.validate(content, SCHEMA)
+    golden(text_of(verdict), SAMPLES / "moved.txt")
+    golden(json.dumps(content, indent=2) + "\n", SAMPLES / "moved.json")
+
+
+def test_failure_in_the_claimer_is_of_its_shard(run: MovedRun) -> None:
+    run.fail("03", MOVED)
+    verdict = run.world.prove()
+    assert verdict.state == "failed"
+    assert [(one.shard, one.result.unit) for one in verdict.failures] == [("03", MOVED)]
+
+
+@pytest.mark.parametrize("failing", ["01", "03"])
+def test_pass_of_another_execution_hides_no_failure(run: MovedRun, failing: str) -> None:
+    """The owner got no answer, and ran what the service had given to another leg."""
+    run.leg("01", SHARDS["01"], claimed=["01.1"])
+    run.fail(failing, MOVED)
+    verdict = run.world.prove()
+    assert verdict.state == "failed"
+    assert [(one.shard, one.result.unit) for one in verdict.failures] == [(failing, MOVED)]
+    assert verdict.flaky == ()
+
+
+def test_unit_that_both_legs_ran_is_no_warning(run: MovedRun) -> None:
+    run.leg("01", SHARDS["01"], claimed=["01.1"])
+    verdict = run.world.prove()
+    assert (verdict.state, verdict.findings) == ("passed", ())
+    assert rows(verdict)["01"] == "4 of 4"
+    assert rows(verdict)["03"] == "4 of 4"
+    assert verdict.moved is not None
+    assert (verdict.moved.units, verdict.moved.ran_twice) == (1, 1)
+
+
+def test_leg_that_claimed_and_died_is_to_blame(run: MovedRun) -> None:
+    """The record of the owner says "taken", and the claimer did not begin it."""
+    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2", "01.2"], dies=True)
+    verdict = run.world.prove()
+    assert verdict.state == "incomplete"
+    assert missing(verdict) == [(MOVED, "03", "01", "not_started")]
+    assert {shard for _, shard in kinds(verdict)} == {"03"}
+    assert rows(verdict) == {"01": "3 of 3", "02": "4 of 4", "03": "4 of 5"}
+    assert "claimed by shard 03 from shard 01" in " ".join(text_of(verdict).split())
+
+
+def test_culprit_of_the_claimer_is_what_it_had_begun(run: MovedRun) -> None:
+    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"], dies=True)
+    run.world.drop("03", Result, unit=MOVED)
+    verdict = run.world.prove()
+    assert missing(verdict) == [(MOVED, "03", "01", "unfinished")]
+    (finding,) = verdict.findings
+    assert finding.culprits == (UnitKey("", "", MOVED),)
+
+
+def test_leg_that_died_owes_only_what_nobody_claimed(run: MovedRun) -> None:
+    run.leg("01", SHARDS["01"][:2], dies=True)
+    verdict = run.world.prove()
+    assert missing(verdict) == [("a.t::three", "01", "", "not_started")]
+    assert rows(verdict)["01"] == "2 of 3"
+    del run.world.legs["01"]
+    verdict = run.world.prove()
+    units = [unit for unit, *_ in missing(verdict)]
+    assert units == ["a.t::one", "a.t::three", "a.t::two"]
+    assert {shard for _, shard, *_ in missing(verdict)} == {"01"}
+
+
+def test_block_that_no_record_claims_is_missing(run: MovedRun) -> None:
+    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2"])
+    verdict = run.world.prove()
+    assert verdict.state == "incomplete"
+    assert missing(verdict) == [(MOVED, "01", "", "claim_without_record")]
+    assert kinds(verdict) == [("claim_without_record", "01")]
+    assert "1 test moved to another job, and no record claims them" in text_of(verdict)
+
+
+def test_result_without_the_result_line_is_missing_in_the_claimer(run: MovedRun) -> None:
+    """It says that it runs the block, ends well, and has no word of the unit."""
+    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2", "01.2"])
+    verdict = run.world.prove()
+    assert verdict.state == "incomplete"
+    assert missing(verdict) == [(MOVED, "03", "01", "not_mentioned")]
+    assert kinds(verdict) == [("no_reason_recorded", "03")]
+
+
+def test_older_attempt_of_a_claimer_counts_unless_it_ran_again(run: MovedRun) -> None:
+    """ "Re-run failed jobs": shard 01 had failed, and runs all of its units again."""
+    run.leg("01", SHARDS["01"], attempt=2)
+    verdict = run.world.prove()
+    assert (verdict.state, verdict.missing) == ("passed", ())
+    run = MovedRun()
+    run.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken=["01.2"])
+    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
+    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2"], attempt=2)
+    verdict = run.world.prove()
+    assert verdict.state == "incomplete"
+    assert missing(verdict) == [(MOVED, "03", "01", "not_claimed_again")]
+    assert kinds(verdict) == [("not_claimed_again", "03")]
+    assert "1 test that shard 03 claimed in attempt 1, and not again" in text_of(verdict)
+
+
+def test_claimer_that_runs_again_claims_again(run: MovedRun) -> None:
+    run.fail("03", MOVED)
+    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"], attempt=2)
+    verdict = run.world.prove()
+    assert verdict.state == "passed"
+    assert [(one.shard, one.key.unit) for one in verdict.flaky] == [("03", MOVED)]
+
+
+def test_failure_of_an_older_claimer_makes_the_unit_flaky_elsewhere(run: MovedRun) -> None:
+    """Both ran again, without the service: the owner has all of its units."""
+    run.fail("03", MOVED)
+    run.leg("03", SHARDS["03"], attempt=2)
+    run.leg("01", SHARDS["01"], attempt=2)
+    verdict = run.world.prove()
+    assert verdict.state == "passed"
+    assert [(one.shard, one.key.unit) for one in verdict.flaky] == [("01", MOVED)]
+
+
+def test_unit_that_one_leg_did_not_finish_counts_by_the_other(run: MovedRun) -> None:
+    """The claimer was killed in the unit: its own leg is incomplete, the unit is not."""
+    run.leg("01", SHARDS["01"], claimed=["01.1"])
+    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"], dies=True)
+    run.world.result("03", MOVED, outcome="died", ending="cancelled", at_s=4.9)
+    verdict = run.world.prove()
+    assert verdict.missing == ()
+    assert verdict.state == "incomplete"
+    assert kinds(verdict) == [("truncated", "03")]
+
+
+def test_death_of_one_execution_counts(run: MovedRun) -> None:
+    run.leg("01", SHARDS["01"], claimed=["01.1"])
+    run.world.result("03", MOVED, outcome="died", ending="crash", at_s=4.9)
+    leg = run.world.legs["03"]
+    leg.own = [
+        replace(line, ending="crash", exit_code=-11) if isinstance(line, ProcessEndLine) else line
+        for line in leg.own
+    ]
+    verdict = run.world.prove()
+    assert verdict.state == "failed"
+    assert [(one.shard, one.result.ending) for one in verdict.failures] == [("03", "crash")]
+
+
+def test_unit_of_another_shard_without_a_claim_counts_as_before() -> None:
+    """It is told that the unit ran in several shards, and the worst result counts."""
+    run = MovedRun()
+    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2"])
+    verdict = run.world.prove()
+    assert (verdict.state, kinds(verdict)) == ("passed", [("ran_in_several_shards", "")])
+    run.fail("03", MOVED)
+    assert run.world.prove().state == "failed"
+
+
+def test_command_for_a_failure_that_moved_runs_its_own_shard(run: MovedRun) -> None:
+    run.fail("03", MOVED)
+    text = as_markdown(document(run.world.prove()))
+    assert f"--shard 01 --record again --until {MOVED}" in text
+
+
+def test_starts_alone_give_the_unit_to_the_leg_that_began_it(run: MovedRun) -> None:
+    """Two legs have claimed the block, one of them in vain: the service gave it out twice."""
+    run.leg("02", SHARDS["02"], claimed=["02.1", "02.2", "01.2"])
+    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"], dies=True)
+    run.world.drop("03", Result, unit=MOVED)
+    assert any(
+        isinstance(one, StartLine) and one.unit == MOVED for one in run.world.legs["03"].inner
+    )
+    assert missing(run.world.prove()) == [(MOVED, "03", "01", "unfinished")]
