@@ -30,6 +30,7 @@ from ciguard.history.runs import HistoryLeg
 from ciguard.model import CaseKey, Record, Result
 from ciguard.model.attempts import FinalResults, final_results
 from ciguard.model.listings import with_listings
+from ciguard.model.moved_blocks import find_moved_blocks, newest_by_shard, with_moved_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,19 +105,37 @@ def history_of(
     pieces = []
     found = _readable(tuple(records))
     plan = with_listings(plan, found).plan if plan is not None else None
+    moved = _plans_with_moves(plan, found) if plan is not None else {}
     for record in found:
         _check_plan(record, plan)
         readable = _with_facts(record, facts)
         run = run_of(readable, facts)
-        leg = leg_of(readable, run.run_attempt, plan)
+        leg = leg_of(readable, run.run_attempt, moved.get(record.identity.run_id, plan))
         if record.header is None and record.partial_header is None:
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
         finals = final_results(readable.results)
         metrics = record.metrics if leg.complete else ()
         pieces.append(_Piece(replace(run, legs=(leg,)), leg, metrics, finals))
     if plan is not None:
-        pieces.extend(_missing(pieces, plan))
+        pieces.extend(_missing(pieces, plan, moved))
     return _merge_runs(pieces, keep)
+
+
+def _plans_with_moves(plan: Plan, records: Iterable[Record]) -> Mapping[int | None, Plan]:
+    """By run, the plan with each unit in the shard that was to run it in the end.
+
+    What a leg took over is lost with that leg, and never with the one that gave it away.
+    """
+    if not plan.claims:
+        return {}
+    by_run: dict[int | None, list[Record]] = defaultdict(list)
+    for record in records:
+        by_run[record.identity.run_id].append(record)
+    found = {}
+    for run_id, of_run in by_run.items():
+        newest = newest_by_shard(of_run)
+        found[run_id] = with_moved_units(plan, find_moved_blocks(plan, newest), newest)
+    return found
 
 
 def _check_plan(record: Record, plan: Plan | None) -> None:
@@ -139,15 +158,17 @@ def _readable(records: tuple[Record, ...]) -> Sequence[Record]:
     return found or records
 
 
-def _missing(pieces: Sequence[_Piece], plan: Plan) -> list[_Piece]:
+def _missing(
+    pieces: Sequence[_Piece], plan: Plan, moved: Mapping[int | None, Plan]
+) -> list[_Piece]:
     """Legs of shards that left nothing, in the run that the others belong to."""
     found: dict[int, list[_Piece]] = defaultdict(list)
     for piece in pieces:
         found[piece.run.run_id].append(piece)
     return [
         _Piece(replace(there[0].run, run_attempt=leg.run_attempt, legs=(leg,)), leg)
-        for there in found.values()
-        for leg in missing_legs(plan, [piece.leg for piece in there])
+        for run_id, there in found.items()
+        for leg in missing_legs(moved.get(run_id, plan), [piece.leg for piece in there])
     ]
 
 

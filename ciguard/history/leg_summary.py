@@ -166,8 +166,11 @@ def start_s(record: Record) -> float | None:
 
 
 def end_s(record: Record) -> float | None:
-    """What it took behind its last one."""
+    """What it took behind its last one; the wait for a block that did not come is none of it."""
     ends = [line.at_s for line in record.process_ends if line.at_s is not None]
     if record.end is None or record.end.at_s is None or not ends:
         return None
+    ends += [
+        line.at_s for line in record.events if line.kind == "claims_ended" and line.at_s is not None
+    ]
     return max(0.0, round(record.end.at_s - max(ends), 6))
