@@ -12,7 +12,7 @@ from ciguard.codec.quarantine import FILE as QUARANTINE
 from ciguard.compare.ancestry import ancestry_of
 from ciguard.compare.baseline_selection import base_commit
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.comparison import Comparison, exit_code
+from ciguard.compare.comparison import Comparison, exit_code, moved_notes
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.jobs_only import (
     JOB_CONDITIONS,
@@ -331,6 +331,7 @@ def _compare(
     commits = {sha for run in (*bases[-1:], heads[-1]) for sha in (run.sha, run.head_sha) if sha}
     return replace(
         found,
+        notes=(*found.notes, *moved_notes(new.records)),
         steps=compare_steps(old.jobs, new.jobs, commits),
         artifacts=compare_artifacts(old.artifacts, new.artifacts, commits),
     )

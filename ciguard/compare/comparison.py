@@ -13,9 +13,10 @@ from ciguard.compare.suite_speed import NO_SUITE_SPEED
 from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.errors import ExitCode
 from ciguard.model import FAIL_CONDITIONS
+from ciguard.model.moved_blocks import count_moved_blocks, newest_by_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo
     from ciguard.compare.condition_changes import ConditionChange
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Transition, TransitionKind
-    from ciguard.model import Ending
+    from ciguard.model import Ending, Record
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
@@ -39,6 +40,7 @@ UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
 NoteKind = Literal[
     "no_base",
     "incomplete_base",
+    "blocks_moved",
     "resharded",
     "not_passed",
     "confirmation",
@@ -55,7 +57,7 @@ class Note:
     """What a reader must know about how a comparison was judged.
 
     Attributes:
-        count, total: so many of all tests in both runs, or of all suspects.
+        count, total: so many of all tests in both runs, or of all suspects; blocks and shards.
         runs: of each commit, in an experiment.
         detail: foreign text: an error, a commit.
     """
@@ -65,6 +67,12 @@ class Note:
     total: int = 0
     runs: int = 0
     detail: str = ""
+
+
+def moved_notes(records: Iterable[Record]) -> tuple[Note, ...]:
+    """What moved in the candidate; which tests these are only its plan says."""
+    blocks, shards = count_moved_blocks(newest_by_shard(records))
+    return (Note("blocks_moved", blocks, shards),) if blocks else ()
 
 
 @dataclass(frozen=True, slots=True)

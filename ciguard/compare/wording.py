@@ -73,6 +73,7 @@ NOTE_TEXT: Final[dict[NoteKind, str]] = {
     "no_base": "There is no base: no transitions are shown.",
     "incomplete_base": "The base is incomplete: a test that is called added may have been lost "
     "there.",
+    "blocks_moved": "{blocks} of tests moved between {shards} during the candidate.",
     "resharded": "{count:,} of {total:,} tests ran in another shard than in the base: wall time "
     "and peak memory of a shard are those of other tests.",
     "not_passed": "Not compared: numbers of {tests} that did not pass.",
@@ -416,4 +417,6 @@ def note_text(note: Note) -> str:
         detail=note.detail,
         tests=count_of(note.count, "test"),
         suspects=count_of(note.total, "suspect"),
+        blocks=count_of(note.count, "block"),
+        shards=count_of(note.total, "shard"),
     )

@@ -18,6 +18,7 @@ from ciguard.config import metric_directions
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.guard.evaluation import evaluate
 from ciguard.links import NO_LINKS, Links
+from ciguard.model.moved_blocks import find_moved_blocks, newest_by_shard, with_moved_units
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
 from ciguard.sources.previous_run import load_previous_run
 
@@ -123,8 +124,8 @@ def _compare(
     context: RunContext, judging: Judging, found: Evaluation
 ) -> tuple[Comparison | None, str]:
     """Against the history; else None and why."""
-    plan, run = found.plan, context.run
-    records = records_of_plan(plan, found.records)
+    run = context.run
+    records = records_of_plan(found.plan, found.records)
     if not records:
         return None, "no leg left a record"
     history, why, _ = judging.past.loaded
@@ -132,6 +133,8 @@ def _compare(
         return None, why
     candidates = runs_from_records(records, "this run")
     head = candidates[-1]
+    newest = newest_by_shard(records)
+    plan = with_moved_units(found.plan, find_moved_blocks(found.plan, newest), newest)
     comparing = _comparison_context(context, head, history, found)
     previous = candidates[-2] if len(candidates) > 1 else None
     compared = compare_run(head, history, previous=previous, plan=plan, context=comparing)
