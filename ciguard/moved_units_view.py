@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_PAIRS: Final = 40  # shards in a chart; of more, those that would have taken longest
 BAR_X: Final = 96.0
-BAR_ROOM: Final = 660.0
+BAR_ROOM: Final = 600.0
 PAIR_HEIGHT: Final = 30.0
 LABEL: Final = 12  # characters of a shard's key
 

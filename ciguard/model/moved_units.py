@@ -190,9 +190,12 @@ def _sum_known(values: Iterable[float | None], share: int) -> float | None:
     return round(math.fsum(known) / share, DIGITS) if len(known) == len(found) else None
 
 
-def _complete_wall_s(record: Record | None) -> float | None:
-    end = record.end if record is not None else None
-    return end.at_s if end is not None and end.ending == "completed" else None
+def _complete_wall_s(record: Record) -> float | None:
+    """What a leg took; None where it died, or went on from an earlier one, with another clock."""
+    is_complete = record.end is not None and record.end.ending == "completed"
+    if not is_complete or any(one.kind == "resumed" for one in record.events):
+        return None
+    return record.end.at_s if record.end is not None else None
 
 
 class _Waits:

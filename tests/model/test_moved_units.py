@@ -176,6 +176,13 @@ def test_nothing_is_predicted_of_a_run_whose_leg_did_not_end(shard: str) -> None
     assert moves(a_plan(), records).makespan_s is None
 
 
+def test_nothing_is_predicted_of_a_leg_with_two_clocks() -> None:
+    records = three_legs()
+    first = records["01"]
+    records["01"] = replace(first, events=(*first.events, event("resumed", 0.0)))
+    assert moves(a_plan(), records).static_makespan_s is None
+
+
 def test_nothing_is_predicted_where_a_duration_is_unknown() -> None:
     records = three_legs()
     last = records["03"]

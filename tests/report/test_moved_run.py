@@ -74,19 +74,19 @@ def test_page_has_both_schedules(run: MovedRun) -> None:
 def test_bars_of_a_schedule_add_up() -> None:
     legs = (
         ShardMoves("02", 1, 0, 10.0, 5.0, 20.0, 0.0, 40.0, 20.0, 3, 1.0, 1.0),
-        ShardMoves("01", 0, 1, 40.0, 5.0, 0.0, 20.0, 46.0, 66.0),
+        ShardMoves("01", 0, 1, 40.0, 5.0, 0.0, 20.0, 46.0, 60.0),
         ShardMoves("03", 0, 0, 6.6, 0.0, 0.0, 0.0, None, None),
     )
     first, second, third = schedule_chart(legs).pairs
     assert (first.label, second.label, third.label) == ("01", "02", "03")
-    # 66 s are 660 units wide, from 96 on.
+    # 60 s are 600 units wide, from 96 on.
     assert [(one.kind, one.x, one.width) for one in second.parts] == [
         ("own", 96, 100),
         ("own-block", 196, 50),
         ("others-block", 246, 200),
         ("rest", 446, 50),
     ]
-    assert (first.static_width, second.static_width, third.static_width) == (660, 200, None)
+    assert (first.static_width, second.static_width, third.static_width) == (600, 200, None)
     assert [one.kind for one in third.parts] == ["own"]
 
 
