@@ -14,7 +14,7 @@ from guard.moved_runs import SHARDS, MovedRun
 
 from ciguard.guard.json import as_json
 from ciguard.guard.view import document
-from ciguard.model import ProcessEndLine, Result, StartLine, UnitKey
+from ciguard.model import EventLine, ProcessEndLine, Result, StartLine, UnitKey
 from ciguard.render.markdown import as_markdown
 
 if TYPE_CHECKING:
@@ -235,3 +235,27 @@ def test_starts_alone_give_the_unit_to_the_leg_that_began_it(run: MovedRun) -> N
         isinstance(one, StartLine) and one.unit == MOVED for one in run.world.legs["03"].inner
     )
     assert missing(run.world.prove()) == [(MOVED, "03", "01", "unfinished")]
+
+
+@pytest.mark.parametrize(("key", "unit"), [(k, u) for k, units in SHARDS.items() for u in units])
+def test_no_result_can_be_lost_unseen(run: MovedRun, key: str, unit: str) -> None:
+    ran = "03" if unit == MOVED else key
+    run.world.drop(ran, Result, unit=unit)
+    verdict = run.world.prove()
+    assert verdict.state == "incomplete"
+    assert missing(verdict) == [(unit, ran, "01" if unit == MOVED else "", "unfinished")]
+
+
+@pytest.mark.parametrize("kind", ["claimed", "taken"])
+def test_lost_event_loses_no_result_and_makes_none(run: MovedRun, kind: str) -> None:
+    """A result counts wherever it is, and what has none is missing whoever says what."""
+    for leg in run.world.legs.values():
+        leg.own = [
+            line for line in leg.own if not (isinstance(line, EventLine) and line.kind == kind)
+        ]
+    assert run.world.prove().state == "passed"
+    run.world.drop("03", StartLine, Result, unit=MOVED)
+    run.world.end("03", counts={"passed": 4})
+    verdict = run.world.prove()
+    assert verdict.state == "incomplete"
+    assert [one.key.unit for one in verdict.missing] == [MOVED]
