@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "garbage":
             self._reply(200, b"\xff{")
         elif fault == "redirect":
-            self._reply(307, b"", location=f"{self.service.address}/elsewhere")
+            self._reply(302, b"", location=f"{self.service.address}/elsewhere")
         elif fault == "large":
             self._reply(200, b" " * (1 << 17) + self.service.answer("begins"))
         elif fault == "cut":

@@ -85,7 +85,7 @@ def test_a_block_that_was_not_confirmed_in_time_is_not_given_twice() -> None:
     ("fault", "problem", "detail"),
     [
         ("garbage", "refused", "an answer that is no JSON"),
-        ("redirect", "refused", "HTTP 307"),
+        ("redirect", "refused", "HTTP 302"),
         ("large", "refused", "an answer of more than 65536 bytes"),
         ("error", "no_answer", "HTTP 500"),
         ("hang_up", "no_answer", "RemoteDisconnected"),
