@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.claim_service import ClaimService, claim_service
+from run.claim_service import PATIENT, ClaimService, claim_service
 from run.leg_runner import UNGUARDED, build_pyz, no_survivor, plan_of, start, start_shard, until
 from run.replay import replays
 
@@ -44,13 +43,6 @@ def test_waits():
     while not pathlib.Path("go").exists() and time.monotonic() < end_s:
         time.sleep(0.02)
 """
-# As it is, but that a machine which runs all tests at once may be slow.
-PATIENT = (
-    sys.executable,
-    "-c",
-    "from ciguard.run import claim_client; claim_client.PATIENCE_S = 30.0; "
-    "from ciguard.run.__main__ import main; main()",
-)
 GITHUB = {
     "GITHUB_ACTIONS": "true",
     "GITHUB_REPOSITORY": "o/r",

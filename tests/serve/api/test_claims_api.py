@@ -6,6 +6,7 @@ Each answer is held against the OpenAPI document, and each request that is taken
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -14,19 +15,26 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from conftest import call_in_process
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback import serving
 from openapi_core.testing import MockRequest
 from plan.plan_factories import planned
+from run.claim_service import PATIENT
+from run.leg_runner import plan_of, start, until
+from run.replay import replays
 from serve.api.oidc_issuer import Issuer, claims, signed
 from serve.api.test_history_api import OPENAPI, PUBLIC_URL, REPOSITORIES, check
 from starlette.applications import Starlette
 
+from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.github.events import ActionsRun
 from ciguard.history import service_credentials
+from ciguard.model import Block, PlannedUnit, Prediction, Shard
 from ciguard.plan import block_registration
+from ciguard.plan.block_registration import registration
 from ciguard.serve.api.claim_bodies import MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.api.openapi import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.api.problem_details import MEDIA_TYPE
@@ -39,6 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from run.leg_runner import Leg
+
+    from ciguard.model import Plan
     from ciguard.serve.service import Service
 
 PLAN: Final = "0123456789ab"
@@ -183,6 +194,86 @@ def test_plan_job_registers_what_the_planner_made(
         assert run.send(token, body).json() == nothing(block="02.1")
         with pytest.raises(RemoteError, match="HTTP 401"):
             block_registration.register(plan, replace(job, run_id=8), environ)
+
+
+TESTS = """
+import pathlib, time
+import pytest
+@pytest.mark.parametrize("number", range(5))
+def test_01(number): pass
+@pytest.mark.parametrize("number", range(5))
+def test_02(number):
+    end_s = time.monotonic() + 60
+    while number == 0 and not pathlib.Path("go").exists() and time.monotonic() < end_s:
+        time.sleep(0.02)
+"""
+
+
+def lay_out_run(folder: Path, run: Run) -> tuple[Plan, str]:
+    """Two shards of a short own part and four long blocks, and the token of the run's legs."""
+    shards = tuple(
+        Shard(
+            key,
+            "linux",
+            tuple(
+                PlannedUnit(f"test_a.py::test_{key}[{number}]", wall_s=1.0 if number else 0.1)
+                for number in range(5)
+            ),
+            Prediction(4.1, 4.1),
+            blocks=(Block(1, 1.0),) * 4,
+        )
+        for key in ("01", "02")
+    )
+    units = [unit for shard in shards for unit in shard.units]
+    address = str(run.client.base_url).rstrip("/")
+    plan = replace(plan_of(units), shards=shards, claims=address, repository="o/private")
+    (folder / "test_a.py").write_text(TESTS)
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    plan = plan_codec.decode((folder / "plan.json").read_bytes(), "plan.json")
+    token: str = run.send(run.job(), registration(plan), BLOCKS_PATH).json()["token"]
+    return plan, token
+
+
+def start_leg(folder: Path, key: str, token: str, attempt: int = 1) -> Leg:
+    environ = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_REPOSITORY": "o/private",
+        "GITHUB_RUN_ID": RUN["run_id"],
+        "GITHUB_RUN_ATTEMPT": str(attempt),
+        "CIGUARD_CLAIMS_TOKEN": token,
+    }
+    record = f"records/{key}-{attempt}"
+    words = ("--plan", "plan.json", "--shard", key, "--record", record)
+    return start(folder, *words, program=PATIENT, **environ)
+
+
+def test_legs_move_tests_and_the_guard_proves_all(run: Run, tmp_path: Path) -> None:
+    """Shard 01 runs blocks of shard 02, whose own test waits for that; then it is run again."""
+    plan, token = lay_out_run(tmp_path, run)
+    late = start_leg(tmp_path, "02", token)
+    lines = tmp_path / "records" / "02-1" / "supervisor.jsonl"
+    try:
+        until(lambda: lines.exists() and b'"02.1"' in lines.read_bytes(), what="its first block")
+        early = start_leg(tmp_path, "01", token).wait(0)
+        assert "shard 01: 8 passed" in early.said
+        (tmp_path / "go").touch()
+        late.wait(0)
+    finally:
+        late.process.kill()
+        late.process.communicate()
+    assert "shard 02: 2 passed" in late.said
+    assert late.said.count("another job runs 1 test of this shard") == 3
+    for key in ("01", "02"):
+        replays(tmp_path / "records" / f"{key}-1", plan, key=key)
+    words = ("guard", "--plan", "plan.json", "--records", "records", "--format", "json")
+    done = call_in_process(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    shutil.rmtree(tmp_path / "records" / "01-1")
+    assert call_in_process(*words, cwd=tmp_path).returncode == 13
+    # "Re-run failed jobs": no plan job, an earlier token, and what the leg had claimed before.
+    again = start_leg(tmp_path, "01", token, attempt=2).wait(0)
+    assert "shard 01: 8 passed" in again.said
+    assert call_in_process(*words, cwd=tmp_path).returncode == 0
 
 
 def test_lost_answers(run: Run) -> None:
