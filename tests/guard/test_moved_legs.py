@@ -6,9 +6,9 @@ import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from run.claim_service import claim_service
+from run.claim_service import PATIENT, claim_service
 from run.leg_runner import LEG, no_survivor, start, until
-from run.test_leg_claims import ASKS, PATIENT, lay_out, shard
+from run.test_leg_claims import ASKS, lay_out, shard
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.reader import read_records
