@@ -6,6 +6,7 @@ A plan job goes on without the service after two seconds: its legs then run what
 from __future__ import annotations
 
 import math
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ import httpx
 
 from ciguard.errors import RemoteError, UsageError
 from ciguard.history.daemon_thread import in_thread
-from ciguard.history.service_credentials import credentials, origin_of
+from ciguard.history.service_credentials import TOKEN_VARIABLE, credentials, origin_of
 from ciguard.model.exchange_groups import exchange_groups
 from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
 
 PATIENCE_S: Final = 2.0
+RETRY_S: Final = 0.25  # within that, as where the service restarts
 DIGITS: Final = 3
 
 
@@ -61,20 +63,42 @@ def registration(plan: Plan) -> dict[str, Any]:
     return {"plan": plan.id, "legs": legs}
 
 
+def without_foreign_token(
+    environ: Mapping[str, str], history_store: str, address: str
+) -> Mapping[str, str]:
+    """The environment; with the history's token only where the same service keeps the history."""
+    if is_safe(history_store) and origin_of(history_store) == address:
+        return environ
+    return {name: value for name, value in environ.items() if name != TOKEN_VARIABLE}
+
+
 def register(plan: Plan, run: ActionsRun, environ: Mapping[str, str]) -> str:
     """Register the blocks of a plan for a run; the token by which its legs ask for them.
+
+    Args:
+        environ: by which GitHub gives its OIDC token, or with a token of this service.
 
     Raises:
         RemoteError: the service cannot be reached, or refuses.
     """
-    where = (
-        f"{plan.claims}/api/v1/repos/{run.repository}/runs/{run.run_id}/{run.run_attempt}/blocks"
-    )
+    place = f"{run.repository}/runs/{run.run_id}/{run.run_attempt}"
+    where = f"{plan.claims}/api/v1/repos/{place}/blocks"
     shown = credentials(environ, plan.claims)
     body = registration(plan)
+    until_s = time.monotonic() + PATIENCE_S
 
     def put() -> httpx.Response:
-        return httpx.put(where, json=body, headers=shown.headers(), timeout=PATIENCE_S)
+        while True:
+            left_s = max(until_s - time.monotonic(), RETRY_S)
+            try:
+                answer = httpx.put(where, json=body, headers=shown.headers(), timeout=left_s)
+            except httpx.TransportError:
+                if time.monotonic() + RETRY_S > until_s:
+                    raise
+            else:
+                if not answer.is_server_error or time.monotonic() + RETRY_S > until_s:
+                    return answer
+            time.sleep(RETRY_S)
 
     try:
         answer = in_thread(put).result(PATIENCE_S)

@@ -20,7 +20,7 @@ from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
-from ciguard.plan.block_registration import register, service_address
+from ciguard.plan.block_registration import register, service_address, without_foreign_token
 from ciguard.plan.collection import collect_suites, matching_files
 from ciguard.plan.deadline import time_limits
 from ciguard.plan.declared_needs import DeclaredNeeds
@@ -202,7 +202,8 @@ def command(
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
         if run is not None and any(shard.blocks for shard in made.plan.shards):
-            _register_blocks(made.plan, run, outputs, invocation.environ)
+            environ = without_foreign_token(invocation.environ, config.history.store, claims)
+            _register_blocks(made.plan, run, outputs, environ)
     is_answered = explained is None and output != "-"
     if github or not (is_answered and format_ == "text"):  # a terminal shows both streams
         _warn(made, github=github)
@@ -429,6 +430,9 @@ def _register_blocks(
     plan_: Plan, run: ActionsRun, outputs: str, environ: Mapping[str, str]
 ) -> None:
     """Tell the service of the blocks; without it each shard runs what the plan gives it."""
+    if run.is_fork:
+        console.err("no test moves in the run of a fork, which the service cannot know by a token")
+        return
     try:
         token = register(plan_, run, environ)
     except RemoteError as error:

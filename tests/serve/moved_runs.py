@@ -42,6 +42,9 @@ CONFIGURATION: Final = """\
 framework = "command"
 list = ["cat", "units.txt"]
 command = ["sh", "work.sh", "{units_file}"]
+
+[history]
+store = "SERVICE/api/v1/repos/octo-org/shop/history"
 """
 WORK: Final = """\
 while read -r unit; do
@@ -158,7 +161,11 @@ def run_legs(
     chosen = random.Random(seed)
     folder.mkdir()
     names = "".join(f"t{number:03}\n" for number in range(legs * TESTS_A_LEG))
-    files = {"ciguard.toml": CONFIGURATION, "work.sh": WORK, "units.txt": names}
+    files = {
+        "ciguard.toml": CONFIGURATION.replace("SERVICE", service.url),
+        "work.sh": WORK,
+        "units.txt": names,
+    }
     for name, content in files.items():
         (folder / name).write_text(content, encoding="utf-8")
     service.start()
