@@ -6,6 +6,7 @@ after, that leg would end by itself: else it would help nobody and could only ma
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,7 @@ class LegProgress:
         blocks_s: predicted seconds of its blocks that nobody took, in the order of its own.
         began_s: when it began; None where it has not.
         ready_s: when it will ask again, as predicted; None where it has not asked yet.
-        ratio: real seconds a predicted one, of its own part; None where it has not asked yet.
+        ratio: real seconds a predicted one, as far as it is; None where it has not asked yet.
     """
 
     group: str
@@ -55,13 +56,18 @@ class Choice:
 
 
 def choose_block(
-    legs: Mapping[str, LegProgress], leg: str, now_s: float, cost_s: float
+    legs: Mapping[str, LegProgress],
+    leg: str,
+    now_s: float,
+    cost_s: float,
+    limit_s: float = math.inf,
 ) -> Choice | None:
     """The block that a leg gets; None: there is nothing that it could do in time.
 
     Args:
         now_s: since the run's first leg began.
         cost_s: what a block costs besides its units.
+        limit_s: after so long the asking leg stops itself.
     """
     asking = legs[leg]
     if asking.blocks_s:
@@ -75,7 +81,8 @@ def choose_block(
     if not others:
         return None
     ends_s, latest = max(others)
-    left_s = TOLERANCE * ends_s - now_s - cost_s
+    begin_s = cost_s + max(now_s, now_s if asking.ready_s is None else asking.ready_s)
+    left_s = min(TOLERANCE * ends_s, now_s + limit_s) - begin_s
     fitting = [
         (wall_s, block)
         for block, wall_s in legs[latest].blocks_s.items()
@@ -85,6 +92,6 @@ def choose_block(
 
 
 def common_ratio(legs: Sequence[LegProgress]) -> float:
-    """Real seconds a predicted one: the median of the legs that have run their own part."""
+    """Real seconds a predicted one: the median of the legs that have asked."""
     ratios = [one.ratio for one in legs if one.ratio is not None]
     return statistics.median(ratios) if ratios else 1.0

@@ -17,9 +17,12 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from ciguard.model import SLOTS
 from ciguard.model.service_address import BEARER_TOKEN, REQUEST_TOKEN, REQUEST_URL, is_safe
+from ciguard.run.policy.actions import NO_TIME_S
 
 if TYPE_CHECKING:
     from typing import Optional, Set, Tuple
+
+    from ciguard.run.policy.actions import Claim
 
 TOKEN_VARIABLE: Final = "CIGUARD_CLAIMS_TOKEN"
 PATIENCE_S: Final = 2.0  # for names, connection, TLS, GitHub's token and the answer together
@@ -108,12 +111,16 @@ class ClaimClient:
     Args:
         origin_s: when the leg began, on the clock that cannot be set back.
         audience: whom GitHub's token is for.
+
+    Attributes:
+        asks: False for a leg that runs all of its own blocks, and says so.
     """
 
     def __init__(
         self, leg: ClaimingLeg, environ: Mapping[str, str], *, origin_s: float, audience: str
     ) -> None:
         self._leg = leg
+        self.asks = True
         self._origin_s = origin_s
         self._tokens = _Tokens(*tokens_of(environ), audience)
         self._messages: SimpleQueue[Tuple[int, Callable[[float], None]]] = SimpleQueue()
@@ -131,12 +138,15 @@ class ClaimClient:
         self._messages.put((1, greet))
         _in_thread(self._deliver)
 
-    def ask(self, ready_s: float) -> None:
-        """Ask for a block; `poll` has the answer. `ready_s`: predicted until one can begin."""
+    def ask(self, claim: Claim) -> None:
+        """Ask for a block; `poll` has the answer."""
+        more = {"ready_in_s": claim.ready_s, "done_s": claim.done_s}
+        if claim.left_s < NO_TIME_S:
+            more["left_s"] = max(0.0, claim.left_s)
         self._answer = SimpleQueue()
         self._until_s = until_s = time.monotonic() + PATIENCE_S
         answer, given = self._answer, frozenset(self._given)
-        if not _in_thread(lambda: answer.put(self._ask(ready_s, given, until_s))):
+        if not _in_thread(lambda: answer.put(self._ask(more, given, until_s))):
             answer.put(ClaimAnswer(problem="no_answer", detail="no thread can be started"))
 
     def poll(self) -> Optional[ClaimAnswer]:
@@ -168,37 +178,31 @@ class ClaimClient:
         self._messages.put((CONFIRM_TRIES, lambda until_s: self._confirm(block, until_s)))
 
     def go_alone(self) -> None:
-        """Say that the leg asks no more and runs all of its own blocks; repeated until heard."""
+        """Say that the leg asks no more and runs all of its own blocks; repeated until heard.
+
+        Before what it has to confirm: until then others may be given its blocks.
+        """
 
         def leave(until_s: float) -> None:
             self._claim("alone", until_s)
 
-        self._messages.put((0, leave))
+        _in_thread(lambda: _repeat(0, leave))
 
     def _deliver(self) -> None:
         """Send messages in their order, each until it is heard or was tried often enough."""
         while True:
-            tries, send = self._messages.get()
-            tried = 0
-            while not tries or tried < tries:
-                if tried:
-                    time.sleep(REPEAT_S)
-                tried += 1
-                try:
-                    send(time.monotonic() + PATIENCE_S)
-                except _NoAnswer as error:
-                    if error.problem != "refused":  # which is an answer
-                        continue
-                break
+            _repeat(*self._messages.get())
 
-    def _ask(self, ready_s: float, given: AbstractSet[str], until_s: float) -> ClaimAnswer:
+    def _ask(
+        self, more: Mapping[str, float], given: AbstractSet[str], until_s: float
+    ) -> ClaimAnswer:
         try:
-            found = self._claim("asks", until_s, ready_in_s=ready_s)
+            found = self._claim("asks", until_s, **more)
             while found.block in given:
                 # Not confirmed yet, so that the service takes its answer for lost.
                 self._confirm(found.block or "", until_s)
                 time.sleep(RETRY_S)
-                found = self._claim("asks", until_s, ready_in_s=ready_s)
+                found = self._claim("asks", until_s, **more)
         except _NoAnswer as error:
             return ClaimAnswer(problem=error.problem, detail=error.detail)
         return found
@@ -248,6 +252,21 @@ class ClaimClient:
             if fits and _all_in(taken, own) and _all_in(held, others):
                 return ClaimAnswer(block, tuple(taken), tuple(held))
         raise _NoAnswer("refused", "an answer with blocks that are not in the plan")
+
+
+def _repeat(tries: int, send: Callable[[float], None]) -> None:
+    """Send until it is heard; at most so often, where that is not 0."""
+    tried = 0
+    while not tries or tried < tries:
+        if tried:
+            time.sleep(REPEAT_S)
+        tried += 1
+        try:
+            send(time.monotonic() + PATIENCE_S)
+        except _NoAnswer as error:
+            if error.problem != "refused":  # which is an answer
+                continue
+        break
 
 
 def tokens_of(environ: Mapping[str, str]) -> Tuple[str, Tuple[str, str]]:

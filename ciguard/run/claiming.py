@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ciguard.model import Line, Plan, PlannedUnit, Shard, ShardLine
     from ciguard.run.claim_client import ClaimAnswer, EndReason
     from ciguard.run.output.leg_console import Console
+    from ciguard.run.policy.actions import Claim
     from ciguard.run.policy.state import State
 
 # Why a leg asks for nothing from the start.
@@ -31,7 +32,7 @@ class Claiming:
     """What the supervisor of a leg asks a service, and writes down of its answers.
 
     Args:
-        client: None for a leg that asks for nothing.
+        client: None for a leg that can ask nobody.
         observed: writes a line that the rules look at.
     """
 
@@ -48,14 +49,16 @@ class Claiming:
         self._observed = observed
 
     def begin(self) -> None:
-        """Say that the leg begins; nothing waits for the answer."""
-        if self._client is not None:
+        """Say that the leg begins, or that it asks for nothing; nothing waits for the answer."""
+        if self._client is not None and self._client.asks:
             self._client.begin()
+        elif self._client is not None:
+            self._client.go_alone()
 
-    def ask(self, ready_s: float) -> None:
+    def ask(self, claim: Claim) -> None:
         """Carry out the rules' decision to ask."""
         if self._client is not None:
-            self._client.ask(ready_s)
+            self._client.ask(claim)
 
     def poll(self, now_s: float) -> None:
         """Take in what has been answered, or that the time for it is over; never waits."""
@@ -115,7 +118,7 @@ def claim_client(
     is_part: bool,
     origin_s: float,
 ) -> Tuple[Optional[ClaimClient], Tuple[EventLine, ...]]:
-    """What asks for blocks; or the lines that say why the leg of a plan with blocks asks for none.
+    """What asks for blocks, and the lines that say why the leg of a plan with blocks asks for none.
 
     Args:
         others: blocks of other shards that the leg may run.
@@ -125,7 +128,7 @@ def claim_client(
         return None, ()
     given, request = tokens_of(environ)
     reason: EndReason = "not_asked"
-    if is_part or plan.policy.lists:
+    if plan.policy.lists:
         detail = PART_OF_SHARD
     elif not (head.repository and head.run_id and head.run_attempt):
         detail = NOT_ON_GITHUB
@@ -138,5 +141,7 @@ def claim_client(
         address = f"{plan.claims}/api/v1/repos/{run}"
         own = shard.units_by_block().keys()
         leg = ClaimingLeg(address, plan.id, shard.key, own, others.keys())
-        return ClaimClient(leg, environ, origin_s=origin_s, audience=plan.claims), ()
+        client = ClaimClient(leg, environ, origin_s=origin_s, audience=plan.claims)
+        client.asks = not is_part
+        return client, (_claims_ended(reason, PART_OF_SHARD, at_s=0.0),) if is_part else ()
     return None, (_claims_ended(reason, detail, at_s=0.0),)

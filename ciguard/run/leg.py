@@ -165,7 +165,7 @@ def run_shard(
         InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
             `listed_shard`, `_select_units`.
     """
-    secrets, environ = environ, {k: v for k, v in environ.items() if k != TOKEN_VARIABLE}
+    with_token, environ = environ, {k: v for k, v in environ.items() if k != TOKEN_VARIABLE}
     whole, others = shard_of(plan, key), blocks_of_others(plan, key)
     shard = replace(whole, blocks=())
     check_suites(plan, shard)
@@ -186,9 +186,10 @@ def run_shard(
         shard, head, earlier, narrowed = _select_units(shard, head, scope, plan, others)
         is_part = bool(scope.until or scope.step_limit_s or listed or earlier.legs)
         client, not_asked = claim_client(
-            plan, whole, others, head, secrets, is_part=is_part, origin_s=origin_s
+            plan, whole, others, head, with_token, is_part=is_part, origin_s=origin_s
         )
-        shard = shard if client is None else whole
+        asks = client is not None and client.asks
+        shard = whole if asks else shard
         folder = new_folder(record)
         if earlier.lines:
             write_prior_legs(earlier, head, folder)
@@ -212,7 +213,7 @@ def run_shard(
                 plan, shard, read_answer(plan, shard, answer)
             ),
             platform=platform,
-            others_blocks={} if client is None else others,
+            others_blocks=others if asks else {},
             claim_client=client,
         )
         return _supervise(job, guardrail)

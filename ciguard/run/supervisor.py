@@ -352,7 +352,7 @@ class Supervisor:
         self._record.append(replace(line, detail=describe_reason(action.reason)))
         self._console.print_line(describe_action(action, self._state.units))
         if isinstance(action, Claim):
-            self._claiming.ask(action.ready_s)
+            self._claiming.ask(action)
         elif isinstance(action, Recycle):
             self._handles[action.process].request_stop()
         elif isinstance(action, Stop):

@@ -8,6 +8,7 @@ its blocks was confirmed by some leg or given to itself.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 ClaimState = Literal["begins", "asks", "alone"]
 CLAIM_S: Final = 0.5  # from a question to the start of the block, of runners far from the service
-MAX_RATIO: Final = 1000.0  # of a leg whose own part was predicted to take next to nothing
+MAX_RATIO: Final = 1000.0  # of a leg whose units were predicted to take next to nothing
 
 
 class UnknownLeg(InputError):
@@ -39,12 +40,16 @@ class Claim:
     Attributes:
         elapsed_s: since it began.
         ready_in_s: until it can start a block, as predicted.
+        done_s: what was predicted for the units that it has run.
+        left_s: until it stops itself; infinite if it does not.
     """
 
     leg: str
     state: ClaimState
     elapsed_s: float
     ready_in_s: float = 0.0
+    done_s: float = 0.0
+    left_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +161,8 @@ def _give(
     claim: Claim, legs: Mapping[str, ClaimLeg], blocks: Sequence[ClaimBlock], now_ms: int
 ) -> ClaimBlock | None:
     leg = legs[claim.leg]
-    if leg.ratio is None and leg.own_s > 0:
-        leg.ratio = min((claim.elapsed_s + claim.ready_in_s) / leg.own_s, MAX_RATIO)
+    if claim.done_s > 0:
+        leg.ratio = min(claim.elapsed_s / claim.done_s, MAX_RATIO)
     leg.ready_at_ms = now_ms + round(claim.ready_in_s * 1000)
     # What it has and never heard of: the answer was lost.
     given = next((one for one in blocks if one.holder == leg.leg and not one.is_confirmed), None)
@@ -170,7 +175,8 @@ def _give(
             free_s[one.leg][one.block] = one.wall_s
     progress = {name: _progress(one, free_s[name], began_ms) for name, one in legs.items()}
     if given is None:
-        choice = choose_block(progress, leg.leg, (now_ms - began_ms) / 1000, CLAIM_S)
+        now_s = (now_ms - began_ms) / 1000
+        choice = choose_block(progress, leg.leg, now_s, CLAIM_S, claim.left_s)
         given = next((one for one in blocks if choice and one.block == choice.block), None)
     if given is not None:
         given.holder = leg.leg

@@ -34,6 +34,21 @@ def test_nothing_moves_that_costs_more_than_it_saves() -> None:
     assert choose_block(legs, "1", now_s=80, cost_s=9) is None
 
 
+def test_a_leg_gets_nothing_that_it_can_begin_only_when_its_own_leg_has_ended() -> None:
+    legs = {"1": leg(70), "2": leg(60, 10, name="2")}
+    legs["1"].ready_s = 66.0
+    assert choose_block(legs, "1", now_s=60, cost_s=0.5) == Choice("2", "2.1")
+    legs["1"].ready_s = 150.0
+    assert choose_block(legs, "1", now_s=60, cost_s=0.5) is None
+
+
+def test_a_leg_gets_nothing_that_it_cannot_end_before_its_deadline() -> None:
+    legs = {"1": leg(70), "2": leg(900, 30, 20, name="2")}
+    assert choose_block(legs, "1", now_s=70, cost_s=1, limit_s=32) == Choice("2", "2.1")
+    assert choose_block(legs, "1", now_s=70, cost_s=1, limit_s=31) == Choice("2", "2.2")
+    assert choose_block(legs, "1", now_s=70, cost_s=1, limit_s=21) is None
+
+
 def test_a_leg_that_began_late_gives_blocks_away() -> None:
     late = leg(50, 30, name="2")
     legs = {"1": leg(70), "2": late}

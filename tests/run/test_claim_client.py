@@ -11,6 +11,7 @@ from run.leg_runner import until
 
 from ciguard.run import claim_client
 from ciguard.run.claim_client import ClaimAnswer, ClaimClient, ClaimingLeg
+from ciguard.run.policy.actions import Claim, Reason
 
 TOKEN = "cgr_0123456789"
 
@@ -23,7 +24,7 @@ def client_of(address: str, **environ: str) -> ClaimClient:
 
 
 def answer_of(client: ClaimClient, ready_s: float = 0.0) -> ClaimAnswer:
-    client.ask(ready_s)
+    client.ask(Claim(Reason("next_block"), ready_s))
     return next_answer(client)
 
 
@@ -124,7 +125,7 @@ def test_blocks_that_it_cannot_be_told_of_are_refused(values: dict[str, list[str
 def test_a_short_outage_is_waited_for() -> None:
     with claim_service("01.1", fault="error") as service:
         client = client_of(service.address)
-        client.ask(0.0)
+        client.ask(Claim(Reason("next_block")))
         until(lambda: service.states().count("fault asks") >= 2, what="it asks again")
         service.fault = ""
         assert next_answer(client).block == "01.1"

@@ -192,7 +192,7 @@ def test_a_leg_that_may_not_ask_runs_its_shard_in_one_process(
         fixed = ("--plan", "plan.json", "--shard", "01", "--record", "record")
         leg = start(tmp_path, *fixed, *words, **environ).wait(10)
     assert ran(tmp_path) == ["own", "first", "second", "third"]
-    assert not service.requests
+    assert service.states() == ["alone"] * bool(words)  # nobody else is to run its blocks
     assert claims(leg) == [("claims_ended", reason)]
     assert output in leg.said
     assert len(leg.record().processes) == 1
@@ -221,11 +221,11 @@ def killed_in_the_block_of_another(folder: Path, service: ClaimService) -> Plan:
 def test_a_leg_that_resumes_runs_what_it_had_claimed(tmp_path: Path) -> None:
     with claim_service("02.1") as service:
         killed_in_the_block_of_another(tmp_path, service)
-        before = len(service.requests)
+        before = len(service.states())
         fixed = ("--plan", "plan.json", "--shard", "01", "--record", "second")
         again = {**ASKS, "GITHUB_RUN_ATTEMPT": "2"}
         leg = start(tmp_path, *fixed, "--resume-from", "record", **again).wait(0)
-        assert len(service.requests) == before
+        assert service.states()[before:] == ["alone"]  # and no question
     assert ran(tmp_path) == ["first", "waits"]
     assert "resumed: 1 of 3 tests ended before" in leg.said
     assert "shard 01: 3 passed" in leg.said

@@ -298,29 +298,41 @@ def test_plans_go_with_age_and_with_their_repository(database: Database) -> None
     assert rows() == [0, 0, 0]
 
 
-def test_ratio_is_of_the_first_question_and_says_when_the_next_comes() -> None:
+def test_ratio_is_of_what_has_run_and_says_when_the_next_question_comes() -> None:
     legs, blocks = made({"01": (10.0, 10.0)})
     by_name = {one.leg: one for one in legs}
     leg = legs[0]
     now_ms = 1_000_000
-    apply_claim(Claim("01", "asks", 110.0, 10.0), by_name, blocks, now_ms)
-    assert leg.ratio == 2.0  # of 60 s predicted
+    apply_claim(Claim("01", "asks", 110.0, 10.0, done_s=55.0), by_name, blocks, now_ms)
+    assert leg.ratio == 2.0
     assert leg.began_at_ms == now_ms - 110_000
     assert leg.ready_at_ms == now_ms + round(1000 * (10.0 + CLAIM_S + 2.0 * 10.0))
     blocks[0].is_confirmed = True
-    apply_claim(Claim("01", "asks", 150.0), by_name, blocks, now_ms + 40_000)
-    assert leg.ratio == 2.0
+    apply_claim(Claim("01", "asks", 150.0, done_s=60.0), by_name, blocks, now_ms + 40_000)
+    assert leg.ratio == 2.5
     assert leg.began_at_ms == now_ms - 110_000
 
 
 def test_predictions_of_next_to_nothing_end_no_leg_at_infinity() -> None:
-    legs, blocks = made({"01": (), "02": (10.0,)}, own_s=5e-324)
+    legs, blocks = made({"01": (), "02": (10.0,)})
     by_name = {one.leg: one for one in legs}
-    assert apply_claim(Claim("01", "asks", 3_000_000.0), by_name, blocks, 10**12).block == "02.1"
+    claim = Claim("01", "asks", 3_000_000.0, done_s=5e-324)
+    assert apply_claim(claim, by_name, blocks, 10**12).block == "02.1"
     assert legs[0].ready_at_ms is not None
-    legs, blocks = made({"01": (), "02": (10.0,)}, own_s=0.0)
+    legs, blocks = made({"01": (), "02": (10.0,)})
     apply_claim(Claim("01", "asks", 1.0), {one.leg: one for one in legs}, blocks, 10**12)
     assert legs[0].ratio is None
+
+
+def test_no_leg_gets_what_it_cannot_end_before_its_deadline() -> None:
+    legs, blocks = made({"01": (5.0,), "02": (30.0, 20.0)})
+    by_name = {one.leg: one for one in legs}
+    for left_s, expected in ((1.0, "01.1"), (20.0, None), (21.0, "02.2"), (31.0, "02.1")):
+        claim = Claim("01", "asks", 10.0, done_s=10.0, left_s=left_s)
+        assert apply_claim(claim, by_name, blocks, 10**12).block == expected, left_s
+        for block in blocks:
+            block.holder = "01" if block.block == "01.1" else ""
+            block.is_confirmed = bool(block.holder)
 
 
 @given(st.data())

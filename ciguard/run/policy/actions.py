@@ -109,10 +109,18 @@ class Warn:
 
 @dataclass(frozen=True, **SLOTS)
 class Claim:
-    """Ask for a block of units; `ready_s` > 0 is predicted until one can be begun."""
+    """Ask for a block of units.
+
+    Attributes:
+        ready_s: predicted until one can be begun, >= 0.
+        done_s: what was predicted for the units that are over, over the leg's processes.
+        left_s: until the leg's deadline; infinite without one.
+    """
 
     reason: Reason
     ready_s: float = field(default=0.0, compare=False)
+    done_s: float = field(default=0.0, compare=False)
+    left_s: float = field(default=NO_TIME_S, compare=False)
 
 
 @dataclass(frozen=True, **SLOTS)

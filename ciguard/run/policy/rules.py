@@ -193,13 +193,20 @@ def _claim(state: State, now_s: float) -> Action | None:
         return None
     if state.fruitless_processes >= MAX_FRUITLESS_PROCESSES:
         return None  # what no process of this leg can run, others may
-    if len(state.busy) < state.processes:
-        return Claim(Reason("next_block"))
-    last = [running for running in state.busy.values() if is_at_last_unit(running)]
-    if not last:
-        return None
-    ready_s = min(_left_s(state, running, now_s) for running in last)
-    return Claim(Reason("next_block", {"ready_s": ready_s}), ready_s)
+    ready_s = 0.0
+    if len(state.busy) >= state.processes:
+        last = [running for running in state.busy.values() if is_at_last_unit(running)]
+        if not last:
+            return None
+        ready_s = min(_left_s(state, running, now_s) for running in last)
+    reason = Reason("next_block", {"ready_s": ready_s} if ready_s else {})
+    return Claim(reason, ready_s, _done_s(state), state.remaining_s(now_s))
+
+
+def _done_s(state: State) -> float:
+    """What was predicted for the units that are over, over the leg's processes."""
+    over = set(state.tries).union(*(running.finished for running in state.running.values()))
+    return sum(state.units[unit].wall_s for unit in over) / state.processes
 
 
 def _left_s(state: State, running: ProcessState, now_s: float) -> float:
@@ -209,7 +216,7 @@ def _left_s(state: State, running: ProcessState, now_s: float) -> float:
         for unit, at_s in running.open_units.items()
         if at_s < float("inf")
     )
-    return max(0.0, *left, 0.0)
+    return max(0.0, max(left, default=0.0))
 
 
 def _next_rerun(state: State, now_s: float) -> Action | None:

@@ -82,6 +82,8 @@ class ClaimBody(_Body):
     state: ClaimState
     elapsed_s: Seconds
     ready_in_s: Seconds = 0.0
+    done_s: Seconds = 0.0
+    left_s: Seconds | None = None
 
 
 class ClaimAnswer(_Body):

@@ -6,6 +6,7 @@ wants.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -89,7 +90,14 @@ def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
     key = PlanKey(run, body.plan)
     with database.write() as connection:
         _check_plan(connection, caller, key)
-        asked = Claim(body.leg, body.state, body.elapsed_s, body.ready_in_s)
+        asked = Claim(
+            body.leg,
+            body.state,
+            body.elapsed_s,
+            body.ready_in_s,
+            body.done_s,
+            math.inf if body.left_s is None else body.left_s,
+        )
         found = answer_claim(connection, key, asked)
     return JSONResponse({"block": found.block, "taken": found.taken, "held": found.held})
 
