@@ -119,6 +119,7 @@ def test_what_failed_is_executed_again_after_all_blocks() -> None:
     state = leg(max_tries=2)
     run_next(state, "failed")
     assert ask(state) == Claim(ASKS)
+    assert next_action(state, 0.0) == Wait(None)
     said(state, "claimed", "01.1")
     assert run_next(state) == ["c"]
     ask(state)
@@ -134,6 +135,44 @@ def test_a_leg_that_can_run_nothing_asks_for_nothing() -> None:
     assert isinstance(action, Finish)
     assert action.ending == "setup_failed"
     assert action.reason.facts["units"] == 4
+
+
+def test_where_no_process_helps_any_more_others_keep_their_blocks() -> None:
+    state = leg()
+    run_next(state)
+    state.fruitless_processes = 3
+    action = next_action(state, 0.0)
+    assert isinstance(action, Finish)
+    assert action.reason.facts["units"] == 2
+
+
+def test_a_question_says_what_is_done_and_how_long_there_is() -> None:
+    state = leg(deadline_s=100.0, processes=2)
+    first, second = start(state), start(state)
+    for made, at_s in ((first, 1.0), (second, 3.0)):
+        name = state.units[made.units[0]].unit
+        state.observe(StartLine(name, process=made.process, at_s=at_s))
+    action = next_action(state, 4.0)
+    assert isinstance(action, Claim)
+    assert (action.ready_s, action.done_s, action.left_s) == (0.0, 0.0, 96.0)
+    action = next_action(state, 1.5)
+    assert isinstance(action, Claim)
+    assert action.ready_s == 1.5  # of the first; the second takes 2 s from its start on
+    finish_all(state, first.process)
+    action = next_action(state, 4.0)
+    assert isinstance(action, Claim)
+    assert (action.ready_s, action.done_s, action.left_s) == (0.0, 1.0, 96.0)
+
+
+def test_a_process_that_is_stopped_or_recycled_is_not_asked_for() -> None:
+    for field, value in (("stopping", "timeout"), ("recycled", True)):
+        state = leg()
+        made = start(state)
+        for name in "ab":
+            state.observe(StartLine(name, process=made.process, at_s=1.0))
+        assert isinstance(next_action(state, 1.0), Claim)
+        setattr(state.running[made.process], field, value)
+        assert next_action(state, 1.0) == Wait(None)
 
 
 def test_the_deadline_comes_before_what_is_held_back() -> None:
