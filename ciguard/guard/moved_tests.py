@@ -1,7 +1,8 @@
 """Units without a result whose block moved during the run: which leg was to run them. Pure.
 
-A leg that gave a block away owes nothing of it; the leg that claimed it does. Where no record
-claims it, its units are missing all the same: that another leg runs them is no result.
+A leg that gave a block away owes nothing of it; the leg that claimed it does, and so does one that
+has it by the record of the owner and left none itself. Where no record claims it, its units are
+missing all the same: that another leg runs them is no result.
 """
 
 from __future__ import annotations
@@ -50,20 +51,21 @@ def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tupl
 
 
 def _unclaimed(block: MovedBlock) -> Reason | None:
-    if block.claimers or not block.is_taken:
+    if block.claimers or block.is_lost or not block.is_taken:
         return None
     if block.earlier is None:
-        return Reason("claim_without_record", {"shard": block.owner})
+        return Reason("claim_without_record", {"claimer": block.taker or None})
     shard, attempt = block.earlier
     return Reason("not_claimed_again", {"claimer": shard, "attempt": attempt})
 
 
 def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
-    """One finding for each shard and reason."""
-    found: dict[tuple[str, Kind], list[Missing]] = defaultdict(list)
+    """One finding for each shard, reason and claimer."""
+    found: dict[tuple[str, Kind, str], list[Missing]] = defaultdict(list)
     for one in missing:
         if one.reason.kind in UNCLAIMED:
-            found[one.shard, one.reason.kind].append(one)
-    for (shard, kind), of_shard in sorted(found.items()):
+            claimer = one.reason.facts["claimer"] or ""
+            found[one.shard, one.reason.kind, claimer].append(one)
+    for (shard, kind, _), of_shard in sorted(found.items()):
         units = tuple(one.key for one in of_shard)
         yield Finding("incomplete", kind, shard, units, of_shard[0].reason.facts)

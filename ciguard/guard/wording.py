@@ -278,10 +278,13 @@ WORDS: Final[Mapping[Kind, Words]] = {
     "no_case": Words("no result file names it"),
     "not_started": Words("not started, as its job did not end by itself"),
     "claim_without_record": Words(
-        "{units:test} moved to another job, and no record claims them", _UPLOAD
+        "{units:test} moved to another job[, that of shard {claimer}], and no record claims them",
+        _UPLOAD,
     ),
     "not_claimed_again": Words(
-        "{units:test} that shard {claimer} claimed in attempt {attempt}, and not again", _RERUN
+        "{units:test} that shard {claimer} claimed in attempt {attempt}, and not again",
+        'run the job of shard {claimer} again, or all jobs: "Re-run failed jobs" leaves out a job '
+        "that succeeded",
     ),
     "nothing_planned": Words(
         "no test is planned", "check the job that plans: nothing was collected"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Iterable, Mapping
 
 from ciguard.model.attempts import classify_result
+from ciguard.model.plan import shard_of_block
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class MovedBlock:
         claimers: other shards whose record says that they run it, by name.
         is_taken: the record of the owner says that another leg runs it, and not that itself does.
         owner_claimed: the record of the owner says that it runs the block.
+        taker: the shard of that leg, by the record of the owner; "" where it does not say.
+        is_lost: no record claims it, and the taker left none.
         earlier: where no record that counts claims what is taken: the last record of an older
             attempt that does, by shard and attempt.
     """
@@ -39,6 +42,8 @@ class MovedBlock:
     claimers: tuple[str, ...]
     is_taken: bool = False
     owner_claimed: bool = False
+    taker: str = ""
+    is_lost: bool = False
     earlier: tuple[str, int] | None = None
 
     @property
@@ -61,13 +66,14 @@ def claimed_blocks(record: Record) -> frozenset[str]:
 def count_moved_blocks(records: Mapping[str, Record]) -> tuple[int, int]:
     """How many blocks moved, and between how many shards, where no plan is known.
 
-    A block's name begins with its shard. Records by shard.
+    Args:
+        records: by shard.
     """
     pairs = {
-        (name, name.rpartition(".")[0], shard)
+        (name, shard_of_block(name), shard)
         for shard, record in records.items()
         for name in claimed_blocks(record)
-        if name.rpartition(".")[0] != shard
+        if shard_of_block(name) != shard
     }
     return len({name for name, *_ in pairs}), len({one for _, *both in pairs for one in both})
 
@@ -85,7 +91,8 @@ def find_moved_blocks(
     """
     if not plan.claims:
         return ()
-    claims = {key: claimed_blocks(record) for key, record in sorted(records.items())}
+    keys = {shard.key for shard in plan.shards}
+    claims = {key: claimed_blocks(records[key]) for key in sorted(keys & records.keys())}
     claimers: dict[str, list[str]] = defaultdict(list)
     for key, names in claims.items():
         for name in names:
@@ -100,15 +107,30 @@ def find_moved_blocks(
     for shard in plan.shards:
         own = claims.get(shard.key, frozenset())
         events = records[shard.key].events if shard.key in records else ()
-        taken = {one.block for one in events if one.kind == "taken"} - own
+        taken = {
+            one.block: one.shard for one in events if one.kind == "taken" and one.block not in own
+        }
         for name, units in shard.units_by_block().items():
             others = tuple(one for one in claimers[name] if one != shard.key)
             if not others and name not in taken:
                 continue
+            # A shard that the plan does not have would take the units out of the plan.
+            taker = taken.get(name) or ""
+            taker = taker if taker in keys and taker != shard.key else ""
             attempt, claimer = before.get(name, (0, shard.key))
             last = (claimer, attempt) if claimer != shard.key and not others else None
             found.append(
-                MovedBlock(name, shard.key, units, others, name in taken, name in own, last)
+                MovedBlock(
+                    name,
+                    shard.key,
+                    units,
+                    others,
+                    is_taken=name in taken,
+                    owner_claimed=name in own,
+                    taker=taker,
+                    is_lost=bool(taker) and taker not in records and not others,
+                    earlier=last,
+                )
             )
     return tuple(found)
 
@@ -119,7 +141,8 @@ def with_moved_units(
     """The plan with each unit in the shard whose leg was to run it in the end.
 
     That is its own where that has a result of the unit. Else it is the leg that has one, or that
-    began it, or that claimed its block. A block without any such leg stays. O(results).
+    began it, or that claimed its block, or that has it by the record of its own and left none. A
+    block without any such leg stays. O(results).
     """
     moved = tuple(blocks)
     if not moved:
@@ -158,6 +181,8 @@ def with_moved_units(
 
 def _by_precedence(block: MovedBlock) -> tuple[str, ...]:
     """The legs that may have been meant to run it; of equals the first is."""
+    if block.is_lost:
+        return (block.taker, block.owner)
     if block.owner_claimed or not (block.claimers or block.earlier):
         return (block.owner, *block.claimers)
     return (*block.claimers, *((block.earlier[0],) if block.earlier else ()), block.owner)

@@ -192,6 +192,11 @@ class Shard:
         return first.suite, first.variant
 
 
+def shard_of_block(name: str) -> str:
+    """The shard in whose plan a block is: a block's name is its shard's, and a number."""
+    return name.rpartition(".")[0]
+
+
 @dataclass(frozen=True, **SLOTS)
 class Exclusion:
     """A unit that exists but is not planned; `rule` is the configured rule that excludes it."""

@@ -248,7 +248,8 @@ class EventLine:
 
     Lines that are decisions have `lines_read`, how many lines of each process's file the policy
     knew when it decided, so that a record can be replayed to the same decision; `reason` and
-    `facts` as in `ProcessLine`. `block` is the name of units that move between legs.
+    `facts` as in `ProcessLine`. `block` is the name of units that move between legs; `shard` is the
+    one whose leg has it.
     """
 
     kind: EventKind
@@ -262,6 +263,7 @@ class EventLine:
     reason: str | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
     block: str | None = None
+    shard: str | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

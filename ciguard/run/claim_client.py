@@ -43,12 +43,12 @@ class ClaimAnswer:
 
     Attributes:
         block: to run next; None: there is none, and nothing is to be asked any more.
-        taken: own blocks that other legs run.
+        taken: own blocks that other legs run, each with its leg.
         held: other legs' blocks that this one claimed before.
     """
 
     block: Optional[str] = None
-    taken: Tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict)
     held: Tuple[str, ...] = ()
     problem: Optional[EndReason] = None
     detail: str = ""
@@ -56,13 +56,14 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, **SLOTS)
 class ClaimingLeg:
-    """Who asks, and of which blocks the service may speak."""
+    """Who asks, and of which blocks and legs the service may speak."""
 
     address: str  # of the run's attempt at the service
     plan: str
     shard: str
     own_blocks: AbstractSet[str]
     others_blocks: AbstractSet[str]
+    other_shards: AbstractSet[str]
 
 
 class _NoAnswer(Exception):
@@ -235,7 +236,7 @@ class ClaimClient:
             time.sleep(RETRY_S)
 
     def _parse(self, answer: Tuple[int, bytes]) -> ClaimAnswer:
-        """An answer that speaks of the plan's blocks only, each as what it can be."""
+        """An answer that speaks of the plan's blocks and legs only, each as what it can be."""
         status, content = answer
         if status != OK:
             raise _NoAnswer("refused", f"HTTP {status}")
@@ -249,9 +250,17 @@ class ClaimClient:
             held: Any = found.get("held")
             own, others = self._leg.own_blocks, self._leg.others_blocks
             fits = block is None or _all_in([block], own | others)
-            if fits and _all_in(taken, own) and _all_in(held, others):
-                return ClaimAnswer(block, tuple(taken), tuple(held))
+            if fits and self._is_taken(taken) and _all_in(held, others):
+                return ClaimAnswer(block, taken, tuple(held))
         raise _NoAnswer("refused", "an answer with blocks that are not in the plan")
+
+    def _is_taken(self, found: Any) -> bool:
+        """Whether it is own blocks by name, each with a leg that may have it."""
+        return (
+            isinstance(found, dict)
+            and _all_in([*found], self._leg.own_blocks)
+            and _all_in([*found.values()], self._leg.other_shards)
+        )
 
 
 def _repeat(tries: int, send: Callable[[float], None]) -> None:

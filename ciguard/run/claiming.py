@@ -73,11 +73,11 @@ class Claiming:
 
     def _take(self, answer: ClaimAnswer, now_s: float) -> None:
         assert self._client is not None
-        for block in answer.taken:
+        for block, shard in answer.taken.items():
             if block in self._state.claims.held:
                 units = len(self._state.claims.held[block])
-                self._observed(EventLine("taken", now_s, block=block))
-                self._console.print_line(describe_taken(block, units))
+                self._observed(EventLine("taken", now_s, block=block, shard=shard))
+                self._console.print_line(describe_taken(block, shard, units))
         self._claim_held(answer, now_s)
         if answer.block is not None:
             self._claim(answer.block, now_s)
@@ -140,7 +140,8 @@ def claim_client(
         run = f"{quote(head.repository)}/runs/{head.run_id}/{head.run_attempt}"
         address = f"{plan.claims}/api/v1/repos/{run}"
         own = shard.units_by_block().keys()
-        leg = ClaimingLeg(address, plan.id, shard.key, own, others.keys())
+        shards = {one.key for one in plan.shards} - {shard.key}
+        leg = ClaimingLeg(address, plan.id, shard.key, own, others.keys(), shards)
         client = ClaimClient(leg, environ, origin_s=origin_s, audience=plan.claims)
         client.asks = not is_part
         return client, (_claims_ended(reason, PART_OF_SHARD, at_s=0.0),) if is_part else ()

@@ -9,7 +9,7 @@ its blocks was confirmed by some leg or given to itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import InputError
@@ -54,10 +54,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`taken`: own blocks that others run; `held`: blocks of others that it had before."""
+    """`taken`: own blocks, each with the leg that runs it; `held`: others' that it had before."""
 
     block: str | None = None
-    taken: tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict)
     held: tuple[str, ...] = ()
 
 
@@ -128,9 +128,11 @@ def apply_claim(
     # A question that arrives after it was given up: nobody waits for the answer.
     elif claim.state == "asks" and not leg.is_alone:
         chosen = _give(claim, legs, blocks, now_ms)
-    taken = tuple(
-        one.block for one in blocks if one.leg == leg.leg != one.holder and one.is_confirmed
-    )
+    taken = {
+        one.block: one.holder
+        for one in blocks
+        if one.leg == leg.leg != one.holder and one.is_confirmed
+    }
     block = None if chosen is None else chosen.block
     return Answer(block, taken, tuple(one for one in _held(blocks, leg.leg) if one != block))
 

@@ -11,6 +11,8 @@ from ciguard.codec import plan_file
 from ciguard.model import Block, EndLine, EventLine, Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ciguard.model import EventKind, Line
 
 SERVICE = "https://ci.example"
@@ -50,11 +52,13 @@ class MovedRun:
         units: tuple[str, ...],
         *,
         claimed: list[str] | None = None,
-        taken: list[str] | None = None,
+        taken: Mapping[str, str | None] | None = None,
         attempt: int = 1,
         dies: bool = False,
     ) -> None:
         """Write a leg that ran these units one after the other, a second each.
+
+        `taken`: its blocks that another leg has, with that leg's shard.
 
         It asks as the last unit of its own part begins, at 1.0 s, and has each answer at once;
         the last one says that nothing is left. A leg that dies has no end, nor do its processes.
@@ -69,14 +73,16 @@ class MovedRun:
         leg = make_leg(replace(self.plan, shards=shards), key, attempt=attempt)
         events: list[Line] = []
 
-        def event(kind: EventKind, at_s: float, block: str | None = None) -> None:
-            events.append(EventLine(kind, at_s, block=block))
+        def event(
+            kind: EventKind, at_s: float, block: str | None = None, shard: str | None = None
+        ) -> None:
+            events.append(EventLine(kind, at_s, block=block, shard=shard))
 
         for number, block in enumerate(claimed or ()):
             event("claim_asked", 1.0 + number)
             event("claimed", 1.1 + number, block)
-        for block in taken or ():
-            event("taken", len(units) - 0.5, block)
+        for block, shard in (taken or {}).items():
+            event("taken", len(units) - 0.5, block, shard)
         event("claim_asked", len(units) - 1.0)
         event("claims_ended", len(units) - 0.5)
         leg.own[1:1] = events

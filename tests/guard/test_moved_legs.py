@@ -46,10 +46,10 @@ def two_shards(folder: Path, address: str, moves: str = "third") -> Plan:
 
 
 def test_failure_of_a_moved_test_is_of_the_shard_that_ran_it(tmp_path: Path) -> None:
-    with claim_service("01.1", taken=["01.2"]) as service:
+    with claim_service("01.1", taken={"01.2": "02"}) as service:
         plan = two_shards(tmp_path, service.address)
         run_leg(tmp_path, plan, "01", 0)
-        service.free, service.taken = ["02.1", "01.2"], ()
+        service.free, service.taken = ["02.1", "01.2"], {}
         run_leg(tmp_path, plan, "02", 10)
     verdict = verdict_of(tmp_path, plan)
     assert (verdict.state, verdict.missing, verdict.findings) == ("failed", (), ())
@@ -82,10 +82,10 @@ def test_owner_that_got_no_answer_ran_what_another_leg_had(tmp_path: Path) -> No
 
 
 def test_block_of_a_leg_that_never_said_so_is_missing(tmp_path: Path) -> None:
-    with claim_service("01.1", taken=["01.2"]) as service:
+    with claim_service("01.1", taken={"01.2": "02"}) as service:
         plan = two_shards(tmp_path, service.address)
         run_leg(tmp_path, plan, "01", 0)
-        service.free, service.taken = ["02.1"], ()
+        service.free, service.taken = ["02.1"], {}
         run_leg(tmp_path, plan, "02", 0)
     verdict = verdict_of(tmp_path, plan)
     assert verdict.state == "incomplete"
@@ -94,10 +94,10 @@ def test_block_of_a_leg_that_never_said_so_is_missing(tmp_path: Path) -> None:
 
 
 def test_leg_that_is_killed_in_the_block_of_another(tmp_path: Path) -> None:
-    with claim_service("01.1", taken=["01.2"]) as service:
+    with claim_service("01.1", taken={"01.2": "02"}) as service:
         plan = two_shards(tmp_path, service.address, moves="waits")
         run_leg(tmp_path, plan, "01", 0)
-        service.free, service.taken = ["02.1", "01.2"], ()
+        service.free, service.taken = ["02.1", "01.2"], {}
         words = ("--plan", "plan.json", "--shard", "02", "--record", "records/02")
         leg = start(tmp_path, *words, program=PATIENT, **ASKS)
         try:

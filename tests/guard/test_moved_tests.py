@@ -31,7 +31,7 @@ MOVED = "a.t::four"  # block 01.2
 def run() -> MovedRun:
     """Shard 03 ran block 01.2 after its own."""
     found = MovedRun()
-    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken=["01.2"])
+    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
     found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
     return found
 
@@ -140,6 +140,52 @@ def test_block_that_no_record_claims_is_missing(run: MovedRun) -> None:
     assert verdict.state == "incomplete"
     assert missing(verdict) == [(MOVED, "01", "", "claim_without_record")]
     assert kinds(verdict) == [("claim_without_record", "01")]
+    assert "1 test moved to another job, that of shard 03, and no record claims them" in " ".join(
+        text_of(verdict).split()
+    )
+
+
+def test_leg_without_a_record_is_to_blame_for_what_it_had(run: MovedRun) -> None:
+    """Its runner died, and only the owner's record says that it had the block."""
+    del run.world.legs["03"]
+    verdict = run.world.prove()
+    lost = [(unit, "03", "", "shard_without_record") for unit in SHARDS["03"]]
+    lost.append((MOVED, "03", "01", "shard_without_record"))
+    assert missing(verdict) == sorted(lost)
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.shard, len(finding.units)) == ("no_record", "03", 5)
+    assert rows(verdict)["03"] == "0 of 5"
+
+
+def test_leg_without_a_record_is_to_blame_whatever_an_older_one_says(run: MovedRun) -> None:
+    """Shard 02 had claimed the block in an older attempt; now 03 has it, and is dead."""
+    run.leg("02", (*SHARDS["02"], MOVED), claimed=["02.1", "02.2", "01.2"])
+    run.leg("02", SHARDS["02"], claimed=["02.1", "02.2"], attempt=2)
+    del run.world.legs["03"]
+    verdict = run.world.prove()
+    assert (MOVED, "03", "01", "shard_without_record") in missing(verdict)
+    assert kinds(verdict) == [("no_record", "03")]
+
+
+def test_owner_that_ran_what_a_leg_without_a_record_had(run: MovedRun) -> None:
+    """It had heard that 03 has the block, and got it back: a result counts wherever it is."""
+    run.leg("01", SHARDS["01"], claimed=["01.1", "01.2"], taken={"01.2": "03"})
+    del run.world.legs["03"]
+    assert {one[0] for one in missing(run.world.prove())} == set(SHARDS["03"])
+    run.world.drop("01", StartLine, Result, unit=MOVED)
+    assert (MOVED, "01", "", "not_mentioned") in missing(run.world.prove())
+
+
+@pytest.mark.parametrize("shard", ["99", "01", "", None])
+def test_shard_that_cannot_have_a_block_takes_none_out_of_the_plan(
+    run: MovedRun, shard: str | None
+) -> None:
+    """A record may say anything, and an older one says no shard."""
+    run.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": shard})
+    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2"])
+    verdict = run.world.prove()
+    assert missing(verdict) == [(MOVED, "01", "", "claim_without_record")]
+    assert verdict.planned == 12
     assert "1 test moved to another job, and no record claims them" in text_of(verdict)
 
 
@@ -158,14 +204,16 @@ def test_older_attempt_of_a_claimer_counts_unless_it_ran_again(run: MovedRun) ->
     verdict = run.world.prove()
     assert (verdict.state, verdict.missing) == ("passed", ())
     run = MovedRun()
-    run.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken=["01.2"])
+    run.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
     run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
     run.leg("03", SHARDS["03"], claimed=["03.1", "03.2"], attempt=2)
     verdict = run.world.prove()
     assert verdict.state == "incomplete"
     assert missing(verdict) == [(MOVED, "03", "01", "not_claimed_again")]
     assert kinds(verdict) == [("not_claimed_again", "03")]
-    assert "1 test that shard 03 claimed in attempt 1, and not again" in text_of(verdict)
+    text = " ".join(text_of(verdict).split())
+    assert "1 test that shard 03 claimed in attempt 1, and not again" in text
+    assert "Run the job of shard 03 again, or all jobs" in text
 
 
 def test_claimer_that_runs_again_claims_again(run: MovedRun) -> None:

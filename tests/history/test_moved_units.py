@@ -30,7 +30,7 @@ MOVED = "a.t::four"  # block 01.2
 @pytest.fixture
 def run() -> MovedRun:
     found = MovedRun()
-    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken=["01.2"])
+    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
     found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
     return found
 
@@ -60,6 +60,13 @@ def test_unit_is_lost_with_the_leg_that_claimed_it(run: MovedRun) -> None:
     run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"], dies=True)
     run.world.drop("03", Result, unit=MOVED)
     assert lost(run) == {"01": [], "02": [], "03": [MOVED]}
+
+
+def test_unit_is_lost_with_the_leg_that_had_it_and_left_no_record(run: MovedRun) -> None:
+    """What kills runners is looked for among the tests of a leg without a record."""
+    del run.world.legs["03"]
+    assert lost(run) == {"01": [], "02": [], "03": [MOVED, *sorted(SHARDS["03"])]}
+    assert planned(run)["03"] == 5
 
 
 def test_shard_that_died_loses_nothing_that_others_ran(run: MovedRun) -> None:

@@ -25,7 +25,7 @@ MOVED = "a.t::four"  # block 01.2
 @pytest.fixture
 def run() -> MovedRun:
     found = MovedRun()
-    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken=["01.2"])
+    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
     found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
     return found
 

@@ -36,7 +36,7 @@ class ClaimService:
     """
 
     free: list[str] = field(default_factory=list)
-    taken: Sequence[str] = ()
+    taken: Mapping[str, Any] = field(default_factory=dict)
     held: Sequence[str] = ()
     fault: Fault = ""
     address: str = ""
@@ -57,8 +57,8 @@ class ClaimService:
             if state == "asks" and not self.unconfirmed and self.free:
                 self.unconfirmed = self.free.pop(0)
             block = self.unconfirmed if state == "asks" else ""
-        taken, held = list(self.taken), list(self.held)
-        return json.dumps({"block": block or None, "taken": taken, "held": held}).encode()
+        found = {"block": block or None, "taken": self.taken, "held": list(self.held)}
+        return json.dumps(found).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from typing import Any
 
 import pytest
 from run.claim_service import JOB_TOKEN, ClaimService, Fault, claim_service
@@ -18,7 +19,7 @@ TOKEN = "cgr_0123456789"
 
 def client_of(address: str, **environ: str) -> ClaimClient:
     run = f"{address}/api/v1/repos/o/r/runs/7/1"
-    leg = ClaimingLeg(run, "0123456789ab", "01", {"01.1", "01.2"}, {"02.1"})
+    leg = ClaimingLeg(run, "0123456789ab", "01", {"01.1", "01.2"}, {"02.1"}, {"02", "03"})
     environ = environ or {"CIGUARD_CLAIMS_TOKEN": TOKEN}
     return ClaimClient(leg, environ, origin_s=time.monotonic() - 5, audience=address)
 
@@ -57,11 +58,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_an_answer_is_a_block_and_who_has_others() -> None:
-    with claim_service("01.1", taken=["01.2"], held=["02.1"]) as service:
+    with claim_service("01.1", taken={"01.2": "03"}, held=["02.1"]) as service:
         client = client_of(service.address)
         client.begin()
         until(lambda: service.requests, what="it has begun")
-        assert answer_of(client, 1.5) == ClaimAnswer("01.1", ("01.2",), ("02.1",))
+        assert answer_of(client, 1.5) == ClaimAnswer("01.1", {"01.2": "03"}, ("02.1",))
         (_, _, begins, token), (method, path, asks, _) = service.requests
         assert token == TOKEN
         assert (method, path) == ("POST", "claims")
@@ -111,10 +112,19 @@ def test_faults(
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     "values",
-    [{"taken": ["02.1"]}, {"held": ["01.1"]}, {"held": [1]}, {"taken": ["99.1"]}],
+    [
+        {"taken": {"02.1": "03"}},
+        {"taken": {"99.1": "02"}},
+        {"taken": {"01.1": "01"}},
+        {"taken": {"01.1": "99"}},
+        {"taken": {"01.1": None}},
+        {"taken": ["01.1"]},
+        {"held": ["01.1"]},
+        {"held": [1]},
+    ],
     ids=str,
 )
-def test_blocks_that_it_cannot_be_told_of_are_refused(values: dict[str, list[str]]) -> None:
+def test_blocks_that_it_cannot_be_told_of_are_refused(values: dict[str, Any]) -> None:
     with claim_service(**values) as service:
         found = answer_of(client_of(service.address))
         assert found.problem == "refused"

@@ -130,7 +130,7 @@ def test_every_python_of_a_leg_can_ask(tmp_path: Path, foreign_python: Path) -> 
 
 
 def test_blocks_that_other_legs_run_are_not_missing(tmp_path: Path) -> None:
-    with claim_service("01.1", taken=["01.2", "01.3"]) as service:
+    with claim_service("01.1", taken={"01.2": "02", "01.3": "02"}) as service:
         plan = lay_out(tmp_path, service.address)
         leg = start_shard(tmp_path, plan, program=PATIENT, **ASKS).wait(0)
     assert ran(tmp_path) == ["own", "first"]
@@ -140,7 +140,9 @@ def test_blocks_that_other_legs_run_are_not_missing(tmp_path: Path) -> None:
         ("claimed", "01.1"),
         ("claims_ended", "nothing_left"),
     ]
-    assert "another job runs 1 test of this shard (block 01.3)" in leg.said
+    assert "shard 02 runs 1 test of this shard (block 01.3)" in leg.said
+    taken = [one for one in leg.record().events if one.kind == "taken"]
+    assert [(one.block, one.shard) for one in taken] == [("01.2", "02"), ("01.3", "02")]
     assert "shard 01: 2 passed in" in leg.said
     replays(leg.record_folder, plan)
 

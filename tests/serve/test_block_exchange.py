@@ -83,7 +83,7 @@ def test_own_blocks_come_first_and_then_those_of_the_leg_that_ends_last(
     # Confirmed by nobody yet: its owner does not hear of it.
     assert ask(database, "03", 30.0, "begins") == Answer()
     assert confirm(database, "01", "03.1")
-    assert ask(database, "03", 30.0, "begins") == Answer(taken=("03.1",))
+    assert ask(database, "03", 30.0, "begins") == Answer(taken={"03.1": "01"})
     assert run_block(database, "03") == "03.2"
     # The second has not asked yet, and has 60 s before its block by the plan.
     assert ask(database, "01") == Answer("02.1", held=("03.1",))
@@ -151,7 +151,7 @@ def test_block_that_was_given_back_is_its_first_confirmers(database: Database) -
     assert ask(database, "02").block == "02.1"  # and with it, 02.2 has no holder
     assert confirm(database, "03", "02.2")
     assert confirm(database, "02", "02.1")
-    assert ask(database, "02") == Answer(taken=("02.2",))
+    assert ask(database, "02") == Answer(taken={"02.2": "03"})
 
 
 def test_leg_alone_keeps_its_blocks_and_frees_what_it_never_heard_of(database: Database) -> None:
@@ -166,7 +166,7 @@ def test_leg_alone_keeps_its_blocks_and_frees_what_it_never_heard_of(database: D
     assert run_block(database, "02") == "02.2"
     # Of the second, only what the third has confirmed is not its own.
     assert confirm(database, "03", "02.3")
-    assert ask(database, "02", state="alone") == Answer(taken=("02.1", "02.3"))
+    assert ask(database, "02", state="alone") == Answer(taken={"02.1": "01", "02.3": "03"})
     assert ask(database, "03") == Answer(held=("02.3",))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 from ciguard.model import EventLine
 from ciguard.model.failure_texts import memory_failure
 from ciguard.model.listings import LISTING_EVENT_KINDS
+from ciguard.model.plan import shard_of_block
 from ciguard.run.policy.actions import Claim, Recycle, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
 from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
@@ -167,13 +168,13 @@ def describe_initial_event(line: EventLine) -> str:
 
 def describe_claim(block: str, units: int, *, is_own: bool) -> str:
     """A line of the console for a block that this leg runs."""
-    whose = "its own tests" if is_own else f"tests of shard {block.rpartition('.')[0]}"
+    whose = "its own tests" if is_own else f"tests of shard {shard_of_block(block)}"
     return f"runs {whose}: {count_of(units, 'test')} (block {block})"
 
 
-def describe_taken(block: str, units: int) -> str:
+def describe_taken(block: str, shard: str, units: int) -> str:
     """A line of the console for a block that another leg runs."""
-    return f"another job runs {count_of(units, 'test')} of this shard (block {block})"
+    return f"shard {shard} runs {count_of(units, 'test')} of this shard (block {block})"
 
 
 def describe_claims_end(reason: str, detail: str, left: int) -> str:

@@ -50,6 +50,8 @@ class BlockClaims:
             if block in self.held:
                 self.moved[block] = self.held.pop(block)
             return ()
+        if line.kind != "claimed":
+            return ()
         if self.status == "asked":
             self.status = "open"
         if block in self.claimed:

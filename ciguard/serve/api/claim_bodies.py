@@ -87,10 +87,10 @@ class ClaimBody(_Body):
 
 
 class ClaimAnswer(_Body):
-    """A block to run, own ones that others run, and those of others that the leg had before."""
+    """A block to run, own ones with the leg that runs each, and others' that the leg had before."""
 
     block: str | None
-    taken: tuple[str, ...]
+    taken: dict[str, str]
     held: tuple[str, ...]
 
 

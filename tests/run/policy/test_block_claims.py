@@ -115,6 +115,13 @@ def test_a_block_that_comes_back_is_run() -> None:
     assert ask(state) == Claim(ASKS)
 
 
+def test_lines_of_other_kinds_claim_nothing() -> None:
+    claims = leg().claims
+    claims.status = "asked"
+    assert claims.observe(EventLine("listing", 1.0, block="01.1")) == ()
+    assert (claims.status, claims.claimed, [*claims.held]) == ("asked", [], ["01.1", "01.2"])
+
+
 def test_what_failed_is_executed_again_after_all_blocks() -> None:
     state = leg(max_tries=2)
     run_next(state, "failed")

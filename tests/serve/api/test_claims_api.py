@@ -145,7 +145,7 @@ def run(tmp_path: Path, issuer: str, database_url: str) -> Iterator[Run]:
 
 
 def nothing(**changes: Any) -> dict[str, Any]:
-    return {"block": None, "taken": [], "held": [], **changes}
+    return {"block": None, "taken": {}, "held": [], **changes}
 
 
 def test_run_from_its_plan_to_its_last_block(run: Run) -> None:
@@ -161,9 +161,9 @@ def test_run_from_its_plan_to_its_last_block(run: Run) -> None:
     assert run.confirm(token, "01", "02.1") == 204
     assert run.confirm(token, "02", "02.1") == 409
     # By GitHub's token of a job of the run as well as by that of the legs.
-    assert run.ask(run.job(), "02") == nothing(block="02.2", taken=["02.1"])
+    assert run.ask(run.job(), "02") == nothing(block="02.2", taken={"02.1": "01"})
     assert run.confirm(run.job(), "02", "02.2") == 204
-    assert run.ask(token, "02") == nothing(taken=["02.1"])
+    assert run.ask(token, "02") == nothing(taken={"02.1": "01"})
     assert run.ask(token, "01") == nothing(held=["02.1"])
 
 
@@ -264,14 +264,17 @@ def test_legs_move_tests_and_the_guard_proves_all(run: Run, tmp_path: Path) -> N
         late.process.kill()
         late.process.communicate()
     assert f"shard 02: {5 - moved} passed" in late.said
-    assert late.said.count("another job runs 1 test of this shard") == moved
+    assert late.said.count("shard 01 runs 1 test of this shard") == moved
     for key in ("01", "02"):
         replays(tmp_path / "records" / f"{key}-1", plan, key=key)
     words = ("guard", "--plan", "plan.json", "--records", "records", "--format", "json")
     done = call_in_process(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     shutil.rmtree(tmp_path / "records" / "01-1")
-    assert call_in_process(*words, cwd=tmp_path).returncode == 13
+    done = call_in_process(*words, cwd=tmp_path)
+    assert done.returncode == 13
+    lost = [(one["shard"], one["planned_shard"]) for one in json.loads(done.stdout)["missing"]]
+    assert sorted(lost) == [("01", "01")] * 5 + [("01", "02")] * moved
     # "Re-run failed jobs": no plan job, an earlier token, and what the leg had claimed before.
     again = start_leg(tmp_path, "01", token, attempt=2).wait(0)
     assert f"shard 01: {5 + moved} passed" in again.said
