@@ -47,25 +47,26 @@ def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tupl
         reason = unclaimed[block.name] or one.reason
         planned = block.owner if block.owner != one.shard else ""
         found.append(replace(one, reason=reason, planned_shard=planned))
-    return tuple(sorted(found, key=lambda one: (one.shard, one.key)))
+    return tuple(found)
 
 
 def _unclaimed(block: MovedBlock) -> Reason | None:
-    if block.claimers or block.is_lost or not block.is_taken:
+    if block.claimers or block.is_lost:
         return None
     if block.earlier is None:
         return Reason("claim_without_record", {"claimer": block.taker or None})
     shard, attempt = block.earlier
-    return Reason("not_claimed_again", {"claimer": shard, "attempt": attempt})
+    # Its own leg runs them whatever is known of claims; the claimer only with its older record.
+    facts = {"claimer": shard, "attempt": attempt, "owner": block.owner}
+    return Reason("not_claimed_again", facts)
 
 
 def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
-    """One finding for each shard, reason and claimer."""
+    """One finding for each shard and reason, with its facts."""
     found: dict[tuple[str, Kind, str], list[Missing]] = defaultdict(list)
     for one in missing:
         if one.reason.kind in UNCLAIMED:
-            claimer = one.reason.facts["claimer"] or ""
-            found[one.shard, one.reason.kind, claimer].append(one)
+            found[one.shard, one.reason.kind, f"{one.reason.facts}"].append(one)
     for (shard, kind, _), of_shard in sorted(found.items()):
         units = tuple(one.key for one in of_shard)
         yield Finding("incomplete", kind, shard, units, of_shard[0].reason.facts)

@@ -279,12 +279,12 @@ WORDS: Final[Mapping[Kind, Words]] = {
     "not_started": Words("not started, as its job did not end by itself"),
     "claim_without_record": Words(
         "{units:test} moved to another job[, that of shard {claimer}], and no record claims them",
-        _UPLOAD,
+        "check the step that uploads the record of that job, then run this one again",
     ),
     "not_claimed_again": Words(
         "{units:test} that shard {claimer} claimed in attempt {attempt}, and not again",
-        'run the job of shard {claimer} again, or all jobs: "Re-run failed jobs" leaves out a job '
-        "that succeeded",
+        "run the job of shard {owner} again, whose tests these are in the plan, or all jobs "
+        '("Re-run failed jobs" leaves out a job that succeeded)',
     ),
     "nothing_planned": Words(
         "no test is planned", "check the job that plans: nothing was collected"

@@ -213,7 +213,23 @@ def test_older_attempt_of_a_claimer_counts_unless_it_ran_again(run: MovedRun) ->
     assert kinds(verdict) == [("not_claimed_again", "03")]
     text = " ".join(text_of(verdict).split())
     assert "1 test that shard 03 claimed in attempt 1, and not again" in text
-    assert "Run the job of shard 03 again, or all jobs" in text
+    assert "Run the job of shard 01 again, whose tests these are in the plan, or all jobs" in text
+    run.leg("01", SHARDS["01"], attempt=3)
+    assert run.world.prove().state == "passed"
+
+
+def test_blocks_of_two_shards_that_are_not_claimed_again_have_a_finding_each() -> None:
+    run = MovedRun()
+    run.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
+    run.leg("02", SHARDS["02"][:3], claimed=["02.1"], taken={"02.2": "03"})
+    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2", "02.2", "01.2"])
+    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2"], attempt=2)
+    verdict = run.world.prove()
+    assert [(one.facts["owner"], [key.unit for key in one.units]) for one in verdict.findings] == [
+        ("01", [MOVED]),
+        ("02", ["b.t::four"]),
+    ]
+    assert [one.planned_shard for one in verdict.missing] == ["01", "02"]
 
 
 def test_claimer_that_runs_again_claims_again(run: MovedRun) -> None:
@@ -268,6 +284,25 @@ def test_unit_of_another_shard_without_a_claim_counts_as_before() -> None:
     assert run.world.prove().state == "failed"
 
 
+def test_unit_that_ran_in_a_leg_that_never_claimed_it_is_a_warning(run: MovedRun) -> None:
+    run.leg("02", (*SHARDS["02"], MOVED), claimed=["02.1", "02.2"])
+    verdict = run.world.prove()
+    assert (verdict.state, kinds(verdict)) == ("passed", [("ran_in_several_shards", "")])
+    assert verdict.findings[0].units == (UnitKey("", "", MOVED),)
+
+
+@pytest.mark.parametrize("claims", [["03.1", "03.2", "01.2"], ["03.1", "03.2"]])
+def test_first_of_equal_results_counts(run: MovedRun, claims: list[str]) -> None:
+    """Whether the block moved or the unit ran in two legs without a reason."""
+    run.leg("01", SHARDS["01"], claimed=["01.1", "01.2"])
+    run.leg("03", (*SHARDS["03"], MOVED), claimed=claims)
+    run.world.result("01", MOVED, outcome="died", ending="cancelled", at_s=3.9)
+    run.world.result("03", MOVED, outcome="died", ending="deadline", at_s=4.9)
+    (lost,) = run.world.prove().missing
+    assert (lost.key.unit, lost.shard) == (MOVED, "01")
+    assert (lost.reason.kind, lost.reason.facts) == ("stopped", {"ending": "cancelled"})
+
+
 def test_command_for_a_failure_that_moved_runs_its_own_shard(run: MovedRun) -> None:
     run.fail("03", MOVED)
     text = as_markdown(document(run.world.prove()))
@@ -301,7 +336,8 @@ def test_lost_event_loses_no_result_and_makes_none(run: MovedRun, kind: str) -> 
         leg.own = [
             line for line in leg.own if not (isinstance(line, EventLine) and line.kind == kind)
         ]
-    assert run.world.prove().state == "passed"
+    verdict = run.world.prove()
+    assert (verdict.state, verdict.findings) == ("passed", ())
     run.world.drop("03", StartLine, Result, unit=MOVED)
     run.world.end("03", counts={"passed": 4})
     verdict = run.world.prove()
