@@ -28,9 +28,9 @@ class MovedBlock:
     Attributes:
         owner: its shard in the plan.
         claimers: other shards whose record says that they run it, by name.
-        is_taken: the record of the owner says that another leg runs it, and not that itself does.
         owner_claimed: the record of the owner says that it runs the block.
-        taker: the shard of that leg, by the record of the owner; "" where it does not say.
+        taker: the shard whose leg runs it by the record of the owner, where that does not say that
+            the owner runs it; "" where it says no shard, or none of the plan.
         is_lost: no record claims it, and the taker left none.
         earlier: where no record that counts claims what is taken: the last record of an older
             attempt that does, by shard and attempt.
@@ -40,7 +40,6 @@ class MovedBlock:
     owner: str
     units: tuple[PlannedUnit, ...]
     claimers: tuple[str, ...]
-    is_taken: bool = False
     owner_claimed: bool = False
     taker: str = ""
     is_lost: bool = False
@@ -125,7 +124,6 @@ def find_moved_blocks(
                     shard.key,
                     units,
                     others,
-                    is_taken=name in taken,
                     owner_claimed=name in own,
                     taker=taker,
                     is_lost=bool(taker) and taker not in records and not others,

@@ -233,8 +233,11 @@ def test_a_leg_that_resumes_runs_what_it_had_claimed(tmp_path: Path) -> None:
     assert "shard 01: 3 passed" in leg.said
 
 
-def test_a_leg_that_is_run_again_hears_what_it_had_claimed(tmp_path: Path) -> None:
-    with claim_service(held=["02.1"]) as service:
+@pytest.mark.parametrize("held_at_begin", [True, False])
+def test_a_leg_that_is_run_again_hears_what_it_had_claimed(
+    tmp_path: Path, *, held_at_begin: bool
+) -> None:
+    with claim_service(held=["02.1"], held_at_begin=held_at_begin) as service:
         plan = lay_out(tmp_path, service.address, ("own", "first"))
         again = {**ASKS, "GITHUB_RUN_ATTEMPT": "2"}
         leg = start_shard(tmp_path, plan, program=PATIENT, **again).wait(0)

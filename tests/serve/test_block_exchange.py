@@ -143,6 +143,16 @@ def test_lost_answer_is_given_again_and_at_last_to_the_owner(database: Database)
     assert ask(database, "01") == Answer()
 
 
+def test_owner_whose_answer_was_lost_takes_nothing_back(database: Database) -> None:
+    """It has a block of its own that it never heard of: that is what it gets again."""
+    register(database, {"01": (), "03": (), "02": (30.0, 20.0)})
+    assert ask(database, "02").block == "02.1"
+    assert ask(database, "01").block == "02.2"
+    assert ask(database, "02").block == "02.1"  # its answer was lost
+    assert ask(database, "03").block is None
+    assert ask(database, "01").block == "02.2"
+
+
 def test_block_that_was_given_back_is_its_first_confirmers(database: Database) -> None:
     register(database, {"01": (), "03": (), "02": (30.0, 20.0, 10.0)})
     assert ask(database, "01").block == "02.1"

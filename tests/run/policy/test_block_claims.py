@@ -115,6 +115,21 @@ def test_a_block_that_comes_back_is_run() -> None:
     assert ask(state) == Claim(ASKS)
 
 
+def test_a_block_of_another_leg_is_run_once() -> None:
+    state = leg()
+    run_next(state)
+    ask(state)
+    said(state, "claimed", "02.1")
+    assert run_next(state) == ["x", "y"]
+    ask(state)
+    said(state, "claimed", "02.1")  # once more
+    assert ask(state) == Claim(ASKS)
+    said(state, "claims_ended")
+    assert run_next(state) == ["c", "d"]
+    assert next_action(state, 0.0) == Finish("completed", Reason("all_ended"))
+    assert [unit.unit for unit in state.units] == [*"abcdxy"]
+
+
 def test_lines_of_other_kinds_claim_nothing() -> None:
     claims = leg().claims
     claims.status = "asked"
