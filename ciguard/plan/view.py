@@ -196,6 +196,11 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     if plan.base is not None:
         moved = f"{len(plan.moved_units):,} of {count_of(_unit_count(plan), 'test')} moved from"
         yield "base", (f"{moved} the shards of ", Code(plan.base))
+    if plan.claims:
+        blocks = [block for shard in plan.shards for block in shard.blocks]
+        tests = count_of(sum(block.units for block in blocks), "test")
+        may = f"{tests} in {count_of(len(blocks), 'block')} may move during the run, by "
+        yield "claims", (may, Code(plan.claims))
     yield from (("candidates", text) for text in _candidates(plan))
 
 

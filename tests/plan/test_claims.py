@@ -61,3 +61,5 @@ def test_outside_of_github_a_plan_has_blocks_too(listed: Path, ciguard: Ciguard)
     arguments = ("--inventory", "-", "--claims", f"{HOST}:443/", "--shards", "2")
     done = ciguard("plan", *arguments, "--format", "json", *NONE, cwd=listed, stdin=LISTED)
     assert plan_of(done.stdout)["claims"] == HOST
+    done = ciguard("plan", *arguments, "--dry-run", *NONE, cwd=listed, stdin=LISTED)
+    assert "16 tests in 12 blocks may move during the run, by" in done.stdout
