@@ -12,7 +12,7 @@ from pathlib import Path
 from ciguard.plan.outputs import EXCLUDED, PROGRAM, artifact_name, members, zipped
 
 PACKAGE = files("ciguard")
-LARGEST_BYTES = 300_000
+LARGEST_BYTES = 310_000
 
 
 def names() -> set[str]:
