@@ -23,6 +23,7 @@ from serve.killer import Killer, Processes, wait_for
 from serve.web_process import free_port
 
 from ciguard.errors import RemoteError
+from ciguard.history.merge import MAX_RUNS
 from ciguard.history.stores import load
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
@@ -224,7 +225,8 @@ def check(scene: Scene, folder: Path) -> None:
     assert sorted(commented_runs(organisation.github)) == sorted(wanted)
     assert len(organisation.github.comments) == len(wanted)
     history = load(ObjectHistory(database, scene.objects, SHOP.id)).history
-    assert sorted(one.run_id for one in history.runs) == organisation.base_runs()
+    # A quick machine makes more runs between 500 kills than a history keeps.
+    assert sorted(one.run_id for one in history.runs) == organisation.base_runs()[-MAX_RUNS:]
 
 
 def read_totals(scene: Scene, folder: Path) -> dict[int, int]:
