@@ -176,7 +176,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
         *("console", "invocation", "sources", "template_loader"),
-        "plan.block_choice",
+        *("plan.block_choice", "plan.blocks.CLAIM_S"),
     ),
     "serve.state": ("errors", "serve.state"),
 }

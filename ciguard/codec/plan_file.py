@@ -190,7 +190,7 @@ def _check_references(plan: Plan) -> None:
         for name in {unit.suite for unit in shard.units}:
             if name not in plan.suites:
                 raise LineError(f"shards: {shard.key}: no suite {name!r} in the plan")
-        if shard.own_units < 0 or any(block.units < 1 for block in shard.blocks):
+        if shard.own_count < 0 or any(block.units < 1 for block in shard.blocks):
             raise LineError(f"shards: {shard.key}: its blocks do not fit its units")
 
 

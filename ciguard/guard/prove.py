@@ -318,7 +318,7 @@ def _flaky(
 
 
 def _movable(plan: Plan) -> AbstractSet[UnitKey]:
-    return {unit.key for shard in plan.shards for unit in shard.units[shard.own_units :]}
+    return {unit.key for shard in plan.shards for unit in shard.units[shard.own_count :]}
 
 
 def _misplaced(

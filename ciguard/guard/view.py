@@ -378,7 +378,7 @@ def _commands(verdict: Verdict, links: Links) -> Section:
     found += [(one.shard, one.culprits[0]) for one in verdict.findings if one.culprits]
     # A shard runs what the plan gives it: a test that moved is executed again in its own.
     moves = (shard for shard in verdict.plan.shards if shard.blocks and found)
-    home = {unit.key: one.key for one in moves for unit in one.units[one.own_units :]}
+    home = {unit.key: one.key for one in moves for unit in one.units[one.own_count :]}
     of_shard: dict[str, UnitKey] = {}
     for shard, key in found:
         if shard:

@@ -19,7 +19,7 @@ def exchange_groups(plan: Plan) -> Mapping[str, str]:
     return found
 
 
-def blocks_of_others(plan: Plan, key: str) -> Mapping[str, tuple[PlannedUnit, ...]]:
+def claimable_blocks(plan: Plan, key: str) -> Mapping[str, tuple[PlannedUnit, ...]]:
     """Blocks of other shards, by name, that the leg of this shard may run; O(units)."""
     groups = exchange_groups(plan) if plan.claims else {}
     return {

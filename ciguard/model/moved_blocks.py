@@ -96,28 +96,19 @@ def find_moved_blocks(
     for key, names in claims.items():
         for name in names:
             claimers[name].append(key)
-    before: dict[str, tuple[int, str]] = {}
-    for key, older in (earlier or {}).items():
-        for record in older:
-            claim = (record.identity.run_attempt or 0, key)
-            for name in claimed_blocks(record):
-                before[name] = max(before.get(name, claim), claim)
+    before = _last_claims(earlier or {})
     found = []
     for shard in plan.shards:
         own = claims.get(shard.key, frozenset())
-        events = records[shard.key].events if shard.key in records else ()
-        taken = {
-            one.block: one.shard for one in events if one.kind == "taken" and one.block not in own
-        }
+        taken = _taken_blocks(records.get(shard.key), own)
         for name, units in shard.units_by_block().items():
             others = tuple(one for one in claimers[name] if one != shard.key)
             if not others and name not in taken:
                 continue
             # A shard that the plan does not have would take the units out of the plan.
-            taker = taken.get(name) or ""
+            taker = taken.get(name, "")
             taker = taker if taker in keys and taker != shard.key else ""
-            attempt, claimer = before.get(name, (0, shard.key))
-            last = (claimer, attempt) if claimer != shard.key and not others else None
+            claimer, attempt = before.get(name, (shard.key, 0))
             found.append(
                 MovedBlock(
                     name,
@@ -127,10 +118,31 @@ def find_moved_blocks(
                     owner_claimed=name in own,
                     taker=taker,
                     is_lost=bool(taker) and taker not in records and not others,
-                    earlier=last,
+                    earlier=None if others or claimer == shard.key else (claimer, attempt),
                 )
             )
     return tuple(found)
+
+
+def _last_claims(earlier: Mapping[str, Iterable[Record]]) -> Mapping[str, tuple[str, int]]:
+    """By block: the shard and the run attempt of the last record that claims it."""
+    found: dict[str, tuple[int, str]] = {}
+    for key, records in earlier.items():
+        for record in records:
+            claim = (record.identity.run_attempt or 0, key)
+            for name in claimed_blocks(record):
+                found[name] = max(found.get(name, claim), claim)
+    return {name: (key, attempt) for name, (attempt, key) in found.items()}
+
+
+def _taken_blocks(record: Record | None, own: frozenset[str]) -> Mapping[str, str]:
+    """By block that the owner does not run by its own record: who has it, "" where it is unsaid."""
+    events = record.events if record else ()
+    return {
+        one.block: one.shard or ""
+        for one in events
+        if one.kind == "taken" and one.block and one.block not in own
+    }
 
 
 def with_moved_units(

@@ -151,7 +151,7 @@ def _leg_moves(
     share = max(1, shard.processes)
     own_s, blocks_s = (
         round(math.fsum(walls_s.get(unit.key) or 0.0 for unit in units) / share, DIGITS)
-        for units in (shard.units[: shard.own_units], shard.units[shard.own_units :])
+        for units in (shard.units[: shard.own_count], shard.units[shard.own_count :])
     )
     in_s = _sum_known([walls_s[key] for key in units_in], share)
     out_s = _sum_known(walls_out_s, share)

@@ -173,13 +173,13 @@ class Shard:
     blocks: tuple[Block, ...] = ()
 
     @property
-    def own_units(self) -> int:
+    def own_count(self) -> int:
         """How many of its first units never move."""
         return len(self.units) - sum(block.units for block in self.blocks)
 
     def units_by_block(self) -> Mapping[str, tuple[PlannedUnit, ...]]:
         """Units of each block, by its name: the third of shard 07 is "07.3"."""
-        found, begin = {}, self.own_units
+        found, begin = {}, self.own_count
         for number, block in enumerate(self.blocks, 1):
             found[f"{self.key}.{number}"] = self.units[begin : begin + block.units]
             begin += block.units

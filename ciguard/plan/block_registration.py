@@ -50,7 +50,7 @@ def registration(plan: Plan) -> dict[str, Any]:
     """The body of the request: what each leg runs first, and its blocks, in predicted seconds."""
     groups, legs = exchange_groups(plan), {}
     for shard in plan.shards:
-        own_s = math.fsum(unit.wall_s for unit in shard.units[: shard.own_units])
+        own_s = math.fsum(unit.wall_s for unit in shard.units[: shard.own_count])
         names = shard.units_by_block()
         legs[shard.key] = {
             "group": groups[shard.key],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # Chosen on half of the real recordings, judged on the others: `benchmarks/moved_blocks.py`.
-CLAIM_S: Final = 0.5  # from a question to its answer, over the internet
+CLAIM_S: Final = 0.5  # from a question to the start of the block, over the internet
 HELD_BACK_RATIO: Final = 0.5  # of a shard's predicted time
 MAX_BLOCKS: Final = 10
 # Fewer are made where a block would take less than so many claims, or where the processes that it

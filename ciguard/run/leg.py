@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
 from ciguard.model import EventLine
-from ciguard.model.exchange_groups import blocks_of_others
+from ciguard.model.exchange_groups import claimable_blocks
 from ciguard.run import command_leg
 from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client
@@ -166,7 +166,7 @@ def run_shard(
             `listed_shard`, `_select_units`.
     """
     with_token, environ = environ, {k: v for k, v in environ.items() if k != TOKEN_VARIABLE}
-    whole, others = shard_of(plan, key), blocks_of_others(plan, key)
+    whole, others = shard_of(plan, key), claimable_blocks(plan, key)
     shard = replace(whole, blocks=())
     check_suites(plan, shard)
     guardrail = platform.headroom(meminfo)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import InputError
 from ciguard.plan.block_choice import LegProgress, choose_block, common_ratio
+from ciguard.plan.blocks import CLAIM_S
 from ciguard.serve.state import claim_rows
 from ciguard.serve.state.database import read_clock_ms
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 
 ClaimState = Literal["begins", "asks", "alone"]
-CLAIM_S: Final = 0.5  # from a question to the start of the block, of runners far from the service
 MAX_RATIO: Final = 1000.0  # of a leg whose units were predicted to take next to nothing
 
 

@@ -10,7 +10,7 @@ from plan.plan_factories import planned
 from plan.plan_requests import LISTED, NONE, plan_of
 
 from ciguard.codec import plan_file as codec
-from ciguard.model.exchange_groups import blocks_of_others
+from ciguard.model.exchange_groups import claimable_blocks
 from ciguard.plan.block_registration import registration
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_the_service_is_told_of_each_shard(listed: Path) -> None:
     assert body["legs"]["02"]["own_s"] == 100.0
     assert list(body["legs"]["02"]["blocks"])[:2] == ["02.1", "02.2"]
     assert sum(body["legs"]["02"]["blocks"].values()) == 100.0
-    assert list(blocks_of_others(plan, "01")) == list(body["legs"]["02"]["blocks"])
+    assert list(claimable_blocks(plan, "01")) == list(body["legs"]["02"]["blocks"])
 
 
 @pytest.mark.parametrize(

@@ -86,14 +86,14 @@ def test_half_of_a_shard_may_move_in_blocks() -> None:
     assert made.claims == "https://ci.example.org"
     for shard in made.shards:
         assert len(shard.blocks) == 10
-        assert shard.own_units == 50
+        assert shard.own_count == 50
         assert sum(block.wall_s for block in shard.blocks) == 100.0
         sizes = [block.units for block in shard.blocks]
         assert sizes == sorted(sizes, reverse=True)
         by_block = shard.units_by_block()
         assert list(by_block)[2] == f"{shard.key}.3"
         assert [unit for units in by_block.values() for unit in units] == [
-            *shard.units[shard.own_units :]
+            *shard.units[shard.own_count :]
         ]
     assert codec.decode(codec.encode(made), "") == made
     static = planned(WALLS_S, shards=2).plan

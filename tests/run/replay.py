@@ -15,7 +15,7 @@ from ciguard.model import (
     Result,
     StartLine,
 )
-from ciguard.model.exchange_groups import blocks_of_others
+from ciguard.model.exchange_groups import claimable_blocks
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.actions import Assign, Claim, Finish, Recycle, Start, Stop, Warn
 from ciguard.run.policy.rules import decision_line, next_action
@@ -72,7 +72,7 @@ def replay(
         plan.policy,
         for_s=for_s,
         file_of=lambda unit: framework(plan.suites[unit.suite].framework).file_of(unit.unit),
-        others_blocks=blocks_of_others(plan, key),
+        others_blocks=claimable_blocks(plan, key),
     )
     files = _Files(folder, state)
     for content in (folder / "supervisor.jsonl").read_bytes().split(b"\n")[:-1]:

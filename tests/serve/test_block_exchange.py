@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.plan.blocks import CLAIM_S
 from ciguard.serve.block_exchange import (
-    CLAIM_S,
     Answer,
     Claim,
     ClaimState,

@@ -72,7 +72,7 @@ def claims_of(shard: Shard, others: Mapping[str, tuple[PlannedUnit, ...]]) -> Bl
     Args:
         others: blocks of other shards that its own may run.
     """
-    held, begin = {}, shard.own_units
+    held, begin = {}, shard.own_count
     for name, units in shard.units_by_block().items():
         held[name] = tuple(range(begin, begin + len(units)))
         begin += len(units)

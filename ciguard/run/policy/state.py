@@ -89,7 +89,7 @@ class State:
             name for name, suite in suites.items() if suite.results
         )
         self.claims = claims_of(shard, others_blocks)
-        self.waiting: list[int] = list(range(shard.own_units))  # positions, ascending
+        self.waiting: list[int] = list(range(shard.own_count))  # positions, ascending
         self.running: dict[int, ProcessState] = {}
         self.tries: dict[int, int] = {}  # unit -> executions that ended
         self.failures: dict[int, int] = {}  # unit -> those that went wrong
