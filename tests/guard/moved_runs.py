@@ -22,6 +22,7 @@ SHARDS: dict[str, tuple[str, ...]] = {
     "02": ("b.t::one", "b.t::two", "b.t::three", "b.t::four"),
     "03": ("c.t::one", "c.t::two", "c.t::three", "c.t::four"),
 }
+MOVED = "a.t::four"  # block 01.2
 
 
 def plan_with_blocks() -> Plan:
@@ -104,3 +105,11 @@ class MovedRun:
         """The last line of a leg."""
         (found,) = [line for line in self.world.legs[key].own if isinstance(line, EndLine)]
         return found
+
+
+def run_with_a_move() -> MovedRun:
+    """Shard 03 ran block 01.2 after its own."""
+    found = MovedRun()
+    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
+    found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
+    return found

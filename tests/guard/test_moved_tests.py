@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 from guard.fixtures import text_of
-from guard.moved_runs import SHARDS, MovedRun
+from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.guard.json import as_json
 from ciguard.guard.view import document
@@ -24,16 +24,11 @@ if TYPE_CHECKING:
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text("utf-8"))
 SAMPLES = Path(__file__).parents[1] / "samples" / "guard"
-MOVED = "a.t::four"  # block 01.2
 
 
 @pytest.fixture
 def run() -> MovedRun:
-    """Shard 03 ran block 01.2 after its own."""
-    found = MovedRun()
-    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
-    found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
-    return found
+    return run_with_a_move()
 
 
 def missing(verdict: Verdict) -> list[tuple[str, str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from guard.moved_runs import SHARDS, MovedRun
+from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.codec.record.reader import read_records
 from ciguard.history.export import lines
@@ -24,15 +24,10 @@ from ciguard.model import (
 if TYPE_CHECKING:
     from ciguard.history.file import History
 
-MOVED = "a.t::four"  # block 01.2
-
 
 @pytest.fixture
 def run() -> MovedRun:
-    found = MovedRun()
-    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
-    found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
-    return found
+    return run_with_a_move()
 
 
 def history(run: MovedRun) -> History:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from guard.moved_runs import SHARDS, MovedRun
+from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.model import DefaultsLine, Result
 from ciguard.model.moved_units import ShardMoves
@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-MOVED = "a.t::four"  # block 01.2
-
 
 @pytest.fixture
 def run() -> MovedRun:
-    found = MovedRun()
-    found.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
-    found.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
-    return found
+    return run_with_a_move()
 
 
 def folded(text: str) -> str:
