@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+from loopback import serving
+from serve.api.oidc_issuer import Issuer
+from serve.api.registered_run import RegisteredRun, serving_run
 
 from ciguard.serve.api import oidc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two seconds are enough for GitHub, and not for a machine that runs all tests at once."""
     monkeypatch.setattr(oidc, "FETCH_S", 30.0)
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[str]:
+    with serving(Issuer().application()) as address:
+        yield address
+
+
+@pytest.fixture
+def run(tmp_path: Path, issuer: str, database_url: str) -> Iterator[RegisteredRun]:
+    with serving_run(tmp_path / "objects", issuer, database_url) as found:
+        yield found

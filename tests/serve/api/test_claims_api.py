@@ -5,150 +5,23 @@ Each answer is held against the OpenAPI document, and each request that is taken
 
 from __future__ import annotations
 
-import json
-import shutil
 import threading
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
-import httpx
-import pytest
-from conftest import call_in_process
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from loopback import serving
-from openapi_core.testing import MockRequest
-from plan.plan_factories import planned
-from run.claim_service import PATIENT
-from run.leg_runner import plan_of, start, until
-from run.replay import replays
-from serve.api.oidc_issuer import Issuer, claims, signed
-from serve.api.test_history_api import OPENAPI, PUBLIC_URL, REPOSITORIES, check
-from starlette.applications import Starlette
+from serve.api.api_document import PUBLIC_URL, check
+from serve.api.oidc_issuer import claims, signed
+from serve.api.registered_run import LEGS, PLAN, RUN, nothing
 
-from ciguard.codec import plan_file as plan_codec
-from ciguard.errors import RemoteError
-from ciguard.github.events import ActionsRun
-from ciguard.history import service_credentials
-from ciguard.model import Block, PlannedUnit, Prediction, Shard
-from ciguard.plan import block_registration
-from ciguard.plan.block_registration import registration
-from ciguard.serve.api.claim_bodies import MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.api.openapi import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.application import build_application
-from ciguard.serve.service import open_service
-from ciguard.serve.settings import Role, read_settings
-from ciguard.serve.state import claim_rows, repositories, schema, tokens
+from ciguard.serve.state import claim_rows, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from run.leg_runner import Leg
-
-    from ciguard.model import Plan
-    from ciguard.serve.service import Service
-
-PLAN: Final = "0123456789ab"
-LEGS: Final[dict[str, Any]] = {
-    "01": {"group": "g", "own_s": 60.0, "blocks": {"01.1": 10.0}},
-    "02": {"group": "g", "own_s": 60, "blocks": {"02.1": 30.0, "02.2": 20.0}},
-}
-RUN: Final[dict[str, Any]] = {"run_id": "7", "run_attempt": "1"}
+    from serve.api.registered_run import RegisteredRun
 
 
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[str]:
-    with serving(Issuer().application()) as address:
-        yield address
-
-
-@dataclass(frozen=True)
-class Run:
-    """A service, and how jobs and legs of run 7 of a repository ask it."""
-
-    client: httpx.Client
-    service: Service
-    issuer: str
-    secrets: dict[int, str]
-
-    def job(self, repository_id: int = 11, **changes: Any) -> str:
-        found = {"repository_id": str(repository_id), **RUN, **changes}
-        return signed(claims(self.issuer, PUBLIC_URL, **found))
-
-    def send(
-        self,
-        token: str,
-        body: object,
-        path: str = CLAIMS_PATH,
-        name: str = "private",
-        **place: str,
-    ) -> httpx.Response:
-        method = "POST" if path == CLAIMS_PATH else "PUT"
-        full = path.format(**{"owner": "o", "name": name, **RUN, **place})
-        headers = {"Content-Type": "application/json"}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        response = self.client.request(method, full, content=content, headers=headers)
-        check(method, full, response)
-        if response.status_code < 300:
-            request = MockRequest(PUBLIC_URL, method, full, headers=headers, data=content)
-            OPENAPI.validate_request(request)
-        else:
-            assert response.json()["detail"]
-        assert response.headers["Cache-Control"] == "no-store"
-        return response
-
-    def register(self, job: str, legs: object = LEGS, **place: str) -> httpx.Response:
-        return self.send(job, {"plan": PLAN, "legs": legs}, BLOCKS_PATH, **place)
-
-    def token(self, job: str = "", legs: object = LEGS, **place: str) -> str:
-        token: str = self.register(job or self.job(), legs, **place).json()["token"]
-        return token
-
-    def ask(
-        self, token: str, leg: str, state: str = "asks", elapsed_s: float = 60.0, **place: str
-    ) -> dict[str, Any]:
-        body = {"plan": PLAN, "leg": leg, "state": state, "elapsed_s": elapsed_s}
-        response = self.send(token, body, **place)
-        assert response.status_code == 200
-        found: dict[str, Any] = response.json()
-        return found
-
-    def confirm(self, token: str, leg: str, block: str, **place: str) -> int:
-        body = {"plan": PLAN, "leg": leg}
-        return self.send(token, body, CLAIM_PATH, block=block, **place).status_code
-
-
-@pytest.fixture
-def run(tmp_path: Path, issuer: str, database_url: str) -> Iterator[Run]:
-    options = read_settings(
-        {"GITHUB_SERVER_URL": issuer, "CIGUARD_WEBHOOK_SECRET": "x"},
-        database=database_url,
-        results=str(tmp_path / "objects"),
-        role=Role.WEB,
-        public_url=PUBLIC_URL,
-    )
-    with open_service(options, {}) as service:
-        with service.database.write() as connection:
-            repositories.upsert(connection, REPOSITORIES)
-            secrets = {one.id: tokens.create(connection, one.id).secret for one in REPOSITORIES}
-        with (
-            serving(build_application(service)) as address,
-            httpx.Client(base_url=address, timeout=60.0) as client,
-        ):
-            yield Run(client, service, issuer, secrets)
-
-
-def nothing(**changes: Any) -> dict[str, Any]:
-    return {"block": None, "taken": {}, "held": [], **changes}
-
-
-def test_run_from_its_plan_to_its_last_block(run: Run) -> None:
+def test_run_from_its_plan_to_its_last_block(run: RegisteredRun) -> None:
     registered = run.register(run.job())
     assert registered.status_code == 201
     token = registered.json()["token"]
@@ -167,121 +40,7 @@ def test_run_from_its_plan_to_its_last_block(run: Run) -> None:
     assert run.ask(token, "01") == nothing(held=["02.1"])
 
 
-def test_plan_job_registers_what_the_planner_made(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The job's client, the issuer and the service are real; the job is of a busy machine."""
-    monkeypatch.setattr(block_registration, "PATIENCE_S", 30.0)
-    monkeypatch.setattr(service_credentials, "REQUEST_S", 30.0)
-    proxy = Starlette()
-    with serving(proxy) as address:
-        settings_ = replace(run.service.settings, public_url=address)
-        proxy.mount("/", build_application(replace(run.service, settings=settings_)))
-        walls_s = {f"a.py::t{number}": 2.0 for number in range(200)}
-        plan = planned(walls_s, shards=2, claims=address).plan
-        environ = {
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_REPOSITORY": "o/private",
-            "GITHUB_RUN_ID": RUN["run_id"],
-            "GITHUB_RUN_ATTEMPT": RUN["run_attempt"],
-            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{run.issuer}/request?api-version=2.0",
-            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner",
-        }
-        job = ActionsRun.from_environ(environ, {})
-        assert job is not None
-        token = block_registration.register(plan, job, environ)
-        body = {"plan": plan.id, "leg": "02", "state": "asks", "elapsed_s": 100.0}
-        assert run.send(token, body).json() == nothing(block="02.1")
-        with pytest.raises(RemoteError, match="HTTP 401"):
-            block_registration.register(plan, replace(job, run_id=8), environ)
-
-
-TESTS = """
-import pathlib, time
-import pytest
-@pytest.mark.parametrize("number", range(5))
-def test_01(number): pass
-@pytest.mark.parametrize("number", range(5))
-def test_02(number):
-    end_s = time.monotonic() + 60
-    while number == 0 and not pathlib.Path("go").exists() and time.monotonic() < end_s:
-        time.sleep(0.02)
-"""
-
-
-def lay_out_run(folder: Path, run: Run) -> tuple[Plan, str]:
-    """Two shards of a short own part and four long blocks, and the token of the run's legs."""
-    shards = tuple(
-        Shard(
-            key,
-            "linux",
-            tuple(
-                PlannedUnit(f"test_a.py::test_{key}[{number}]", wall_s=1.0 if number else 0.1)
-                for number in range(5)
-            ),
-            Prediction(4.1, 4.1),
-            blocks=(Block(1, 1.0),) * 4,
-        )
-        for key in ("01", "02")
-    )
-    units = [unit for shard in shards for unit in shard.units]
-    address = str(run.client.base_url).rstrip("/")
-    plan = replace(plan_of(units), shards=shards, claims=address, repository="o/private")
-    (folder / "test_a.py").write_text(TESTS)
-    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
-    plan = plan_codec.decode((folder / "plan.json").read_bytes(), "plan.json")
-    token: str = run.send(run.job(), registration(plan), BLOCKS_PATH).json()["token"]
-    return plan, token
-
-
-def start_leg(folder: Path, key: str, token: str, attempt: int = 1) -> Leg:
-    environ = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_REPOSITORY": "o/private",
-        "GITHUB_RUN_ID": RUN["run_id"],
-        "GITHUB_RUN_ATTEMPT": str(attempt),
-        "CIGUARD_CLAIMS_TOKEN": token,
-    }
-    record = f"records/{key}-{attempt}"
-    words = ("--plan", "plan.json", "--shard", key, "--record", record)
-    return start(folder, *words, program=PATIENT, **environ)
-
-
-def test_legs_move_tests_and_the_guard_proves_all(run: Run, tmp_path: Path) -> None:
-    """Shard 01 runs blocks of shard 02, whose own test waits for that; then it is run again."""
-    plan, token = lay_out_run(tmp_path, run)
-    late = start_leg(tmp_path, "02", token)
-    lines = tmp_path / "records" / "02-1" / "supervisor.jsonl"
-    try:
-        until(lambda: lines.exists() and b'"02.1"' in lines.read_bytes(), what="its first block")
-        early = start_leg(tmp_path, "01", token).wait(0)
-        moved = early.said.count("runs tests of shard 02: 1 test")
-        assert moved
-        assert f"shard 01: {5 + moved} passed" in early.said
-        (tmp_path / "go").touch()
-        late.wait(0)
-    finally:
-        late.process.kill()
-        late.process.communicate()
-    assert f"shard 02: {5 - moved} passed" in late.said
-    assert late.said.count("shard 01 runs 1 test of this shard") == moved
-    for key in ("01", "02"):
-        replays(tmp_path / "records" / f"{key}-1", plan, key=key)
-    words = ("guard", "--plan", "plan.json", "--records", "records", "--format", "json")
-    done = call_in_process(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
-    shutil.rmtree(tmp_path / "records" / "01-1")
-    done = call_in_process(*words, cwd=tmp_path)
-    assert done.returncode == 13
-    lost = [(one["shard"], one["planned_shard"]) for one in json.loads(done.stdout)["missing"]]
-    assert sorted(lost) == [("01", "01")] * 5 + [("01", "02")] * moved
-    # "Re-run failed jobs": no plan job, an earlier token, and what the leg had claimed before.
-    again = start_leg(tmp_path, "01", token, attempt=2).wait(0)
-    assert f"shard 01: {5 + moved} passed" in again.said
-    assert call_in_process(*words, cwd=tmp_path).returncode == 0
-
-
-def test_lost_answers(run: Run) -> None:
+def test_lost_answers(run: RegisteredRun) -> None:
     token = run.token(legs={**LEGS, "01": {**LEGS["01"], "blocks": {}}})
     assert run.ask(token, "01") == nothing(block="02.1")
     assert run.ask(token, "01") == nothing(block="02.1")
@@ -291,7 +50,7 @@ def test_lost_answers(run: Run) -> None:
     assert run.confirm(token, "01", "02.1") == 409
 
 
-def test_leg_that_goes_on_alone(run: Run) -> None:
+def test_leg_that_goes_on_alone(run: RegisteredRun) -> None:
     token = run.token()
     assert run.ask(token, "02", "alone") == nothing()
     assert run.ask(token, "01") == nothing(block="01.1")
@@ -299,7 +58,7 @@ def test_leg_that_goes_on_alone(run: Run) -> None:
     assert run.ask(token, "01") == nothing()
 
 
-def test_eight_legs_at_once_run_each_block_once(run: Run) -> None:
+def test_eight_legs_at_once_run_each_block_once(run: RegisteredRun) -> None:
     """One that is not confirmed yet may be its owner's again: only one of the two confirms it."""
     names = [f"{number:02}" for number in range(8)]
     leg = {"group": "", "own_s": 60.0}
@@ -324,7 +83,7 @@ def test_eight_legs_at_once_run_each_block_once(run: Run) -> None:
     assert sorted(confirmed) == sorted(block for some in blocks.values() for block in some)
 
 
-def test_plan_that_is_sent_again_keeps_its_claims_and_changes_its_token(run: Run) -> None:
+def test_plan_that_is_sent_again_keeps_its_claims_and_changes_its_token(run: RegisteredRun) -> None:
     first = run.token()
     assert run.ask(first, "01")["block"] == "01.1"
     again = run.register(run.secrets[11])
@@ -336,7 +95,7 @@ def test_plan_that_is_sent_again_keeps_its_claims_and_changes_its_token(run: Run
     assert run.confirm(again.json()["token"], "01", "01.1") == 204
 
 
-def test_repeated_job_hears_what_it_had_in_an_earlier_attempt(run: Run) -> None:
+def test_repeated_job_hears_what_it_had_in_an_earlier_attempt(run: RegisteredRun) -> None:
     token = run.token()
     assert run.confirm(token, "01", "02.1") == 204
     for one in (token, run.job(run_attempt="2")):
@@ -356,7 +115,7 @@ def test_repeated_job_hears_what_it_had_in_an_earlier_attempt(run: Run) -> None:
     assert run.send(other, body, run_attempt="3").status_code == 401
 
 
-def test_who_may_register(run: Run) -> None:
+def test_who_may_register(run: RegisteredRun) -> None:
     now = int(time.time())
     own_legs = run.token()
     for token, status in (
@@ -379,7 +138,7 @@ def test_who_may_register(run: Run) -> None:
         assert run.register(token).status_code == status, token
 
 
-def test_who_may_claim(run: Run) -> None:
+def test_who_may_claim(run: RegisteredRun) -> None:
     own = run.token()
     others = {
         "other repository": run.token(run.job(14), name="other"),
@@ -410,7 +169,7 @@ def test_who_may_claim(run: Run) -> None:
         assert confirmed.status_code == (status or 204), token
 
 
-def test_private_repository_is_not_there_for_others(run: Run) -> None:
+def test_private_repository_is_not_there_for_others(run: RegisteredRun) -> None:
     """Nor is a public one, as only its own jobs have anything to do with its runs."""
     run.token()
     body = {"plan": PLAN, "leg": "01", "state": "begins", "elapsed_s": 0, "legs": LEGS}
@@ -430,7 +189,7 @@ def test_private_repository_is_not_there_for_others(run: Run) -> None:
             assert len({one.content for one in found}) == 1
 
 
-def test_run_that_github_cannot_have(run: Run) -> None:
+def test_run_that_github_cannot_have(run: RegisteredRun) -> None:
     token = run.token()
     body = {"plan": PLAN, "leg": "01", "state": "begins", "elapsed_s": 0, "legs": LEGS}
     for place in (
@@ -441,7 +200,7 @@ def test_run_that_github_cannot_have(run: Run) -> None:
         assert run.send(run.secrets[11], body, BLOCKS_PATH, **place).status_code == 404
 
 
-def test_plan_leg_or_block_that_is_not_registered(run: Run) -> None:
+def test_plan_leg_or_block_that_is_not_registered(run: RegisteredRun) -> None:
     token = run.token()
     job = run.job()
     body = {"plan": PLAN, "leg": "01", "state": "begins", "elapsed_s": 0}
@@ -455,82 +214,7 @@ def test_plan_leg_or_block_that_is_not_registered(run: Run) -> None:
         assert run.send(token, body, CLAIM_PATH, block=block).status_code == 404
 
 
-def legs_with(**changes: Any) -> dict[str, Any]:
-    return {"01": {**LEGS["01"], **changes}}
-
-
-BAD_LEGS: Final[tuple[tuple[Any, str], ...]] = (
-    ({}, "legs"),
-    ({f"{n:03}": {**LEGS["01"], "blocks": {}} for n in range(MAX_LEGS + 1)}, "256"),
-    (legs_with(blocks={f"01.{n}": 1.0 for n in range(1, MAX_BLOCKS + 2)}), "32"),
-    (legs_with(blocks={"02.1": 1.0}), "expected names of blocks as 01.1, found 02.1"),
-    (legs_with(blocks={"01.0": 1.0}), "pattern"),
-    (legs_with(blocks={"01.1.1": 1.0}), "expected names"),
-    (legs_with(blocks={"01.1\n": 1.0}), "pattern"),
-    (legs_with(blocks={"01.1": -1.0}), "greater than or equal to 0"),
-    (legs_with(blocks={"01.1": float("nan")}), "finite"),
-    (legs_with(own_s=float("inf")), "finite"),
-    (legs_with(own_s=1e300), "less than or equal"),
-    (legs_with(own_s="60"), "valid number"),
-    (legs_with(own_s=True), "valid number"),
-    (legs_with(group="g" * 257), "256"),
-    ({"../01": LEGS["01"]}, "pattern"),
-    ({"x" * 101: {**LEGS["01"], "blocks": {}}}, "pattern"),
-    ({"": {**LEGS["01"], "blocks": {}}}, "pattern"),
-    ([], "object"),
-)
-
-
-def test_registration_beyond_a_limit(run: Run) -> None:
-    for legs, words in BAD_LEGS:
-        response = run.register(run.job(), legs)
-        assert response.status_code == 400, words
-        assert words in response.json()["detail"]
-        assert len(response.json()["detail"]) < 500
-
-
-def test_largest_plan_is_taken(run: Run) -> None:
-    names = [f"{number:03}-" + "x" * 96 for number in range(MAX_LEGS)]
-    blocks = {
-        name: {f"{name}.{number}": 1.0 for number in range(1, MAX_BLOCKS + 1)}
-        for name in names[:200]
-    }
-    legs = {name: {"group": "g", "own_s": 9.0, "blocks": blocks.get(name, {})} for name in names}
-    token = run.token(legs=legs)
-    assert run.ask(token, names[0])["block"] == f"{names[0]}.1"
-
-
-def test_claim_beyond_a_limit(run: Run) -> None:
-    token = run.token()
-    wrong: tuple[dict[str, Any], ...] = (
-        {"plan": "0123456789AB"},
-        {"plan": "0123456789ab\n"},
-        {"plan": None},
-        {"leg": "a/b"},
-        {"leg": 1},
-        {"state": "ends"},
-        {"elapsed_s": -1},
-        {"elapsed_s": float("nan")},
-        {"elapsed_s": 10**400},
-        {"ready_in_s": "0"},
-    )
-    for changes in wrong:
-        body = {"plan": PLAN, "leg": "01", "state": "asks", "elapsed_s": 1.0, **changes}
-        response = run.send(token, body)
-        assert response.status_code == 400
-        assert next(iter(changes)) in response.json()["detail"]
-
-
-def test_body_that_is_none(run: Run) -> None:
-    token = run.token()
-    for body in (b"", b"{", b"\xff", b"[" * 100_000, b"5", b'{"plan": "\\ud800"}'):
-        for path in (CLAIMS_PATH, CLAIM_PATH):
-            assert run.send(token, body, path, block="01.1").status_code == 400
-        assert run.send(run.job(), body, BLOCKS_PATH).status_code == 400
-    assert run.send(token, b" " * ((1 << 20) + 1)).status_code == 413
-
-
-def test_database_without_its_tables_is_said_as_the_document_has_it(run: Run) -> None:
+def test_database_without_its_tables_is_said_as_the_document_has_it(run: RegisteredRun) -> None:
     token = run.token()
     with run.service.database.write() as connection:
         for table in (schema.claim_block, schema.claim_leg, schema.claim_plan):
@@ -544,58 +228,3 @@ def test_database_without_its_tables_is_said_as_the_document_has_it(run: Run) ->
     assert "claim_plan" not in response.text
     if response.status_code == 503:
         check("POST", path, response)
-
-
-def test_run_attempt_with_too_many_plans(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_rows, "MAX_PLANS", 0)
-    refused = run.register(run.job())
-    assert refused.status_code == 400
-    assert "other plans" in refused.json()["detail"]
-
-
-@given(
-    place=st.fixed_dictionaries(
-        {
-            **dict.fromkeys(("owner", "name", "run_attempt", "block"), st.text(min_size=1)),
-            "run_id": st.text(min_size=1) | st.integers(1).map(str),
-        }
-    ),
-    authorization=st.binary(max_size=40).map(b"Bearer ".__add__) | st.just(b"job"),
-    body=st.binary(max_size=100)
-    | st.recursive(
-        st.none() | st.floats() | st.text() | st.sampled_from([PLAN, "01", "asks", "01.1"]),
-        lambda some: st.dictionaries(
-            st.sampled_from(["plan", "leg", "legs", "state", "elapsed_s", "01", "blocks", "01.1"]),
-            some,
-        ),
-    ).map(lambda found: json.dumps(found).encode()),
-)
-@settings(
-    max_examples=60,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_any_request_gets_an_answer_of_the_document(
-    run: Run, place: dict[str, str], authorization: bytes, body: bytes
-) -> None:
-    shown, places = authorization, [place]
-    if authorization == b"job":
-        shown = f"Bearer {run.job()}".encode()
-        places.append({"owner": "o", "name": "private", **RUN, "block": "01.1"})
-    header = bytes(byte for byte in shown if byte >= 32).strip()
-    for one in places:
-        quoted = {key: quote(value, safe="") for key, value in one.items()}
-        for path in (BLOCKS_PATH, CLAIMS_PATH, CLAIM_PATH):
-            method = "POST" if path == CLAIMS_PATH else "PUT"
-            response = run.client.request(
-                method,
-                path.format(**quoted),
-                content=body,
-                headers=[(b"Authorization", header)],
-            )
-            # A slash in a part of the path makes it another's.
-            assert response.status_code in {400, 401, 404, 405}
-            if response.headers["Content-Type"] == MEDIA_TYPE:
-                plain = path.format(owner="o", name="n", **RUN, block="01.1")
-                check(method, plain, response)

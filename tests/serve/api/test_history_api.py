@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -13,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback import serving
-from openapi_core import Config, OpenAPI
-from openapi_core.testing import MockRequest, MockResponse
+from serve.api.api_document import PUBLIC_URL, REPOSITORIES, check
 from serve.api.oidc_issuer import Issuer, claims, signed
 from starlette.applications import Starlette
 
@@ -31,7 +29,6 @@ from ciguard.serve.objects import FolderStore
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import Role, read_settings
 from ciguard.serve.state import repositories, tokens
-from ciguard.serve.state.repositories import Repository, RepositoryState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,23 +36,9 @@ if TYPE_CHECKING:
 
     from ciguard.serve.service import Service
 
-PUBLIC_URL: Final = "https://ciguard.example"
 CONTENT: Final = history_codec.encode(history_codec.empty())
 DIGEST: Final = hashlib.sha256(CONTENT).hexdigest()
-REPOSITORIES: Final = (
-    Repository(10, "o/public", is_private=False),
-    Repository(11, "o/private", is_private=True),
-    Repository(12, "o/removed", is_private=False, state=RepositoryState.REMOVED),
-    Repository(13, "o/new", is_private=False),
-    Repository(14, "o/other", is_private=True),
-)
 CALLERS: Final = ("nobody", "own token", "own job", "other token", "other job")
-
-
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[str]:
-    with serving(Issuer().application()) as address:
-        yield address
 
 
 @dataclass(frozen=True)
@@ -85,23 +68,6 @@ class Api:
         if kind == "job":
             return signed(claims(self.issuer, PUBLIC_URL, repository_id=str(of)))
         return self.secrets[of] if kind == "token" else ""
-
-
-def check(method: str, path: str, response: httpx.Response) -> None:
-    request = MockRequest(PUBLIC_URL, method, path)
-    answer = MockResponse(
-        response.content,
-        response.status_code,
-        dict(response.headers),
-        response.headers.get("Content-Type", ""),
-    )
-    OPENAPI.validate_response(request, answer)
-
-
-OPENAPI: Final = OpenAPI.from_dict(
-    openapi_document(PUBLIC_URL, "1"),
-    config=Config(extra_media_type_deserializers={MEDIA_TYPE: json.loads}),
-)
 
 
 def opened(folder: Path, server_url: str, public_url: str) -> Service:
