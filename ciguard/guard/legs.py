@@ -148,6 +148,7 @@ def _row(
         has_script=header is not None and bool(header.script),
         machine=leg_machine_use(record) if record is not None else NOT_MEASURED,
         memory_bytes=header.runner.memory_bytes if header is not None else None,
+        started_at=header.started_at if header is not None else None,
     )
 
 

@@ -125,6 +125,7 @@ class Leg:
     went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
     cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
     of the job's own step ran the tests. `memory_bytes` is the size of its runner.
+    `started_at` is in UTC, by the clock of that.
     """
 
     shard: str
@@ -144,6 +145,7 @@ class Leg:
     has_script: bool = False
     machine: MachineUse = NOT_MEASURED
     memory_bytes: int | None = None
+    started_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

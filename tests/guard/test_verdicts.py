@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def test_complete_run_passes_with_counts() -> None:
-    verdict = World().prove()
+    world, at_ten = World(), "2026-11-20T10:00:00Z"
+    world.legs["01"].header = replace(world.legs["01"].header, started_at=at_ten)
+    verdict = world.prove()
     assert (verdict.state, verdict.exit_code) == ("passed", ExitCode.OK)
     assert headline(verdict) == "PASSED: all 8 tests of 3 shards have a result"
     assert (verdict.planned, verdict.with_result) == (8, 8)
@@ -36,6 +38,7 @@ def test_complete_run_passes_with_counts() -> None:
     assert [leg.shard for leg in verdict.legs] == ["01", "02", "03"]
     first = verdict.legs[0]
     assert (first.planned, first.with_result, first.ending) == (3, 3, "completed")
+    assert [leg.started_at for leg in verdict.legs] == [at_ten, None, None]
     assert (first.wall_s, first.peak_bytes) == (3.1, 480 * 1024 * 1024)
     assert (first.predicted_wall_s, first.predicted_peak_bytes) == (3.0, 512 * 1024 * 1024)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ciguard.guard.verdict import Evidence, Finding, Reason
@@ -24,8 +25,10 @@ class LegLine:
 
     Attributes:
         ending: how it ended, or "no record".
-        causes: what is known of why it did not end well.
-        wall_x, predicted_wall_x: 0 to 100, of the longest shard.
+        causes: what else is known of why it did not end well.
+        start_s: after the first shard of its run attempt began, by the clocks of the runners.
+        start_x, end_x, predicted_end_x: 0 to 100, of the shard that ends last; from 0 where nobody
+            knows when it began.
         peak_x, predicted_peak_x: 0 to 100, of the largest.
     """
 
@@ -36,13 +39,15 @@ class LegLine:
     planned: int
     with_result: int
     bad: int
+    start_s: float | None
     wall_s: float | None
     predicted_wall_s: float | None
     peak_bytes: int | None
     predicted_peak_bytes: int | None
     peak_measured_by: str | None
-    wall_x: float | None
-    predicted_wall_x: float | None
+    start_x: float
+    end_x: float | None
+    predicted_end_x: float | None
     peak_x: float | None
     predicted_peak_x: float | None
 
@@ -66,16 +71,55 @@ def leg_lines(verdict: Mapping[str, Any]) -> tuple[LegLine, ...]:
         verdict: as `ciguard guard --format json`.
     """
     legs = verdict["legs"]
-    wall_s = _most(legs, "wall_s")
-    peak_bytes = _most(legs, "peak_bytes")
+    starts_s = _starts_s(legs)
+    most_s = max((_last_s(leg, starts_s.get(leg["shard"], 0.0)) for leg in legs), default=0.0)
+    most_bytes = max((_largest(leg["peak_bytes"]) for leg in legs), default=0)
     causes = _causes(verdict)
-    found = [_leg_line(leg, causes.get(leg["shard"], ()), wall_s, peak_bytes) for leg in legs]
+    found = [
+        _leg_line(
+            leg,
+            causes.get(leg["shard"], ()),
+            starts_s.get(leg["shard"]),
+            most_s or 1.0,
+            most_bytes or 1,
+        )
+        for leg in legs
+    ]
     return tuple(sorted(found, key=lambda one: (not one.is_bad, -(one.wall_s or 0.0), one.shard)))
 
 
-def _most(legs: list[dict[str, Any]], measure: str) -> float:
-    values = [leg[measure][name] or 0 for leg in legs for name in ("actual", "predicted")]
-    return max(values, default=0) or 1
+def _starts_s(legs: list[dict[str, Any]]) -> dict[str, float]:
+    """By shard: when it began, after the first shard of the same attempt; without those unknown.
+
+    Shards that were run again begin hours later, after somebody's decision: of their own attempt.
+    """
+    known = {}
+    for leg in legs:
+        # What was judged by an earlier version does not say it.
+        began_s = _unix_s(leg.get("started_at"))
+        if began_s is not None:
+            known[leg["shard"]] = (leg["run_attempt"], began_s)
+    first_s: dict[int | None, float] = {}
+    for attempt, began_s in known.values():
+        first_s[attempt] = min(began_s, first_s.get(attempt, began_s))
+    return {shard: began_s - first_s[attempt] for shard, (attempt, began_s) in known.items()}
+
+
+def _unix_s(moment: str | None) -> float | None:
+    """Of a time as a record has it, which anybody may have written; None where it is none."""
+    try:
+        found = datetime.fromisoformat(moment or "")
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _last_s(leg: dict[str, Any], start_s: float) -> float:
+    return start_s + float(_largest(leg["wall_s"]))
+
+
+def _largest(measure: dict[str, Any]) -> float:
+    return max(measure["actual"] or 0, measure["predicted"] or 0)
 
 
 def _causes(verdict: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -89,34 +133,41 @@ def _causes(verdict: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _leg_line(
-    leg: dict[str, Any], causes: tuple[str, ...], most_wall_s: float, most_peak_bytes: float
+    leg: dict[str, Any],
+    causes: tuple[str, ...],
+    start_s: float | None,
+    most_s: float,
+    most_bytes: float,
 ) -> LegLine:
     wall, peak = leg["wall_s"], leg["peak_bytes"]
     is_known = leg["recorded"] or leg["ending"] != "unknown"
     bad = sum(leg["counts"].get(one, 0) for one in BAD_OUTCOMES)
-    units = leg["units"]
+    ending = leg["ending"].replace("_", " ") if is_known else "no record"
+    units, begin_s = leg["units"], start_s or 0.0
     return LegLine(
         leg["shard"],
         leg["ending"] != "completed" or units["with_result"] < units["planned"],
-        leg["ending"].replace("_", " ") if is_known else "no record",
-        causes,
+        ending,
+        tuple(cause for cause in causes if cause != ending),
         units["planned"],
         units["with_result"],
         bad,
+        start_s,
         wall["actual"],
         wall["predicted"],
         peak["actual"],
         peak["predicted"],
         peak["measured_by"],
-        _place(wall["actual"], most_wall_s),
-        _place(wall["predicted"], most_wall_s),
-        _place(peak["actual"], most_peak_bytes),
-        _place(peak["predicted"], most_peak_bytes),
+        _place(begin_s, most_s) or 0.0,
+        _place(wall["actual"], most_s, begin_s),
+        _place(wall["predicted"], most_s, begin_s),
+        _place(peak["actual"], most_bytes),
+        _place(peak["predicted"], most_bytes),
     )
 
 
-def _place(value: float | None, most: float) -> float | None:
-    return None if value is None else round(BAR * value / most, 2)
+def _place(value: float | None, most: float, begin: float = 0.0) -> float | None:
+    return None if value is None else round(BAR * (begin + value) / most, 2)
 
 
 def problems(verdict: Mapping[str, Any]) -> tuple[Problem, ...]:

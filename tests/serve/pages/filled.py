@@ -109,6 +109,8 @@ def make_answer(run: RunRow) -> StoredAnswer:
     """What the guard's and the comparison's own tests have as JSON, with a death and its cause."""
     verdict = json.loads((SAMPLES / "guard/hurt.json").read_text("utf-8"))
     comparison = json.loads((SAMPLES / "compare/hurt.json").read_text("utf-8"))
+    for leg, second in zip(verdict["legs"], (1, 0), strict=False):
+        leg["started_at"] = f"2026-11-20T10:00:{second:02}Z"
     memory = {"most_bytes": 6 << 30, "most_at_s": 40.0, "left_bytes": 90 * MIB, "at_s": 61.5}
     verdict["findings"].append(
         {

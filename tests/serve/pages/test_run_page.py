@@ -41,9 +41,11 @@ def test_shards_that_went_wrong_come_first(local: AsgiClient) -> None:
         ("01", False, "completed", 3.1),
     ]
     causes = "its record is truncated; last line 2.00 s after its start"
-    assert [leg["causes"] for leg in legs] == [[causes], ["no record"], []]
-    assert [leg["wall_x"] for leg in legs] == [64.52, None, 100.0]
-    assert legs[1]["predicted_wall_x"] == 96.77
+    assert [leg["causes"] for leg in legs] == [[causes], [], []]
+    assert [leg["start_s"] for leg in legs] == [0.0, None, 1.0]
+    assert [leg["start_x"] for leg in legs] == [0.0, 0.0, 24.39]
+    assert [leg["end_x"] for leg in legs] == [48.78, None, 100.0]
+    assert legs[1]["predicted_end_x"] == 73.17
 
 
 def test_findings_are_in_words_with_their_cause(local: AsgiClient) -> None:
