@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from run.claim_service import PATIENT, claim_service
-from run.leg_runner import LEG, no_survivor, start, until
+from run.leg_runner import LEG, kill_once_there, start
 from run.test_leg_claims import ASKS, lay_out, shard
 
 from ciguard.codec import plan_file as plan_codec
@@ -100,14 +99,7 @@ def test_leg_that_is_killed_in_the_block_of_another(tmp_path: Path) -> None:
         service.free, service.taken = ["02.1", "01.2"], {}
         words = ("--plan", "plan.json", "--shard", "02", "--record", "records/02")
         leg = start(tmp_path, *words, program=PATIENT, **ASKS)
-        try:
-            until((tmp_path / "started").exists, what="the other shard's test runs")
-            leg.process.send_signal(signal.SIGKILL)
-            leg.process.communicate(timeout=10)
-            no_survivor(leg)
-        finally:
-            leg.process.kill()
-            leg.process.communicate()
+        kill_once_there(leg, tmp_path / "started")
     verdict = verdict_of(tmp_path, plan)
     assert [(one.key.unit, one.shard, one.planned_shard) for one in verdict.missing] == [
         ("test_a.py::test_waits", "02", "01")

@@ -258,3 +258,15 @@ def build_pyz(target: Path) -> Path:
     """The zip file that legs are run from."""
     target.write_bytes(zipped(members(files("ciguard"))))
     return target
+
+
+def kill_once_there(leg: Leg, started: Path) -> None:
+    """Kill a leg once a test of it has made this file; nothing that it started survives."""
+    try:
+        until(started.exists, what=f"a test makes {started.name}")
+        leg.process.send_signal(signal.SIGKILL)
+        leg.process.communicate(timeout=10)
+        no_survivor(leg)
+    finally:
+        leg.process.kill()
+        leg.process.communicate()

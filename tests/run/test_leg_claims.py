@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from run.claim_service import PATIENT, ClaimService, claim_service
-from run.leg_runner import UNGUARDED, build_pyz, no_survivor, plan_of, start, start_shard, until
+from run.leg_runner import UNGUARDED, build_pyz, kill_once_there, plan_of, start, start_shard, until
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
@@ -207,14 +206,7 @@ def killed_in_the_block_of_another(folder: Path, service: ClaimService) -> Plan:
     """A leg that has run its own unit, and dies in that of shard 02; then the way is free."""
     plan = lay_out(folder, service.address, ("own", "first"), other="waits")
     leg = start_shard(folder, plan, program=PATIENT, **ASKS)
-    try:
-        until((folder / "started").exists, what="the other shard's test runs")
-        leg.process.send_signal(signal.SIGKILL)
-        leg.process.communicate(timeout=10)
-        no_survivor(leg)
-    finally:
-        leg.process.kill()
-        leg.process.communicate()
+    kill_once_there(leg, folder / "started")
     (folder / "go").touch()
     (folder / "ran").unlink()
     return plan
