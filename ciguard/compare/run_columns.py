@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from ciguard.model.machine_use import NOT_MEASURED, machine_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
@@ -325,7 +325,7 @@ def _run(records: list[Record], name: str) -> Run:
         branch=header.branch,
         event=header.event,
         workflow=header.workflow,
-        at=min((at for record in records if (at := _at(record)) is not None), default=None),
+        at=min((one.started_at for one in records if one.started_at is not None), default=None),
         flaky=flaky,
         messages={
             key: result.message
@@ -362,17 +362,6 @@ def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
             [-1 if one.process is None else one.process for one in results], np.int32
         ),
     }
-
-
-def _at(record: Record) -> datetime | None:
-    text = record.header.started_at if record.header is not None else None
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def _leg(record: Record) -> RunLeg:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard import __version__
@@ -54,9 +53,8 @@ def _span_ms(records: Sequence[Record]) -> tuple[int, int]:
     """Start of the first job and end of the last, by the time of day; zeros where not known."""
     starts, ends = [], []
     for record in records:
-        started_at = record.header.started_at if record.header is not None else None
-        if started_at is not None:
-            start_s = datetime.fromisoformat(started_at).timestamp()
+        if record.started_at is not None:
+            start_s = record.started_at.timestamp()
             starts.append(start_s)
             ends.append(start_s + (record.wall_s or 0.0))
     return (int(min(starts) * _MS), int(max(ends) * _MS)) if starts else (0, 0)

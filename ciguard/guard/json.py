@@ -143,7 +143,7 @@ def _leg(leg: Leg) -> dict[str, Any]:
         "recorded": leg.recorded,
         "ending": leg.ending,
         "run_attempt": leg.run_attempt,
-        "started_at": leg.started_at,
+        "started_at": leg.started_at.isoformat() if leg.started_at is not None else None,
         "units": {"planned": leg.planned, "with_result": leg.with_result},
         "wall_s": {"predicted": leg.predicted_wall_s, "actual": leg.wall_s},
         "peak_bytes": {

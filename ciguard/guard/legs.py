@@ -32,6 +32,7 @@ from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
+    from datetime import datetime
 
     from ciguard.guard.diagnosis import JobEvidence
     from ciguard.guard.verdict import Kind
@@ -148,8 +149,15 @@ def _row(
         has_script=header is not None and bool(header.script),
         machine=leg_machine_use(record) if record is not None else NOT_MEASURED,
         memory_bytes=header.runner.memory_bytes if header is not None else None,
-        started_at=header.started_at if header is not None else None,
+        started_at=_started_at(record),
     )
+
+
+def _started_at(record: Record | None) -> datetime | None:
+    """None of a leg that went on from an earlier one: its times count from the start of that."""
+    if record is None or any(event.kind == "resumed" for event in record.events):
+        return None
+    return record.started_at
 
 
 def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:

@@ -15,6 +15,7 @@ from ciguard.model.machine_use import NOT_MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure, LastShard, StableCases
@@ -125,7 +126,7 @@ class Leg:
     went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
     cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
     of the job's own step ran the tests. `memory_bytes` is the size of its runner.
-    `started_at` is in UTC, by the clock of that.
+    `started_at` is by the clock of the runner; None also if the leg resumed an earlier one.
     """
 
     shard: str
@@ -145,7 +146,7 @@ class Leg:
     has_script: bool = False
     machine: MachineUse = NOT_MEASURED
     memory_bytes: int | None = None
-    started_at: str | None = None
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from itertools import chain
 from typing import Final, Iterator, Mapping, Union
 
@@ -333,6 +334,17 @@ class Record:
     def identity(self) -> ShardLine:
         """Whose it is, as far as anything says it."""
         return self.header or self.partial_header or ShardLine()
+
+    @property
+    def started_at(self) -> datetime | None:
+        """In UTC, by the clock of the runner; None where it is not known, or is no time."""
+        try:
+            found = datetime.fromisoformat((self.identity.started_at or "").replace("Z", "+00:00"))
+            # A time without a zone is taken as UTC.
+            zoned = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+            return zoned.astimezone(timezone.utc)
+        except (ValueError, OverflowError):
+            return None
 
     @property
     def wall_s(self) -> float | None:

@@ -14,12 +14,13 @@ from guard.fixtures import World, passed, text_of, two_suites
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import NeededJob, RunFacts
+from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Failure, Reason
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message
-from ciguard.model import Result
+from ciguard.model import EventLine, Result
 from ciguard.render.markdown import as_markdown
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 
 
 def test_complete_run_passes_with_counts() -> None:
-    world, at_ten = World(), "2026-11-20T10:00:00Z"
-    world.legs["01"].header = replace(world.legs["01"].header, started_at=at_ten)
-    verdict = world.prove()
+    verdict = World().prove()
     assert (verdict.state, verdict.exit_code) == ("passed", ExitCode.OK)
     assert headline(verdict) == "PASSED: all 8 tests of 3 shards have a result"
     assert (verdict.planned, verdict.with_result) == (8, 8)
@@ -38,9 +37,34 @@ def test_complete_run_passes_with_counts() -> None:
     assert [leg.shard for leg in verdict.legs] == ["01", "02", "03"]
     first = verdict.legs[0]
     assert (first.planned, first.with_result, first.ending) == (3, 3, "completed")
-    assert [leg.started_at for leg in verdict.legs] == [at_ten, None, None]
     assert (first.wall_s, first.peak_bytes) == (3.1, 480 * 1024 * 1024)
     assert (first.predicted_wall_s, first.predicted_peak_bytes) == (3.0, 512 * 1024 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-20T10:00:00Z", "2026-11-20T10:00:00+00:00"),
+        ("2026-11-20T11:00:00.5+01:00", "2026-11-20T10:00:00.500000+00:00"),
+        ("2026-11-20T10:00:00", "2026-11-20T10:00:00+00:00"),
+        ("0001-01-01T00:00:00+14:00", None),
+        ("soon", None),
+        (None, None),
+    ],
+)
+def test_start_of_a_leg_is_in_utc(text: str | None, expected: str | None) -> None:
+    world = World()
+    world.legs["01"].header = replace(world.legs["01"].header, started_at=text)
+    assert as_json(world.prove())["legs"][0]["started_at"] == expected
+
+
+def test_start_of_a_leg_that_resumed_an_earlier_one_is_unknown() -> None:
+    """Its times count from the start of the earlier one."""
+    world = World()
+    leg = world.legs["01"]
+    leg.header = replace(leg.header, started_at="2026-11-20T10:00:00Z")
+    leg.own.insert(0, EventLine("resumed", 0.0))
+    assert world.prove().legs[0].started_at is None
 
 
 def test_a_shard_is_reproduced_up_to_the_failure_that_came_first() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ciguard.guard.verdict import Evidence, Finding, Reason
@@ -13,9 +13,13 @@ from ciguard.model import BAD_OUTCOMES, UnitKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ciguard.serve.state.run_rows import RunRow
+
 T = TypeVar("T", Finding, Evidence)
 
 BAR: Final = 100.0  # width of a bar's room
+MAX_RUN_MS: Final = 35 * 86_400_000  # GitHub ends a run after 35 days
+MAX_SKEW_MS: Final = 300_000  # between the clocks of a runner and of GitHub
 MAX_UNITS: Final = 5  # named in a finding; all are in the JSON of the guard
 
 
@@ -26,9 +30,10 @@ class LegLine:
     Attributes:
         ending: how it ended, or "no record".
         causes: what else is known of why it did not end well.
-        start_s: after the first shard of its run attempt began, by the clocks of the runners.
-        start_x, end_x, predicted_end_x: 0 to 100, of the shard that ends last; from 0 where nobody
-            knows when it began.
+        run_attempt: in which it ran; None without a record.
+        start_s: seconds after the start of the first shard of its attempt, by the runners' clocks.
+        start_x, end_x, predicted_end_x: 0 to 100, of the shard that ends last; a bar starts at 0 if
+            the start of its shard is unknown.
         peak_x, predicted_peak_x: 0 to 100, of the largest.
     """
 
@@ -39,6 +44,7 @@ class LegLine:
     planned: int
     with_result: int
     bad: int
+    run_attempt: int | None
     start_s: float | None
     wall_s: float | None
     predicted_wall_s: float | None
@@ -64,14 +70,14 @@ class Problem:
     fix: str
 
 
-def leg_lines(verdict: Mapping[str, Any]) -> tuple[LegLine, ...]:
+def leg_lines(verdict: Mapping[str, Any], run: RunRow) -> tuple[LegLine, ...]:
     """Those that went wrong first, then the longest.
 
     Args:
         verdict: as `ciguard guard --format json`.
     """
     legs = verdict["legs"]
-    starts_s = _starts_s(legs)
+    starts_s = _starts_s(legs, run)
     most_s = max((_last_s(leg, starts_s.get(leg["shard"], 0.0)) for leg in legs), default=0.0)
     most_bytes = max((_largest(leg["peak_bytes"]) for leg in legs), default=0)
     causes = _causes(verdict)
@@ -88,30 +94,25 @@ def leg_lines(verdict: Mapping[str, Any]) -> tuple[LegLine, ...]:
     return tuple(sorted(found, key=lambda one: (not one.is_bad, -(one.wall_s or 0.0), one.shard)))
 
 
-def _starts_s(legs: list[dict[str, Any]]) -> dict[str, float]:
-    """By shard: when it began, after the first shard of the same attempt; without those unknown.
+def _starts_s(legs: list[dict[str, Any]], run: RunRow) -> dict[str, float]:
+    """Start of each shard whose start is known, after the first shard of the same attempt.
 
-    Shards that were run again begin hours later, after somebody's decision: of their own attempt.
+    Each attempt has its own zero: "Re-run failed jobs" may come hours later. A start outside of the
+    run is that of a wrong clock, which would leave no room to the other bars.
     """
     known = {}
     for leg in legs:
-        # What was judged by an earlier version does not say it.
-        began_s = _unix_s(leg.get("started_at"))
-        if began_s is not None:
-            known[leg["shard"]] = (leg["run_attempt"], began_s)
+        # Verdicts of earlier versions have no `started_at`.
+        if text := leg.get("started_at"):
+            start_ms = 1000 * datetime.fromisoformat(text).timestamp()
+            is_own = leg["run_attempt"] == run.key.run_attempt
+            earliest_ms = run.started_at_ms if is_own else run.completed_at_ms - MAX_RUN_MS
+            if earliest_ms - MAX_SKEW_MS <= start_ms <= run.completed_at_ms + MAX_SKEW_MS:
+                known[leg["shard"]] = (leg["run_attempt"], start_ms / 1000)
     first_s: dict[int | None, float] = {}
-    for attempt, began_s in known.values():
-        first_s[attempt] = min(began_s, first_s.get(attempt, began_s))
-    return {shard: began_s - first_s[attempt] for shard, (attempt, began_s) in known.items()}
-
-
-def _unix_s(moment: str | None) -> float | None:
-    """Of a time as a record has it, which anybody may have written; None where it is none."""
-    try:
-        found = datetime.fromisoformat(moment or "")
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
+    for attempt, start_s in known.values():
+        first_s[attempt] = min(start_s, first_s.get(attempt, start_s))
+    return {shard: start_s - first_s[attempt] for shard, (attempt, start_s) in known.items()}
 
 
 def _last_s(leg: dict[str, Any], start_s: float) -> float:
@@ -152,6 +153,7 @@ def _leg_line(
         units["planned"],
         units["with_result"],
         bad,
+        leg["run_attempt"],
         start_s,
         wall["actual"],
         wall["predicted"],

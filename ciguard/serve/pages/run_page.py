@@ -104,7 +104,7 @@ def run_page(visit: Visit) -> RunPage:
         grid_run(run, suites),
         answer.headlines if answer and answer.headlines else (run.headline,),
         problem,
-        leg_lines(verdict) if verdict else (),
+        leg_lines(verdict, run) if verdict else (),
         problems(verdict) if verdict else (),
         answer is not None and answer.comparison is not None,
         f"{'-' if filters.is_descending else ''}{filters.sort}",

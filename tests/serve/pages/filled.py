@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,8 +110,9 @@ def make_answer(run: RunRow) -> StoredAnswer:
     """What the guard's and the comparison's own tests have as JSON, with a death and its cause."""
     verdict = json.loads((SAMPLES / "guard/hurt.json").read_text("utf-8"))
     comparison = json.loads((SAMPLES / "compare/hurt.json").read_text("utf-8"))
-    for leg, second in zip(verdict["legs"], (1, 0), strict=False):
-        leg["started_at"] = f"2026-11-20T10:00:{second:02}Z"
+    started_at = datetime.fromtimestamp(run.started_at_ms // 1000, UTC)
+    for leg, start_s in zip(verdict["legs"], (91, 90), strict=False):
+        leg["started_at"] = (started_at + timedelta(seconds=start_s)).isoformat()
     memory = {"most_bytes": 6 << 30, "most_at_s": 40.0, "left_bytes": 90 * MIB, "at_s": 61.5}
     verdict["findings"].append(
         {
@@ -152,7 +154,9 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
         repositories.upsert(connection, [SHOP, VAULT, EMPTY])
         for repository in (SHOP, VAULT):
             for number in range(runs):
-                run = make_run(repository, number, now_ms, add_answer(service, repository, number))
+                run = make_run(
+                    repository, number, now_ms, add_answer(service, repository, number, now_ms)
+                )
                 run_rows.record_run(connection, run, make_suites(run, number))
                 results.append(RunResults(run.key, run.started_at_ms, tuple(make_rows(number))))
         for repository, lane in ((SHOP, "a"), (VAULT, "b")):
@@ -167,9 +171,9 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
     site.results.writer.write(results)
 
 
-def add_answer(service: Service, repository: Repository, number: int) -> str:
+def add_answer(service: Service, repository: Repository, number: int, now_ms: int) -> str:
     """Store what a run came to, of those that were judged; the name of it."""
-    run = make_run(repository, number, 0)
+    run = make_run(repository, number, now_ms)
     if run.verdict == "not_evaluated":
         return ""
     content = stored_answers.encode(make_answer(run))

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from serve.pages.filled import SHOP, make_run
 
 from ciguard.serve.pages.leg_lines import LegLine, leg_lines
+from ciguard.serve.state.run_key import RunKey
 
-AT_TEN = "2026-11-20T10:00:00Z"
+AT_TEN: Final = "2026-11-20T10:00:00+00:00"
+AT_TEN_MS: Final = round(1000 * datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp())
+# From 09:59 to 16:00.
+RUN: Final = replace(
+    make_run(SHOP, 0, 0),
+    key=RunKey(SHOP.id, 7, 1),
+    started_at_ms=AT_TEN_MS - 60_000,
+    completed_at_ms=AT_TEN_MS + 6 * 3_600_000,
+)
 
 
 def leg(
@@ -25,42 +38,56 @@ def leg(
     }
 
 
-def lines(*legs: dict[str, Any]) -> dict[str, LegLine]:
-    return {one.shard: one for one in leg_lines({"legs": list(legs), "findings": []})}
+def lines(*legs: dict[str, Any], attempt: int = 1) -> dict[str, LegLine]:
+    run = replace(RUN, key=replace(RUN.key, run_attempt=attempt))
+    found = leg_lines({"legs": list(legs), "findings": []}, run)
+    return {one.shard: one for one in found}
 
 
 def places(line: LegLine) -> tuple[float | None, float, float | None, float | None]:
     return line.start_s, line.start_x, line.end_x, line.predicted_end_x
 
 
-def test_bar_begins_when_its_shard_began() -> None:
+def test_bar_starts_where_its_shard_started() -> None:
     found = lines(
         leg("01", AT_TEN, 150.0, 100.0),
-        leg("02", "2026-11-20T11:01:40+01:00", 80.0, 100.0),
-        leg("03", "2026-11-20T10:00:50", None, 20.0),
+        leg("02", "2026-11-20T10:01:40+00:00", 80.0, 100.0),
+        leg("03", "2026-11-20T10:00:50+00:00", None, 20.0),
     )
     assert places(found["01"]) == (0.0, 0.0, 75.0, 50.0)
     assert places(found["02"]) == (100.0, 50.0, 90.0, 100.0)
     assert places(found["03"]) == (50.0, 25.0, None, 35.0)
 
 
-def test_shard_that_was_run_again_begins_with_its_attempt() -> None:
+def test_each_attempt_has_its_own_zero() -> None:
     found = lines(
-        leg("01", AT_TEN, 100.0, 50.0),
-        leg("02", "2026-11-20T15:00:00Z", 100.0, 50.0, attempt=2),
-        leg("03", "2026-11-20T15:00:10Z", 10.0, 10.0, attempt=2),
+        leg("01", "2026-11-20T05:00:00+00:00", 100.0, 50.0),
+        leg("02", AT_TEN, 100.0, 50.0, attempt=2),
+        leg("03", "2026-11-20T10:00:10+00:00", 10.0, 10.0, attempt=2),
+        attempt=2,
     )
-    assert [one.start_s for one in found.values()] == [0.0, 0.0, 10.0]
+    shown = [(one.run_attempt, one.start_s) for one in found.values()]
+    assert shown == [(1, 0.0), (2, 0.0), (2, 10.0)]
     assert found["03"].end_x == 20.0
 
 
-def test_bar_of_which_nobody_knows_when_it_began() -> None:
-    old = leg("03", None, 20.0, 10.0)
+def test_bar_of_an_unknown_start_starts_at_zero() -> None:
+    old = leg("02", None, 20.0, 10.0)
     del old["started_at"]
-    found = lines(leg("01", "soon", 40.0, 10.0), leg("02", "9999-99-99", 10.0, 10.0), old)
+    found = lines(leg("01", None, 40.0, 10.0), old)
     assert [places(one) for one in found.values()] == [
         (None, 0.0, 100.0, 25.0),
         (None, 0.0, 50.0, 25.0),
-        (None, 0.0, 25.0, 25.0),
     ]
     assert lines() == {}
+
+
+def test_wrong_clock_changes_no_other_bar() -> None:
+    wrong = ("1970-01-01", "9999-12-31", "2026-11-19", "2026-11-21")
+    found = lines(
+        leg("01", AT_TEN, 150.0, 100.0),
+        leg("02", "2026-11-20T10:00:50+00:00", 100.0, 20.0),
+        *(leg(day, f"{day}T10:00:00+00:00", 90.0, 60.0) for day in wrong),
+    )
+    assert places(found["02"]) == (50.0, 33.33, 100.0, 46.67)
+    assert [places(found[day]) for day in wrong] == [(None, 0.0, 60.0, 40.0)] * 4
