@@ -22,7 +22,7 @@ def newest_base_runs(connection: Connection, repository_id: int, limit: int) -> 
         .where(
             _RUN.repository_id == repository_id,
             _RUN.is_base_branch.is_(True),
-            _RUN.verdict != "foreign",
+            schema.IS_PLANNED,
         )
         .order_by(_RUN.completed_at_ms.desc(), _RUN.run_id.desc(), _RUN.run_attempt.desc())
         .limit(limit)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL: Final = "sqlite:///ciguard.db"
 BUSY_S: Final = 30.0  # how long a writer of SQLite waits for another
-REVISION: Final = "0002"  # of the tables, as the newest of the migrations has it
+REVISION: Final = "0003"  # of the tables, as the newest of the migrations has it
 MIGRATION_LOCK: Final = 0x63696775  # of pg_advisory_lock: one process migrates at a time
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _VERSION: Final = sa.table("alembic_version", sa.column("version_num", sa.String))

@@ -122,7 +122,7 @@ def newest(
     if pull_request is not None:
         query = query.where(_RUN.pull_request == pull_request)
     if has_plan:
-        query = query.where(_RUN.verdict != "foreign")
+        query = query.where(schema.IS_PLANNED)
     rows = connection.execute(query.order_by(*(one.desc() for one in place)).limit(limit))
     return tuple(map(_run_row, rows))
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
     MetaData,
     PrimaryKeyConstraint,
     Table,
+    literal_column,
 )
 
 from ciguard.serve.state.stored_text import StoredText
@@ -128,6 +129,20 @@ run: Final = Table(
     Column("answer", StoredText(256), nullable=False),  # name of the object; "" for none
     PrimaryKeyConstraint(*_RUN_KEY),
     Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
+)
+
+# A repository may have a hundred runs of other workflows for each of ours. The condition of a query
+# has to be written out as in the index, without a parameter, and the index to have the whole order:
+# else SQLite takes either.
+IS_PLANNED: Final = run.c.verdict != literal_column("'foreign'")
+PLANNED_RUNS: Final = Index(
+    "ix_run_planned",
+    run.c.repository_id,
+    run.c.completed_at_ms,
+    run.c.run_id,
+    run.c.run_attempt,
+    sqlite_where=IS_PLANNED,
+    postgresql_where=IS_PLANNED,
 )
 
 # What a run was for each suite and variant: the cells of a repository's grid.

@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 
 from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.serve.state.database import REVISION, Database, now_ms, open_database
-from ciguard.serve.state.schema import METADATA, lane
+from ciguard.serve.state.schema import METADATA, PLANNED_RUNS, lane
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,7 @@ def test_tables_of_an_earlier_version_are_brought_up_to_date(
         connection.execute(lane.insert().values(key="a", worker="w", until_ms=1))
         for name in ("claim_block", "claim_leg", "claim_plan"):
             METADATA.tables[name].drop(connection)
+        PLANNED_RUNS.drop(connection)
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
     again = open_database(database_url)
     with again.read() as connection:

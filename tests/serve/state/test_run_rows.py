@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from ciguard.serve.state import run_rows
+from ciguard.serve.state.base_runs import newest_base_runs
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, record_run
 
@@ -108,3 +110,25 @@ def test_runs_are_filtered(connection: Connection) -> None:
     assert run_rows.newest(connection, 1, has_plan=False) == (foreign, push, pull)
     assert run_rows.newest(connection, 1, branch="main") == (push,)
     assert run_rows.newest(connection, 1, pull_request=7) == (pull,)
+
+
+def test_runs_of_other_workflows_are_not_read(connection: Connection) -> None:
+    """A repository may have a hundred of them for each of ours: a page would read them all."""
+    record_run(connection, run(1, is_base_branch=True), [])
+    for number in range(2, 200):
+        record_run(connection, run(number, verdict="foreign", is_base_branch=True), [])
+    asked: list[sa.ClauseElement] = []
+
+    def note(_: object, clause: sa.ClauseElement, *__: object) -> None:
+        asked.append(clause)
+
+    sa.event.listen(connection, "before_execute", note)
+    assert [one.key.run_id for one in run_rows.newest(connection, 1, limit=1)] == [1]
+    assert [one.run_id for one in newest_base_runs(connection, 1, 1)] == [1]
+    sa.event.remove(connection, "before_execute", note)
+    assert len(asked) == 2
+    if connection.dialect.name == "sqlite":
+        for one in asked:
+            sql = one.compile(connection, compile_kwargs={"literal_binds": True})
+            plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {sql}")).all()
+            assert "ix_run_planned" in plan[0][3]
