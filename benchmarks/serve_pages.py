@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/serve_pages.py [--readers 4] [--repositories 10000]
 
-One run has 100,000 results, its repository 34 more runs of 156; the database knows 10,000
-repositories, half of them private. Readers ask for one page after the other meanwhile. Pages at
-10^8 results are measured by serve_results.py, which asks the same questions.
+One run has 100,000 results of 64 shards, its repository 34 more runs of 156; the database knows
+10,000 repositories, half of them private, with 200,000 runs, half of them of other workflows.
+Readers ask for one page after the other meanwhile. Queries over 10^8 results are measured by
+serve_results.py.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx
+import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from loopback import serving
 from serve.pages.conftest import opened_site
-from serve.pages.filled import NEWEST, SHOP, Site, make_run
+from serve.pages.filled import NEWEST, SHOP, Site, make_answer, make_run
 from stored_results import row
 
+from ciguard.serve import stored_answers
 from ciguard.serve.application import build_application
 from ciguard.serve.results.rows import RunResults
-from ciguard.serve.state import repositories, run_rows
+from ciguard.serve.state import repositories, run_rows, schema
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 
@@ -38,7 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ciguard.serve.results.rows import ResultRow
+    from ciguard.serve.state.run_rows import RunRow
 
+RUNS: Final = 200_000  # of 10^8 results
 BIG: Final = RunKey(SHOP.id, NEWEST + 1000, 1)
 RUN: Final = f"/{SHOP.full_name}/runs/{BIG.run_id}/1"
 SMALL_RUN: Final = f"/{SHOP.full_name}/runs/{NEWEST - 3}/1"
@@ -57,16 +62,45 @@ def big_rows() -> Iterator[ResultRow]:
         yield row(unit, shard=f"s{at % 64}", wall_s=at * 7919 % 1000 / 100, peak_bytes=at * 1000)
 
 
+def add_answer(site: Site, run: RunRow) -> str:
+    """A verdict of 64 shards."""
+    answer = make_answer(run)
+    assert answer.verdict is not None
+    (first, *_) = answer.verdict["legs"]
+    legs = [
+        {**first, "shard": f"s{at}", "wall_s": {"predicted": 90, "actual": 80 + at}}
+        for at in range(64)
+    ]
+    content = stored_answers.encode(replace(answer, verdict={**answer.verdict, "legs": legs}))
+    name = stored_answers.object_name(run.key, content)
+    site.service.objects.put_new(name, content)
+    return name
+
+
+def run_values(run: RunRow, number: int, repositories_count: int) -> dict[str, object]:
+    """A row of a run; every second one is of another workflow."""
+    values = {one.name: getattr(run, one.name) for one in fields(run) if one.name != "key"}
+    place = {"repository_id": 1000 + number % repositories_count, "run_id": number}
+    verdict = "foreign" if number % 2 else run.verdict
+    return {**values, **place, "run_attempt": 1, "verdict": verdict}
+
+
 def add_many(site: Site, count: int) -> None:
     now_ms = round(time.time() * 1000)
     with site.service.database.write() as connection:
         run = replace(make_run(SHOP, 0, now_ms), key=BIG)
-        run_rows.record_run(connection, run, [])
+        run_rows.record_run(connection, replace(run, answer=add_answer(site, run)), [])
         found = (
             Repository(1000 + at, f"org{at % 50}/repo{at}", is_private=bool(at % 2))
             for at in range(count)
         )
         repositories.upsert(connection, list(found))
+        made = [make_run(SHOP, number, now_ms) for number in range(1000)]
+        for first in range(0, RUNS, 1000):
+            connection.execute(
+                sa.insert(schema.run),
+                [run_values(one, first + at, count) for at, one in enumerate(made)],
+            )
     site.results.writer.write([RunResults(BIG, now_ms, tuple(big_rows()))])
 
 

@@ -105,14 +105,17 @@ def one_line(text: str, width: int = 200) -> str:
     is spelled out, and a long text loses its middle, where ids differ least."""
     if len(text) > 2 * width:  # a cut before the work; another one behind it
         text = f"{text[:width]}{text[-width:]}"
-    plain = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
+    plain = text if text.isprintable() else "".join(map(_visible, text))
     if len(plain) <= width:
         return plain
     tail = width // 3
     return f"{plain[: width - tail - 3]}...{plain[-tail:]}"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def distinct_lines(texts: Sequence[str], width: int) -> list[str]:

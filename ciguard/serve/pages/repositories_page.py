@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.serve.state import repositories, run_rows
-from ciguard.serve.state.base_runs import newest_base_runs
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.state.repositories import Repository
     from ciguard.serve.state.run_rows import RunRow
@@ -79,8 +76,8 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
         lines = tuple(
             _line(
                 one,
-                _newest_of_base(connection, one.id),
-                next(iter(run_rows.newest(connection, one.id, limit=1)), None),
+                _first(run_rows.newest(connection, one.id, is_base_branch=True, limit=1)),
+                _first(run_rows.newest(connection, one.id, limit=1)),
             )
             for one in shown
         )
@@ -88,9 +85,8 @@ def repositories_page(visit: Visit) -> RepositoriesPage:
     return RepositoriesPage(search, page, pages, total, lines)
 
 
-def _newest_of_base(connection: Connection, repository_id: int) -> RunRow | None:
-    keys = newest_base_runs(connection, repository_id, 1)
-    return run_rows.get(connection, keys[0]) if keys else None
+def _first(runs: tuple[RunRow, ...]) -> RunRow | None:
+    return runs[0] if runs else None
 
 
 def _line(repository: Repository, base: RunRow | None, newest: RunRow | None) -> RepositoryLine:

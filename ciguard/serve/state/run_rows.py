@@ -6,6 +6,7 @@ commit can start and end in either order.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -25,6 +26,16 @@ VERDICTS: Final[tuple[RunVerdict, ...]] = get_args(RunVerdict)
 PAGE: Final = 50
 _RUN: Final = schema.run.c
 _SUITE: Final = schema.run_suite.c
+_PLACE: Final = (_RUN.completed_at_ms, _RUN.run_id, _RUN.run_attempt)
+_BEFORE: Final = ("before_ms", "before_run", "before_attempt")
+_CONDITIONS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
+    "before": sa.tuple_(*_PLACE)
+    < sa.tuple_(*(sa.bindparam(name, type_=sa.BigInteger) for name in _BEFORE)),
+    "branch": _RUN.branch == sa.bindparam("branch"),
+    "pull_request": _RUN.pull_request == sa.bindparam("pull_request"),
+    "is_base_branch": _RUN.is_base_branch.is_(True),
+    "has_plan": schema.IS_PLANNED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,7 @@ def newest(
     before: RunRow | None = None,
     branch: str | None = None,
     pull_request: int | None = None,
+    is_base_branch: bool = False,
     has_plan: bool = True,
     limit: int = PAGE,
 ) -> tuple[RunRow, ...]:
@@ -108,23 +120,33 @@ def newest(
         before: the last run of the page before; None for the first page.
         branch: of this branch only.
         pull_request: of this pull request only.
+        is_base_branch: of the default branch only.
         has_plan: leave out runs of workflows that are not planned by ciguard.
     """
-    place = (_RUN.completed_at_ms, _RUN.run_id, _RUN.run_attempt)
-    query = sa.select(schema.run).where(_RUN.repository_id == repository_id)
+    asked = {
+        "before": before is not None,
+        "branch": branch is not None,
+        "pull_request": pull_request is not None,
+        "is_base_branch": is_base_branch,
+        "has_plan": has_plan,
+    }
+    values: dict[str, object] = {"of": repository_id, "most": limit}
+    values |= {"branch": branch} if branch is not None else {}
+    values |= {"pull_request": pull_request} if pull_request is not None else {}
     if before is not None:
-        key = before.key
-        query = query.where(
-            sa.tuple_(*place) < (before.completed_at_ms, key.run_id, key.run_attempt)
-        )
-    if branch is not None:
-        query = query.where(_RUN.branch == branch)
-    if pull_request is not None:
-        query = query.where(_RUN.pull_request == pull_request)
-    if has_plan:
-        query = query.where(schema.IS_PLANNED)
-    rows = connection.execute(query.order_by(*(one.desc() for one in place)).limit(limit))
-    return tuple(map(_run_row, rows))
+        place = (before.completed_at_ms, before.key.run_id, before.key.run_attempt)
+        values |= zip(_BEFORE, place, strict=True)
+    names = tuple(name for name, is_asked in asked.items() if is_asked)
+    return tuple(map(_run_row, connection.execute(_newest_query(names), values)))
+
+
+@functools.cache
+def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
+    """Built once: a list of repositories asks twice for each of its lines."""
+    query = sa.select(schema.run).where(
+        _RUN.repository_id == sa.bindparam("of"), *(_CONDITIONS[name] for name in names)
+    )
+    return query.order_by(*(one.desc() for one in _PLACE)).limit(sa.bindparam("most"))
 
 
 def suites_of(

@@ -102,13 +102,14 @@ def test_runs_are_paged_from_the_last_completed(connection: Connection) -> None:
 
 
 def test_runs_are_filtered(connection: Connection) -> None:
-    pull, push = run(1), run(2, branch="main", pull_request=None)
+    pull, push = run(1), run(2, branch="main", is_base_branch=True, pull_request=None)
     foreign = run(3, verdict="foreign")
     for one in (pull, push, foreign):
         record_run(connection, one, [])
     assert run_rows.newest(connection, 1) == (push, pull)
     assert run_rows.newest(connection, 1, has_plan=False) == (foreign, push, pull)
     assert run_rows.newest(connection, 1, branch="main") == (push,)
+    assert run_rows.newest(connection, 1, is_base_branch=True) == (push,)
     assert run_rows.newest(connection, 1, pull_request=7) == (pull,)
 
 
@@ -117,18 +118,19 @@ def test_runs_of_other_workflows_are_not_read(connection: Connection) -> None:
     record_run(connection, run(1, is_base_branch=True), [])
     for number in range(2, 200):
         record_run(connection, run(number, verdict="foreign", is_base_branch=True), [])
-    asked: list[sa.ClauseElement] = []
+    asked: list[tuple[str, Any]] = []
 
-    def note(_: object, clause: sa.ClauseElement, *__: object) -> None:
-        asked.append(clause)
+    def note(_: object, __: object, sql: str, values: Any, *___: object) -> None:
+        asked.append((sql, values))
 
-    sa.event.listen(connection, "before_execute", note)
+    sa.event.listen(connection, "before_cursor_execute", note)
     assert [one.key.run_id for one in run_rows.newest(connection, 1, limit=1)] == [1]
+    of_base = run_rows.newest(connection, 1, is_base_branch=True, limit=1)
+    assert [one.key.run_id for one in of_base] == [1]
     assert [one.run_id for one in newest_base_runs(connection, 1, 1)] == [1]
-    sa.event.remove(connection, "before_execute", note)
-    assert len(asked) == 2
+    sa.event.remove(connection, "before_cursor_execute", note)
+    assert len(asked) == 3
     if connection.dialect.name == "sqlite":
-        for one in asked:
-            sql = one.compile(connection, compile_kwargs={"literal_binds": True})
-            plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {sql}")).all()
+        for sql, values in asked:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()
             assert "ix_run_planned" in plan[0][3]
