@@ -158,6 +158,7 @@ def main() -> None:
         stack.callback(engine.kill)
         assert engine.stdin is not None
         assert engine.stdout is not None
+        differing = 0
         print(f"{'':30} {'rows':>6} {'DuckDB':>8} {'ClickHouse':>11}")
         for question in questions(messages):
             times: list[tuple[float, float]] = []
@@ -172,7 +173,10 @@ def main() -> None:
                 times.append((duckdb_s, clickhouse_s))
             least = [1000 * min(column) for column in zip(*times, strict=True)]
             same = "same" if rows == others else "DIFFERENT"
+            differing += rows != others
             print(f"{question.name:30} {len(rows):6} {least[0]:8.0f} {least[1]:11.0f}   {same}")
+        if differing:
+            raise SystemExit(f"{differing} questions have other answers in ClickHouse")
 
 
 if __name__ == "__main__":
