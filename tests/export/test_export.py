@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from guard.fixtures import World
 
 from ciguard.codec.results import ctrf as ctrf_reader
 from ciguard.codec.results import junit as junit_reader
@@ -163,6 +165,18 @@ def test_ctrf_counts_what_junit_counts(exported: tuple[Path, str]) -> None:
     assert tests["test_is_flaky"]["flaky"] is True
     assert tests["test_fails"]["retryAttempts"][0]["status"] == "failed"
     assert tests["test_fails"]["filePath"] == "tests/test_sums.py"
+
+
+def test_start_that_is_no_time_is_left_out(tmp_path: Path, ciguard: Ciguard) -> None:
+    world = World()
+    world.legs["01"].header = replace(world.legs["01"].header, started_at="soon")
+    plan, records = world.write(tmp_path)
+    words = ("--plan", plan, "--records", records, "--format", "ctrf", "-o", "out")
+    ciguard("export", *words, cwd=tmp_path)
+    (path,) = (tmp_path / "out").rglob("*.json")
+    summary = json.loads(path.read_text("utf-8"))["results"]["summary"]
+    assert (summary["start"], summary["stop"]) == (0, 0)
+    assert summary["passed"] == 8
 
 
 def test_each_combination_has_a_file(tmp_path: Path, ciguard: Ciguard) -> None:
