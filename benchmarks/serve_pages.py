@@ -1,37 +1,44 @@
-"""How long the pages take, over real HTTP on loopback, alone and beside other readers.
+"""How long the pages of `ciguard serve` take, alone and beside other readers.
 
     .venv/bin/python benchmarks/serve_pages.py [--readers 4] [--repositories 10000]
+        [--checkout DIR --checkout DIR]
 
+Milliseconds of wall over HTTP on loopback; service, readers and this are processes of their own.
 One run has 100,000 results of 64 shards, its repository 34 more runs of 156; the database knows
 10,000 repositories, half of them private, with 200,000 runs, half of them of other workflows.
-Readers ask for one page after the other meanwhile. Queries over 10^8 results are measured by
-serve_results.py.
+Readers, each with one connection, ask for one page after the other without a pause. Queries over
+10^8 results are measured by serve_results.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
+import multiprocessing
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import fields, replace
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import httpx
 import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from loopback import serving
-from serve.pages.conftest import opened_site
+from serve.pages.conftest import ENVIRON, opened_site
 from serve.pages.filled import NEWEST, SHOP, Site, make_answer, make_run
+from serve.web_process import free_port
 from stored_results import row
 
 from ciguard.serve import stored_answers
-from ciguard.serve.application import build_application
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import repositories, run_rows, schema
 from ciguard.serve.state.repositories import Repository
@@ -39,10 +46,12 @@ from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from multiprocessing.synchronize import Event
 
     from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.state.run_rows import RunRow
 
+PATIENCE_S: Final = 120.0  # for the service to start, and for an answer
 RUNS: Final = 200_000  # of 10^8 results
 BIG: Final = RunKey(SHOP.id, NEWEST + 1000, 1)
 RUN: Final = f"/{SHOP.full_name}/runs/{BIG.run_id}/1"
@@ -104,48 +113,110 @@ def add_many(site: Site, count: int) -> None:
     site.results.writer.write([RunResults(BIG, now_ms, tuple(big_rows()))])
 
 
-def read_on(address: str, stop: threading.Event) -> None:
-    with httpx.Client(base_url=address, trust_env=False, timeout=60.0) as client:
-        while not stop.is_set():
+@contextlib.contextmanager
+def serving(checkout: Path, folder: Path, log: BinaryIO) -> Iterator[int]:
+    """The port of `ciguard serve`, which answers requests and does no work."""
+    port = free_port()
+    environ = {**os.environ, **ENVIRON, "PYTHONPATH": str(checkout), "NO_PROXY": "*"}
+    words = ("serve", "--role", "web", "--port", str(port), "--repo", "o/r")
+    command = [sys.executable, "-m", "ciguard", *words]
+    with subprocess.Popen(command, cwd=folder, env=environ, stderr=log) as process:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                deadline = time.monotonic() + PATIENCE_S
+                while not is_ready(client):
+                    assert process.poll() is None
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+            yield port
+        finally:
+            process.terminate()
+
+
+def is_ready(client: httpx.Client) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return client.get("/readyz").is_success
+    return False
+
+
+def get(connection: HTTPConnection, page: str) -> None:
+    connection.request("GET", page)
+    answer = connection.getresponse()
+    content = answer.read()
+    assert answer.status == HTTPStatus.OK, (page, content)
+
+
+def read_on(port: int, first: int, stop: Event) -> None:
+    """Ask for one page after the other until `stop`; a process of its own."""
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as connection:
+        for page in itertools.islice(itertools.cycle(PAGES), first, None):
+            if stop.is_set():
+                return
+            get(connection, page)
+
+
+@contextlib.contextmanager
+def reading(port: int, readers: int) -> Iterator[None]:
+    """Other readers, who begin at different pages, while the block runs."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    others = [
+        context.Process(target=read_on, args=(port, at * len(PAGES) // readers, stop))
+        for at in range(readers)
+    ]
+    for one in others:
+        one.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for one in others:
+            one.join()
+            assert one.exitcode == 0
+
+
+def measure(port: int, times: int) -> dict[str, list[float]]:
+    """Milliseconds of each page."""
+    found: dict[str, list[float]] = {page: [] for page in PAGES}
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as connection:
+        for _ in range(times):
             for page in PAGES:
-                client.get(page).raise_for_status()
-
-
-def measure(client: httpx.Client, page: str, times: int) -> list[float]:
-    found = []
-    for _ in range(times):
-        start = time.perf_counter()
-        client.get(page).raise_for_status()
-        found.append(1000 * (time.perf_counter() - start))
+                start = time.perf_counter()
+                get(connection, page)
+                found[page].append(1000 * (time.perf_counter() - start))
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--readers", type=int, default=4)
     parser.add_argument("--repositories", type=int, default=10_000)
+    parser.add_argument("--times", type=int, default=15, help="of each page in each of two rounds")
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        action="append",
+        help="of the ciguard that serves; repeatable: they take turns",
+    )
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, opened_site(Path(folder), runs=34) as site:
-        add_many(site, given.repositories)
-        with (
-            serving(build_application(site.service, site.results.read), lifespan="on") as address,
-            httpx.Client(base_url=address, trust_env=False, timeout=60.0) as client,
-        ):
-            for readers in (0, given.readers):
-                stop = threading.Event()
-                threads = [
-                    threading.Thread(target=read_on, args=(address, stop)) for _ in range(readers)
-                ]
-                for thread in threads:
-                    thread.start()
-                print(f"{readers} other readers")
-                for page in PAGES:
-                    found = measure(client, page, 15)
-                    middle, most = statistics.median(found), max(found)
-                    print(f"  {page[-60:]:60} p50 {middle:6.1f} ms, worst {most:6.1f} ms")
-                stop.set()
-                for thread in threads:
-                    thread.join()
+    checkouts = given.checkout or [Path(__file__).parents[1]]
+    found: dict[tuple[Path, int, str], list[float]] = {}
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile() as log:
+        with opened_site(Path(name), runs=34) as site:
+            add_many(site, given.repositories)
+        for checkout in checkouts * 2:
+            with serving(checkout, Path(name), log) as port:
+                for readers in (0, given.readers):
+                    with reading(port, readers):
+                        for page, times in measure(port, given.times).items():
+                            found.setdefault((checkout, readers, page), []).extend(times)
+    for checkout, readers in itertools.product(checkouts, (0, given.readers)):
+        print(f"{checkout.name if len(checkouts) > 1 else ''} {readers} other readers".strip())
+        for page in PAGES:
+            of_page = found[checkout, readers, page]
+            middle, most = statistics.median(of_page), max(of_page)
+            print(f"  {page[-60:]:60} p50 {middle:6.1f} ms, worst {most:6.1f} ms")
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}, cores: {os.cpu_count()}")
 
 
 if __name__ == "__main__":

@@ -33,18 +33,22 @@ LONGEST_RESTART_S: Final = 60.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket to serve on.
+    """A socket to serve on. Its connections send each part of an answer at once.
 
     Raises:
         UsageError: the address is in use, or not ours.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        listening = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         fix = "pass another --host or --port, or stop what uses it"
         where = f"--host {host} --port {port}"
         raise UsageError(error.strerror or str(error), where=where, fix=fix) from error
+    # Connections inherit it; asyncio sets it on sockets of its own only. Without it the body of an
+    # answer waits until the client has acknowledged the headers, which takes it 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def serve_web(service: Service, read_model: ReadModel, listening: socket.socket) -> None:
