@@ -1,13 +1,16 @@
 """The SQL of the read model, of which DuckDB and ClickHouse give the same answers.
 
-`FROM {files}` is DuckDB's `read_parquet($files)`. Values are $parameters. So that both engines run
-it: no `median` (ClickHouse samples), no `list(x ORDER BY y)`, no `arg_max`, no `quantile_cont`;
-sums, extremes and window functions are the same in both. `benchmarks/serve_clickhouse.py` compares.
+`FROM {files}` is DuckDB's `read_parquet($files)`, `[NOT] MATERIALIZED` is left out for ClickHouse.
+Values are $parameters. So that both engines run it: no `median` (ClickHouse samples), no
+`list(x ORDER BY y)`, no `arg_max`, no `quantile_cont`; sums, extremes and window functions are the
+same in both. `benchmarks/serve_clickhouse.py` compares.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from ciguard.serve.results.rows import OUTCOME_CODES
 
 # Rows of one run, by which they can be sorted; the name decides between equal ones.
 RUN_COLUMNS: Final = (
@@ -37,24 +40,36 @@ CONDITIONS: Final = {
 }
 
 
+_COUNTED: Final = {
+    **{"total": "true", "flaky": "status = 0 AND tries > 1", "unfinished": "status = 2"},
+    **{f"outcome_{code}": f"outcome = {code}" for code in OUTCOME_CODES.values()},
+}
+_RUN_SUMS: Final = ", ".join(
+    f"count(CASE WHEN {condition} THEN 1 END) AS {name}" for name, condition in _COUNTED.items()
+)
+RUN_SUMS: Final = len(_COUNTED)
+
+
 def select_run_rows(conditions: list[str], sort: str, *, is_descending: bool) -> str:
-    """One page of a run's rows."""
+    """One page of a run's rows, each behind the sums of all rows that meet the conditions.
+
+    RUN_SUMS sums: all, flaky, unfinished, and of each outcome in the order of its code. The next
+    column is 0 in the one line of a page without rows. What a search finds is kept for both, which
+    takes less time than to search twice; all other rows are read twice.
+    """
     where = " AND ".join([_OF_RUN, *(CONDITIONS[name] for name in conditions)])
-    direction = "DESC" if is_descending else "ASC"
-    return (
-        f"SELECT {RUN_COLUMNS} FROM {{files}} WHERE {where}"
-        f" ORDER BY {SORT_COLUMNS[sort]} {direction} NULLS LAST,"
-        ' suite, variant, unit, "case" NULLS FIRST LIMIT $limit OFFSET $offset'
+    order = (
+        f"{SORT_COLUMNS[sort]} {'DESC' if is_descending else 'ASC'} NULLS LAST,"
+        ' suite, variant, unit, "case" NULLS FIRST'
     )
-
-
-def count_run_rows(conditions: list[str]) -> str:
-    """How many rows a run has by outcome, whether they are flaky, and status."""
-    where = " AND ".join([_OF_RUN, *(CONDITIONS[name] for name in conditions)])
+    kept = "MATERIALIZED" if "text" in conditions else "NOT MATERIALIZED"
     return (
-        "SELECT outcome, status, CASE WHEN status = 0 AND tries > 1 THEN 1 ELSE 0 END AS flaky,"
-        f" count(*) FROM {{files}} WHERE {where} GROUP BY outcome, status, flaky"
-        " ORDER BY outcome, status, flaky"
+        f"WITH found AS {kept} (SELECT {RUN_COLUMNS} FROM {{files}} WHERE {where}),"
+        f" sums AS (SELECT {_RUN_SUMS} FROM found),"
+        f" page AS (SELECT 1 AS is_row, {RUN_COLUMNS} FROM found ORDER BY {order}"
+        " LIMIT $limit OFFSET $offset)"
+        f" SELECT sums.*, coalesce(is_row, 0) AS is_row, {RUN_COLUMNS} FROM sums LEFT JOIN page"
+        f" ON true ORDER BY {order}"
     )
 
 

@@ -8,7 +8,6 @@ meanwhile is none of these: the question is asked again.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -82,18 +81,15 @@ class ReadModel:
         }
 
         def ask(files: OpenFiles) -> CasePage:
-            values, conditions = {**of_run, **filters.values}, list(filters.values)
-            counts = files.fetch(queries.count_run_rows(conditions), values, "by_run")
             page = {
                 "limit": filters.page_size,
                 "offset": (filters.page - 1) * filters.page_size,
             }
             query = queries.select_run_rows(
-                conditions, filters.sort, is_descending=filters.is_descending
+                list(filters.values), filters.sort, is_descending=filters.is_descending
             )
-            rows = files.fetch(query, {**values, **page}, "by_run")
-            texts = files.texts(key.repository_id, [row[-1] for row in rows])
-            return _run_page(counts, rows, texts)
+            lines = files.fetch(query, {**of_run, **filters.values, **page}, "by_run")
+            return _run_page(lines, files.texts(key.repository_id, [line[-1] for line in lines]))
 
         def find(connection: Connection) -> list[ManifestFile]:
             return manifest.files_of_run(connection, key, ("by_run", "arrival", "messages"))
@@ -252,18 +248,16 @@ class ReadModel:
                 return Answer(found, tuple(one for one in missing if only in (None, one)))
 
 
-def _run_page(
-    counts: Sequence[tuple[Any, ...]],
-    rows: Sequence[tuple[Any, ...]],
-    texts: Mapping[int, str],
-) -> CasePage:
-    outcomes: Counter[int] = Counter()
-    for outcome, _, _, number in counts:
-        outcomes[outcome] += number
+def _run_page(lines: Sequence[tuple[Any, ...]], texts: Mapping[int, str]) -> CasePage:
+    """Out of what `queries.select_run_rows` finds; there are no lines where there are no files."""
+    if not lines:
+        return CasePage()
+    total, flaky, unfinished, *outcomes = lines[0][: queries.RUN_SUMS]
+    rows = [line[queries.RUN_SUMS + 1 :] for line in lines if line[queries.RUN_SUMS]]
     return CasePage(
         tuple(CaseRow(*(*row[:-1], texts.get(row[-1]))) for row in rows),
-        sum(outcomes.values()),
-        outcomes,
-        sum(number for _, _, is_flaky, number in counts if is_flaky),
-        sum(number for _, status, _, number in counts if status == STATUS_CODES["unfinished"]),
+        total,
+        {code: number for code, number in enumerate(outcomes) if number},
+        flaky,
+        unfinished,
     )

@@ -107,7 +107,8 @@ def test_a_run_has_counts_messages_and_pages(results: Results) -> None:
         "missing": 1,
     }
     assert (page.total, page.flaky, page.unfinished) == (4, 1, 1)
-    assert results.read.run_page(RUN.key, replace(filters, page=99)).found.rows == ()
+    beyond = results.read.run_page(RUN.key, replace(filters, page=99)).found
+    assert beyond == replace(page, rows=())
     unknown = results.read.run_page(replace(RUN.key, run_attempt=9), filters)
     assert (unknown.found, unknown.missing_runs) == (CasePage(), ())
 
