@@ -6,8 +6,9 @@
 Milliseconds of wall over HTTP on loopback; service, readers and this are processes of their own.
 One run has 100,000 results of 64 shards, its repository 34 more runs of 156; the database knows
 10,000 repositories, half of them private, with 200,000 runs, half of them of other workflows.
-Readers, each with one connection, ask for one page after the other without a pause. Queries over
-10^8 results are measured by serve_results.py.
+A browser that sorts, searches or turns a page asks for "#results" alone, one without scripts for
+the page. Readers, each with one connection, ask for one page after the other without a pause.
+Queries over 10^8 results are measured by serve_results.py.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from serve.web_process import free_port
 from stored_results import row
 
 from ciguard.serve import stored_answers
+from ciguard.serve.pages.visit import PART_HEADER
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import repositories, run_rows, schema
 from ciguard.serve.state.repositories import Repository
@@ -58,7 +60,8 @@ RUN: Final = f"/{SHOP.full_name}/runs/{BIG.run_id}/1"
 SMALL_RUN: Final = f"/{SHOP.full_name}/runs/{NEWEST - 3}/1"
 TEST: Final = f"/{SHOP.full_name}/tests?suite=unit&variant=py311&unit=a.py::sometimes"
 PAGES: Final = (
-    *(RUN, f"{RUN}?sort=-wall", f"{RUN}?text=file77", f"{RUN}?sort=-peak&page=500"),
+    *(RUN, f"{RUN}?sort=-wall#results", f"{RUN}?text=file77#results"),
+    *(f"{RUN}?sort=-peak&page=500#results", f"{RUN}?sort=-wall", f"{RUN}?text=file77"),
     *(f"{RUN}.json", f"{RUN}.csv?size=1000", SMALL_RUN, f"{SMALL_RUN}/comparison", TEST),
     *("/", "/?q=repo77", f"/{SHOP.full_name}", "/work"),
     *(f"/{SHOP.full_name}/offenders", f"/{SHOP.full_name}/flaky"),
@@ -140,7 +143,9 @@ def is_ready(client: httpx.Client) -> bool:
 
 
 def get(connection: HTTPConnection, page: str) -> None:
-    connection.request("GET", page)
+    address, _, part = page.partition("#")
+    headers = {PART_HEADER: f"section#{part}"} if part else {}
+    connection.request("GET", address, headers=headers)
     answer = connection.getresponse()
     content = answer.read()
     assert answer.status == HTTPStatus.OK, (page, content)

@@ -16,6 +16,7 @@ from ciguard.render.html import block_values
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_templates import render_template
 from ciguard.serve.pages.sign_in_links import sign_in_address
+from ciguard.serve.pages.visit import PART_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,8 @@ def render_page(visit: Visit, view: View) -> Response:
     content = text.encode("utf-8", "backslashreplace")
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
     # Asked for again each time: who may see what can change.
-    headers = {"Cache-Control": "private, no-cache", "ETag": tag, "Vary": "Cookie"}
+    vary = f"Cookie, {PART_HEADER}"
+    headers = {"Cache-Control": "private, no-cache", "ETag": tag, "Vary": vary}
     if tag in visit.request.headers.get("if-none-match", ""):
         response = Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     else:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ciguard.serve.service import Service
     from ciguard.serve.stored_answers import StoredAnswer
 
+RESULTS: Final = "results"  # the part that scripts replace
 OUTCOMES: Final = tuple(OUTCOME_CODES)
 DAMAGED: Final = (
     "The verdict of this run cannot be read. Its shards and findings are not shown until "
@@ -93,7 +94,8 @@ def run_page(visit: Visit) -> RunPage:
     with visit.service.database.read() as connection:
         repository, run = visit.find_run(connection)
         suites = run_rows.suites_of(connection, [run.key])[run.key]
-    answer, problem = read_answer(visit.service, run.answer)
+    # Whoever sorts, searches or turns a page sees the shards already.
+    answer, problem = read_answer(visit.service, "" if visit.part == RESULTS else run.answer)
     if not run.answer and run.verdict != "foreign":
         problem = PRUNED
     found = visit.read_model.run_page(run.key, filters)

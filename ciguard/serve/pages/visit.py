@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Format = Literal["html", "json", "csv"]
 NAMES: Final = ("suite", "variant")  # "" is that of a plan without suites
+PART_HEADER: Final = "HX-Target"
 MAX_NUMBER: Final = 2**53  # GitHub's numbers are below it, and so is what both engines hold
 
 
@@ -38,6 +39,8 @@ class Visit:
 
     Attributes:
         path: without the ending that names a format; "/" is that of the first page.
+        query: the address's; of a name that is there twice the last value.
+        part: the id of the element that a script replaces with what it asks for; "" for a page.
         now_ms: by this machine's clock, for ages.
     """
 
@@ -46,12 +49,9 @@ class Visit:
     viewer: Viewer
     format: Format
     path: str
+    query: Mapping[str, str]
+    part: str
     now_ms: int
-
-    @property
-    def query(self) -> Mapping[str, str]:
-        """The address's query; of a name that is there twice the last value."""
-        return self.request.query_params
 
     def address(self, **changes: str | int | None) -> str:
         """This page with some values of its query changed; None leaves one out."""
@@ -131,8 +131,18 @@ def make_visit(request: Request, service: Service, viewer: Viewer, form: Format)
     path = request.url.path
     if form != "html":
         path = path.removesuffix(f".{form}")
-    now_ms = round(time.time() * 1000)
-    return Visit(request, service, viewer, form, "/" if path == "/index" else path, now_ms)
+    # htmx says "section#results".
+    target = request.headers.get(PART_HEADER, "") if form == "html" else ""
+    return Visit(
+        request,
+        service,
+        viewer,
+        form,
+        path="/" if path == "/index" else path,
+        query=dict(request.query_params),
+        part=target.partition("#")[2],
+        now_ms=round(time.time() * 1000),
+    )
 
 
 def page_address(path: str, query: Mapping[str, str | int | None]) -> str:

@@ -90,9 +90,30 @@ def test_results_are_sorted_in_their_place(browser: Browser, site: str) -> None:
     assert page.text_content(".results tbody a") == "case <one>"
     assert page.url.endswith("?sort=-wall#results")
     assert page.evaluate("document.body.dataset.mark") == "the same page"
+    assert page.locator(".legs tbody tr").count() == 3
     page.click(".results tbody a")
     page.wait_for_selector(".uplot canvas")
     assert page.evaluate("document.body.dataset.mark") is None
+    page.close()
+
+
+def test_way_back_to_sorted_results_has_the_shards(browser: Browser, site: str) -> None:
+    page = browser.new_page()
+    page.goto(site + RUN)
+    for title, order in (("Wall time", "-wall"), ("Tries", "-tries")):
+        page.click(f"#results thead >> text={title}")
+        page.wait_for_selector(f"th[aria-sort=descending] >> text={title}")
+        assert page.url.endswith(f"?sort={order}#results")
+    page.go_back()
+    page.wait_for_selector("th[aria-sort=descending] >> text=Wall time")
+    assert page.locator(".legs tbody tr").count() == 3
+    page.click(".results tbody a")
+    page.wait_for_selector(".uplot canvas")
+    page.go_back()
+    page.wait_for_selector("th[aria-sort=descending] >> text=Wall time")
+    assert page.locator(".legs tbody tr").count() == 3
+    page.reload()
+    assert page.locator(".legs tbody tr").count() == 3
     page.close()
 
 

@@ -96,6 +96,19 @@ def test_links_keep_the_filters(local: AsgiClient) -> None:
     assert f'href="{INCOMPLETE}?size=25&amp;text=test&amp;suite=unit&amp;page=3#results"' in text
 
 
+def test_script_that_sorts_gets_the_results_alone(local: AsgiClient) -> None:
+    address, asks = f"{INCOMPLETE}?sort=-wall", {"HX-Target": "section#results"}
+    page, part = local.get(address), local.get(address, headers=asks)
+    results = slice(page.text.index('<section id="results"'), None)
+    assert page.text[results] in part.text
+    assert "Shards" in page.text
+    assert "Shards" not in part.text
+    assert part.headers["vary"] == page.headers["vary"] == "Cookie, HX-Target"
+    again = {**asks, "If-None-Match": page.headers["etag"]}
+    assert local.get(address, headers=again).text == part.text  # not "you have it already"
+    assert local.get(f"{INCOMPLETE}.json", headers=asks).json()["legs"]
+
+
 @pytest.mark.parametrize(
     "query", ["sort=size", "outcome=bad", "page=0", "size=7", "text=" + "x" * 501]
 )
