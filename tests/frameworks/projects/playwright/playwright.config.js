@@ -8,7 +8,7 @@ const named = process.env.PROJECTS
   : undefined;
 module.exports = {
   testDir: "tests",
-  timeout: 2000,
+  timeout: process.env.WAY === "slow" ? 2000 : 10_000,
   shard: { current: 1, total: 7 },
   fullyParallel: Boolean(process.env.PARALLEL),
   retries: Number(process.env.RETRIES || 0),
