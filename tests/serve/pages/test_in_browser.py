@@ -117,6 +117,34 @@ def test_way_back_to_sorted_results_has_the_shards(browser: Browser, site: str) 
     page.close()
 
 
+def test_search_keeps_the_focus_and_changes_the_links(browser: Browser, site: str) -> None:
+    page = browser.new_page()
+    page.goto(site + RUN)
+    page.fill("#text", "a.py")
+    page.press("#text", "Enter")
+    page.wait_for_url("**text=a.py**")
+    page.wait_for_selector("#results h2 .count >> text=4")
+    assert page.evaluate("document.activeElement.id") == "text"
+    assert page.locator("#formats a").first.get_attribute("href") == f"{RUN}.json?text=a.py"
+    page.focus("#sort-wall")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("th[aria-sort=descending] >> text=Wall time")
+    assert page.evaluate("document.activeElement.id") == "sort-wall"
+    page.close()
+
+
+def test_error_is_shown_where_results_were_searched(browser: Browser, site: str) -> None:
+    page = browser.new_page()
+    page.goto(site + RUN)
+    page.fill("#text", "x" * 501)
+    page.click("#filter")
+    page.wait_for_selector("text=expected at most 500 characters")
+    assert page.title().startswith("Bad Request")
+    page.go_back()
+    page.wait_for_selector("#results tbody tr")
+    page.close()
+
+
 def test_chart_says_what_its_points_are(browser: Browser, site: str) -> None:
     page = browser.new_page()
     page.goto(site + TEST)

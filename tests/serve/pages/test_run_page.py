@@ -109,6 +109,13 @@ def test_script_that_sorts_gets_the_results_alone(local: AsgiClient) -> None:
     assert local.get(f"{INCOMPLETE}.json", headers=asks).json()["legs"]
 
 
+def test_page_beyond_the_end_says_so(local: AsgiClient) -> None:
+    for path in (INCOMPLETE, "/"):
+        text = local.get(f"{path}?page=9").text
+        assert "There is no page 9 of these re" in text
+        assert f'href="{path}' in text.partition("There is no page 9")[2]
+
+
 @pytest.mark.parametrize(
     "query", ["sort=size", "outcome=bad", "page=0", "size=7", "text=" + "x" * 501]
 )
