@@ -1,8 +1,9 @@
 """Local copies of objects, for programs that read files: bounded in bytes, checked by SHA-256.
 
 One flipped bit of a Parquet file can give other numbers without an error, so a file is read only
-after its SHA-256 was compared with what the database says: when it is fetched, or once a process
-where the store is a folder of this machine and no copy is needed.
+after its SHA-256 was compared with what the database says: when it is fetched, or when it is read
+first where the store is a folder of this machine and no copy is needed; and again once its size or
+one of its times is another. Only `ciguard serve check` finds a bit that the disk itself lost later.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from ciguard.errors import RemoteError
 from ciguard.serve.objects import NoSuchObject, explain
@@ -67,6 +68,13 @@ class CheckedObject:
     bytes: int
 
 
+class _Checked(NamedTuple):
+    """A file whose SHA-256 was compared, as it was then."""
+
+    path: Path
+    mark: tuple[int, ...] | None
+
+
 class ObjectCache:
     """Copies in a folder of this process; those that were used least recently go first.
 
@@ -80,7 +88,7 @@ class ObjectCache:
         self._objects = objects
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
-        self._checked: OrderedDict[CheckedObject, Path] = OrderedDict()
+        self._checked: OrderedDict[CheckedObject, _Checked] = OrderedDict()
         self._fetching: dict[str, threading.Lock] = {}
         self._uses: dict[str, int] = {}
         with explain(str(folder)):
@@ -144,12 +152,12 @@ class ObjectCache:
         with fetching:
             with self._lock:
                 known = self._checked.get(wanted)
-                if known is not None:
+                if known is not None and known.mark == _mark(known.path):
                     self._checked.move_to_end(wanted)
-                    return known
+                    return known.path
             path = self._check(wanted)
             with self._lock:
-                self._checked[wanted] = path
+                self._checked[wanted] = _Checked(path, _mark(path))
                 self._evict()
             return path
 
@@ -200,13 +208,22 @@ class ObjectCache:
                 self._drop(one)
 
     def _copied_bytes(self, one: CheckedObject) -> int:
-        return one.bytes if self._checked[one].parent == self._folder else 0
+        return one.bytes if self._checked[one].path.parent == self._folder else 0
 
     def _drop(self, one: CheckedObject) -> None:
-        path = self._checked.pop(one)
+        path = self._checked.pop(one).path
         self._fetching.pop(one.name, None)
         if path.parent == self._folder:
             path.unlink(missing_ok=True)
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    """What changes when somebody writes to a file; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _claim_folder(folder: Path) -> tuple[Path, BinaryIO]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from ciguard.serve.object_cache import CheckedObject, DamagedObject
 from ciguard.serve.objects import BucketStore, FolderStore, open_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.objects import ObjectStore
@@ -25,6 +26,18 @@ if TYPE_CHECKING:
 def put(objects: ObjectStore, name: str, content: bytes) -> CheckedObject:
     objects.put_new(name, content)
     return CheckedObject(name, hashlib.sha256(content).hexdigest(), len(content))
+
+
+class NotedStore(FolderStore):
+    """Notes which objects are read."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.read_names: list[str] = []
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        self.read_names.append(name)
+        return super().chunks(name)
 
 
 def copies(folder: Path) -> list[str]:
@@ -176,14 +189,27 @@ def test_a_process_remembers_no_more_than_so_many(
     tmp_path: Path, open_cache: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(object_cache, "MOST_OBJECTS", 2)
-    objects = FolderStore(tmp_path / "objects")
+    objects = NotedStore(tmp_path / "objects")
     cache = open_cache(objects, tmp_path / "cache")
     wanted = [put(objects, f"a/{number}", b"1") for number in range(3)]
     with cache.open_files(wanted):
         pass
-    Path(tmp_path / "objects/a/0").write_bytes(b"2")
-    Path(tmp_path / "objects/a/2").write_bytes(b"2")
-    with cache.open_files([wanted[2]]):  # checked once a process
+    objects.read_names.clear()
+    for number in (2, 1, 0):
+        with cache.open_files([wanted[number]]):
+            pass
+    assert objects.read_names == ["a/0"]
+
+
+def test_file_that_is_written_to_is_compared_again(tmp_path: Path, open_cache: Opener) -> None:
+    objects = FolderStore(tmp_path / "objects")
+    cache = open_cache(objects, tmp_path / "cache")
+    wanted = put(objects, "a/1", b"1" * 100)
+    with cache.open_files([wanted]):
         pass
-    with pytest.raises(DamagedObject), cache.open_files([wanted[0]]):
+    path = Path(tmp_path / "objects/a/1")
+    before = path.stat()
+    path.write_bytes(b"1" * 99 + b"2")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(DamagedObject), cache.open_files([wanted]):
         pass
