@@ -6,7 +6,14 @@ of an event may be absent. Source: docs.github.com, "Webhook events and payloads
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt
+from typing import Annotated
+
+from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
+
+# A number of JSON is at most what JavaScript holds exactly, and so databases hold it too.
+MAX_NUMBER = 2**53
+PositiveInt = Annotated[int, Field(gt=0, le=MAX_NUMBER)]
+Attempt = Annotated[int, Field(gt=0, lt=2**31)]  # by hand, or by what runs a workflow again
 
 
 class GitHubJson(BaseModel):
@@ -49,7 +56,7 @@ class CheckRun(GitHubJson):
 class Repository(GitHubJson):
     """`private` where a payload does not say so: what is not known to be public is not shown."""
 
-    id: int | None = None
+    id: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     full_name: str = ""
     default_branch: str | None = None
     private: bool = True
@@ -84,7 +91,7 @@ class FinishedRun(GitHubJson):
     """The run that a `workflow_run` event is about; `path` is its workflow's file."""
 
     id: PositiveInt | None
-    run_attempt: PositiveInt | None = None
+    run_attempt: Attempt | None = None
     event: str = ""
     path: str = ""
     head_sha: str | None = None
@@ -149,7 +156,7 @@ class WorkflowRun(FinishedRun):
     """A run in a list."""
 
     id: PositiveInt
-    run_attempt: PositiveInt = 1
+    run_attempt: Attempt = 1
     status: str | None = None
     conclusion: str | None = None
     head_sha: str = ""
@@ -203,7 +210,7 @@ class RunJob(GitHubJson):
 
     id: int
     name: str
-    run_attempt: PositiveInt = 1
+    run_attempt: Attempt = 1
     status: str
     conclusion: str | None = None
     started_at: AwareDatetime | None = None

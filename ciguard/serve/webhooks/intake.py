@@ -48,11 +48,16 @@ async def receive(request: Request) -> PlainTextResponse:
     secret = service.settings.webhook_secret
     if secret is None or not is_signed(secret, body, signature):
         raise HTTPException(HTTPStatus.UNAUTHORIZED, WRONG_SECRET)
+    # First of all of "ping", which whoever sets it up looks at.
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        what = "Content-Type: expected application/json; choose it where the webhook is set up"
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, what)
     if event not in HANDLED:
         return _accepted(f"ignored: the event {event}")
     if not _ID.fullmatch(delivery_id):
         raise HTTPException(HTTPStatus.BAD_REQUEST, "X-GitHub-Delivery: expected a GUID")
-    payload = _parse(request, body)
+    payload = _parse(body)
     if payload.action not in HANDLED[event]:
         return _accepted(f"ignored: {event} {payload.action}".rstrip())
     if not has_subject(event, payload):
@@ -82,11 +87,7 @@ def _header(request: Request, name: str) -> str:
     return value
 
 
-def _parse(request: Request, body: bytes) -> Webhook:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        what = "Content-Type: expected application/json; choose it where the webhook is set up"
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, what)
+def _parse(body: bytes) -> Webhook:
     try:
         return Webhook.model_validate_json(body)
     except pydantic.ValidationError as error:

@@ -125,8 +125,21 @@ def test_delivery_id_that_no_column_holds_is_refused(shop: FakeRepository, send:
     assert send(workflow_run(shop, 7), x_github_delivery="x" * 65).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("number", "run", "attempt"), [(2**63, 1, 1), (11, 2**63, 1), (11, 1, 2**31)]
+)
+def test_number_that_no_column_holds_is_refused(
+    service: Service, send: Send, number: int, run: int, attempt: int
+) -> None:
+    shop = FakeRepository(id=number, full_name="octo-org/shop")
+    answer = send(workflow_run(shop, run, attempt=attempt))
+    assert (answer.status_code, work_keys(service)) == (400, [])
+
+
 def test_form_is_refused_with_what_to_change(shop: FakeRepository, send: Send) -> None:
-    answer = send(workflow_run(shop, 7), content_type="application/x-www-form-urlencoded")
+    form = "application/x-www-form-urlencoded"
+    assert send(FakeDelivery("ping", {}), content_type=form).status_code == 415
+    answer = send(workflow_run(shop, 7), content_type=form)
     assert answer.status_code == 415
     assert "application/json" in answer.text
 

@@ -38,14 +38,6 @@ def test_deliveries_of_a_repositorys_life(service: Service, send: Send) -> None:
         assert [one.id for one in repositories.removed(connection)] == [12]
 
 
-def test_one_that_no_column_holds_fails_alone(
-    service: Service, shop: FakeRepository, send: Send
-) -> None:
-    assert send(deliveries.workflow_run(shop, 2**63)).status_code == 500
-    assert send(deliveries.workflow_run(shop, 2)).status_code == 202
-    assert count(service, schema.work) == 1
-
-
 def test_restarted_database_loses_no_delivery(
     service: Service, shop: FakeRepository, send: Send
 ) -> None:
