@@ -23,7 +23,11 @@ WRITE_MEMORY: Final = "192MB"  # what a sort needs beyond goes to the disk
 
 
 class EngineError(StorageError):
-    """DuckDB could not read or write a file, or had too little memory."""
+    """DuckDB could not read or write a file."""
+
+
+class EngineMemoryError(StorageError):
+    """A question needs more memory than the engine may use."""
 
 
 def open_engine(
@@ -89,4 +93,6 @@ def explain_engine() -> Iterator[None]:
         first = str(error).partition("\n")[0]
         if "No space left" in first or "File too large" in first:
             raise StorageFull("the disk is full", where="DuckDB") from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise EngineMemoryError(first, where="DuckDB") from error
         raise EngineError(first, where="DuckDB") from error

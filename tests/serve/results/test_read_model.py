@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
@@ -23,8 +23,8 @@ from stored_results import (
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
 from ciguard.serve.objects import open_objects
-from ciguard.serve.results import manifest
-from ciguard.serve.results.duckdb_engine import EngineError, fetch
+from ciguard.serve.results import manifest, open_files
+from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
 from ciguard.serve.results.flaky_tests import MOST_RESULTS, CommitRun, Coverage, choose_runs
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.result_filters import ResultFilters, parse_filters
@@ -338,3 +338,19 @@ def test_results_in_s3_are_read_through_the_cache(
 def test_the_engine_touches_no_other_file(results: Results, statement: str) -> None:
     with pytest.raises((EngineError, duckdb.PermissionException, duckdb.InvalidInputException)):
         fetch(results.read._engine, statement, {})
+
+
+def test_question_that_needs_too_much_memory_is_asked_once(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def count(*values: Any) -> Any:
+        asked.append(values[1])
+        return fetch(values[0], "SELECT list(repeat('x', 1000)) FROM range(1000000)", {})
+
+    results.writer.write([RUN])
+    monkeypatch.setattr(open_files, "fetch", count)
+    with pytest.raises(EngineMemoryError, match="Out of Memory"):
+        results.read.run_page(RUN.key, ResultFilters())
+    assert len(asked) == 1
