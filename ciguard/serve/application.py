@@ -13,6 +13,7 @@ from ciguard.serve.api.routes import routes
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.operation_metrics import CountRequests, RequestCounts
 from ciguard.serve.pages import page_routes
+from ciguard.serve.pages.page_threads import PageThreads
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.batch_writer import BatchWriter
 from ciguard.serve.webhooks.effects import apply_deliveries
@@ -55,4 +56,5 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
     application.state.service = service
     application.state.read_model = read_model
     application.state.request_counts = counts
+    application.state.page_threads = PageThreads()
     return application

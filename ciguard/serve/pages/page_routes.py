@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from starlette.concurrency import run_in_threadpool
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.routing import Route
 
 from ciguard.errors import UsageError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ciguard.serve.pages.page_formats import View
+    from ciguard.serve.pages.page_threads import PageThreads
     from ciguard.serve.pages.visit import Format, Visit
 
     Build = Callable[[Visit], View]
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 WORK: Final = "/work"
 REPOSITORY: Final = "/{owner}/{name}"
-RUN: Final = REPOSITORY + "/runs/{run_id:int}/{attempt:int}"
+RUN: Final = REPOSITORY + "/runs/{run_id:number}/{attempt:number}"
 PAGES: Final[Mapping[str, Build]] = {
     "/index": repositories_page,
     WORK: work_page,
@@ -51,6 +52,15 @@ PAGES: Final[Mapping[str, Build]] = {
 }
 # Names of repositories may have dots: the longer path comes first.
 ENDINGS: Final[Mapping[Format, str]] = {"json": ".json", "csv": ".csv", "html": ""}
+
+
+class NumberConvertor(IntegerConvertor):
+    """A number of GitHub; Python refuses to read one of thousands of digits."""
+
+    regex = "[0-9]{1,16}"
+
+
+register_url_convertor("number", NumberConvertor())
 
 
 def respond(request: Request, form: Format, action: Respond) -> Response:
@@ -78,15 +88,38 @@ def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[R
         return render_page(visit, build(visit))
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(respond, request, form, answer)
+        return await _in_thread(request, form, answer)
 
     return endpoint
+
+
+def repository_endpoint(form: Format) -> Callable[[Request], Awaitable[Response]]:
+    """A repository in a format, or the page of one whose name ends so: "octo-org/data.json"."""
+
+    def answer(visit: Visit) -> Response:
+        try:
+            view = repository_page(visit)
+        except PageNotFound:
+            visit.request.path_params["name"] += f".{form}"
+            visit = replace(visit, format="html", path=visit.request.url.path)
+            view = repository_page(visit)
+        return render_page(visit, view)
+
+    async def endpoint(request: Request) -> Response:
+        return await _in_thread(request, form, answer)
+
+    return endpoint
+
+
+async def _in_thread(request: Request, form: Format, action: Respond) -> Response:
+    threads: PageThreads = request.app.state.page_threads
+    return await threads.answer(respond, request, form, action)
 
 
 async def try_again_endpoint(request: Request) -> Response:
     """Have work done again."""
     form = await sign_in.read_form(request)
-    return await run_in_threadpool(respond, request, "html", partial(try_again, form=form))
+    return await _in_thread(request, "html", partial(try_again, form=form))
 
 
 def no_page(_: Visit) -> Response:
@@ -96,7 +129,7 @@ def no_page(_: Visit) -> Response:
 
 async def no_page_endpoint(request: Request) -> Response:
     """As `no_page`, for whoever asks."""
-    return await run_in_threadpool(respond, request, "html", no_page)
+    return await _in_thread(request, "html", no_page)
 
 
 def _routes() -> list[Route]:
@@ -105,7 +138,9 @@ def _routes() -> list[Route]:
     found.append(Route(WORK, try_again_endpoint, methods=["POST"]))
     for path, build in PAGES.items():
         for form, ending in ENDINGS.items():
-            if path != "/index" or ending:
+            if path == REPOSITORY and ending:
+                found.append(Route(path + ending, repository_endpoint(form)))
+            elif path != "/index" or ending:
                 found.append(Route(path + ending, page_endpoint(build, form)))
     found.append(Route("/{path:path}", no_page_endpoint))
     return found

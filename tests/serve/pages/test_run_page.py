@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from serve.pages.filled import HOSTILE, NEWEST, SHOP, key_of
 
 from ciguard.serve.pages.page_templates import FILTERS
-from ciguard.serve.state import schema, statements
+from ciguard.serve.state import repositories, schema, statements
+from ciguard.serve.state.repositories import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,9 +127,27 @@ def test_bad_filter_is_400_in_words(local: AsgiClient, query: str) -> None:
         assert query.partition("=")[0] in answer.text
 
 
-@pytest.mark.parametrize("path", ["/runs/1/1", "/runs/99999999999999999999/1", "/runs/x/1"])
+@pytest.mark.parametrize(
+    "path", ["/runs/1/1", f"/runs/{'9' * 5000}/1", f"/runs/{'9' * 16}/1", "/runs/x/1"]
+)
 def test_unknown_run_is_404(local: AsgiClient, path: str) -> None:
     assert local.get(f"/{SHOP.full_name}{path}").status_code == 404
+
+
+def test_repository_whose_name_ends_like_a_format_has_a_page(
+    filled: Site, local: AsgiClient
+) -> None:
+    found = Repository(14, "octo-org/data.json", is_private=False)
+    with filled.service.database.write() as connection:
+        repositories.upsert(connection, [found])
+    page = local.get("/octo-org/data.json")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert 'href="/octo-org/data.json.json"' in page.text
+    assert local.get("/octo-org/data.json.json").json()["repository"] == "octo-org/data.json"
+    assert local.get("/octo-org/shop.json").json()["repository"] == SHOP.full_name
+    assert local.get("/octo-org/none.json").json()["status"] == 404
+    with filled.service.database.write() as connection:
+        repositories.delete(connection, found.id)
 
 
 def test_run_that_was_not_judged_has_no_comparison(local: AsgiClient) -> None:
