@@ -29,7 +29,7 @@ from ciguard.serve.service import open_service
 from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
-from ciguard.serve.state.database import open_database, read_clock_ms
+from ciguard.serve.state.database import open_database, read_clock_ms, sqlite_file
 from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def _answer(
         listen(settings.host, settings.port) as listening,
         worker_child(service, child, environ) if child else contextlib.nullcontext(),
     ):
-        place = f"http://{settings.host}:{listening.getsockname()[1]}"
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        place = f"http://{host}:{listening.getsockname()[1]}"
         console.err(f"ciguard serve: listening on {place}")
         if trusts_this_machine(settings):
             console.err(OPEN_PAGES)
@@ -241,6 +242,7 @@ def _start_logging() -> None:
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     for noisy in ("httpx", "httpcore", "alembic", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # it does not say what is retried
 
 
 @command.command(short_help="Judge past runs of a repository.")
@@ -293,8 +295,8 @@ def check(
     """
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
 
-    objects = open_objects(results, invocation.environ)
     with _open(database) as opened:
+        objects = open_objects(results, invocation.environ)
         found = verify.check(opened, objects)
         for one in found.damaged:
             console.out(f"{one.file.name}: {one.problem}; {count_of(len(one.runs), 'run')}")
@@ -351,15 +353,15 @@ def prune(invocation: Invocation, /, *, database: str, results: str, cache: str,
     """Delete the results of runs older than DAYS; verdicts, and sums by test and day, stay."""
     if days < 1:
         raise UsageError(f"expected an integer >= 1, found {days}", where="--days")
-    objects = open_objects(results, invocation.environ)
-    with (
-        _open(database) as opened,
-        contextlib.closing(ObjectCache(objects, invocation.folder / cache)) as copies,
-        contextlib.closing(Compactor(opened, objects, copies)) as compactor,
-    ):
+    with _open(database) as opened:
+        objects = open_objects(results, invocation.environ)
         with opened.read() as connection:
             before_ms = read_clock_ms(connection) - days * DAY_MS
-        prune_results(opened, compactor, before_ms)
+        with (
+            contextlib.closing(ObjectCache(objects, invocation.folder / cache)) as copies,
+            contextlib.closing(Compactor(opened, objects, copies)) as compactor,
+        ):
+            prune_results(opened, compactor, before_ms)
         prune_answers(opened, objects, before_ms)
     console.out(f"results of runs older than {count_of(days, 'day')} deleted")
     return ExitCode.OK
@@ -392,6 +394,11 @@ def token(*, database: str, repository: str, revoke: str | None) -> int:
 
 @contextlib.contextmanager
 def _open(url: str) -> Iterator[Database]:
+    """The database of a service, which is there: in another folder all would look fine."""
+    path = sqlite_file(url)
+    if path is not None and not path.is_file():
+        fix = "run it in the folder of the service, or pass the service's --database"
+        raise InputError("no such database", where=f"--database {url}", fix=fix)
     opened = open_database(url)
     try:
         yield opened

@@ -231,3 +231,13 @@ def test_other_commands_import_nothing_of_the_service() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", [("check",), ("prune",), ("token", "--repo", REPOSITORY)])
+def test_folder_of_no_service_is_refused(
+    tmp_path: Path, ciguard: Ciguard, words: tuple[str, ...]
+) -> None:
+    done = ciguard("serve", *words, cwd=tmp_path, expect=3)
+    assert "no such database" in done.stderr
+    assert "in the folder of the service" in done.stderr
+    assert not (tmp_path / "ciguard.db").exists()

@@ -117,6 +117,15 @@ def open_database(url: str) -> Database:
     return database
 
 
+def sqlite_file(url: str) -> Path | None:
+    """The file of a database of SQLite; None of one in memory, and of any other URL."""
+    with contextlib.suppress(ArgumentError):
+        parsed = sa.make_url(url)
+        if parsed.get_backend_name() == "sqlite" and parsed.database:
+            return Path(parsed.database)
+    return None
+
+
 def has_current_tables(connection: Connection) -> bool:
     """Say whether the tables have the version that this ciguard reads and writes."""
     return _revision(connection) == REVISION
