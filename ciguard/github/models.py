@@ -6,12 +6,12 @@ of an event may be absent. Source: docs.github.com, "Webhook events and payloads
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 
-# A number of JSON is at most what JavaScript holds exactly, and so databases hold it too.
-MAX_NUMBER = 2**53
+# GitHub's numbers are below what JavaScript holds exactly, and databases hold that too.
+MAX_NUMBER: Final = 2**53
 PositiveInt = Annotated[int, Field(gt=0, le=MAX_NUMBER)]
 Attempt = Annotated[int, Field(gt=0, lt=2**31)]  # by hand, or by what runs a workflow again
 

@@ -155,22 +155,23 @@ class ObjectCache:
                 if known is not None and known.mark == _mark(known.path):
                     self._checked.move_to_end(wanted)
                     return known.path
-            path = self._check(wanted)
+            found = self._check(wanted)
             with self._lock:
-                self._checked[wanted] = _Checked(path, _mark(path))
+                self._checked[wanted] = found
                 self._evict()
-            return path
+            return found.path
 
-    def _check(self, wanted: CheckedObject) -> Path:
+    def _check(self, wanted: CheckedObject) -> _Checked:
         local = self._objects.local_path(wanted.name)
         if local is not None:
+            before = _mark(local)  # what is written meanwhile is compared next time
             self._compare(wanted, None)
-            return local
+            return _Checked(local, before)
         copy = self._folder / wanted.name.replace("/", "~")  # no name of an object has one
         if self._unchecked.pop(copy.name, None) is not None:
             with explain(str(copy)), copy.open("rb") as stream:
                 if hashlib.file_digest(stream, "sha256").hexdigest() == wanted.sha256:
-                    return copy
+                    return _Checked(copy, _mark(copy))
         partial = self._folder / f"{uuid.uuid4().hex}.partial"
         try:
             with explain(str(self._folder)), partial.open("xb") as stream:
@@ -178,7 +179,7 @@ class ObjectCache:
             partial.replace(copy)
         finally:
             partial.unlink(missing_ok=True)
-        return copy
+        return _Checked(copy, _mark(copy))
 
     def _compare(self, wanted: CheckedObject, copy: BinaryIO | None) -> None:
         """Read an object from the store, and into its copy where there is to be one."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote, urlencode
 
 from ciguard.errors import UsageError
+from ciguard.github.models import MAX_NUMBER
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 Format = Literal["html", "json", "csv"]
 NAMES: Final = ("suite", "variant")  # "" is that of a plan without suites
 PART_HEADER: Final = "HX-Target"
-MAX_NUMBER: Final = 2**53  # GitHub's numbers are below it, and so is what both engines hold
 
 
 class PageNotFound(Exception):
