@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
 from ciguard import template_loader, text
 from ciguard.serve.pages.static_files import static_address
+from ciguard.serve.pages.visit import page_address, repository_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 FOLDER: Final = "serve/"
 NONE: Final = "–"
 _AGES: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+class OfTest(Protocol):
+    """A line of a table that is about a test."""
+
+    @property
+    def suite(self) -> str: ...
+    @property
+    def variant(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
 
 
 def age(from_ms: int | None, now_ms: int) -> str:
@@ -63,6 +75,17 @@ def duration(value_s: float) -> str:
     return "< 0.01 s" if 0 < value_s < 0.005 else text.duration(value_s)  # noqa: PLR2004
 
 
+def place(of: OfTest) -> str:
+    """ "unit, py311"; an en dash where a plan has neither suites nor variants."""
+    return ", ".join(text.one_line(name, 40) for name in (of.suite, of.variant) if name) or NONE
+
+
+def address_of_test(full_name: str, of: OfTest, case: str | None = None) -> str:
+    """The page of a test, or of one of its cases."""
+    named = {"suite": of.suite, "variant": of.variant, "unit": of.unit, "case": case}
+    return page_address(f"{repository_path(full_name)}/tests", named)
+
+
 def _measured(show: Callable[[float], str]) -> Callable[[float | None], str]:
     return lambda value: NONE if value is None else show(value)
 
@@ -74,6 +97,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "moment": moment,
     "number": number,
     "path": quote,
+    "place": place,
     "price": _measured(text.price),
     "size": _measured(text.size),
     "static": static_address,
@@ -86,7 +110,12 @@ def page_environment() -> Environment:
     """Where the pages' templates are found, by the name of the page."""
     found = template_loader.environment().overlay()
     found.filters = {**found.filters, **FILTERS}
-    found.globals = {**found.globals, "share": share, "ratio": ratio}
+    found.globals = {
+        **found.globals,
+        "share": share,
+        "ratio": ratio,
+        "address_of_test": address_of_test,
+    }
     return found
 
 

@@ -147,6 +147,7 @@ def test_repository_whose_name_ends_like_a_format_has_a_page(
     assert local.get("/octo-org/shop.json").json()["repository"] == SHOP.full_name
     assert local.get("/octo-org/none.json").json()["status"] == 404
     with filled.service.database.write() as connection:
+        repositories.remove(connection, [found.id])
         repositories.delete(connection, found.id)
 
 
