@@ -9,7 +9,8 @@ answer. Afterwards the database is asked: each delivery once, each run once.
 
 First the deliveries come alone, then beside others that use the same database and folder: a process
 that writes 200 runs a second of 50 results and compacts, as a worker process does, and a process of
-two readers that ask for one page after the other without pause.
+two readers that ask for 25 pages a second together, at fixed times as well: readers without a pause
+would ask for more of a faster service, and deliveries wait longer for it.
 
 Targets at 200 a second for 60 s, beside the others: none lost, p50 < 15 ms, p99 < 400 ms. The load
 is that of the machine over the last minute.
@@ -70,6 +71,7 @@ REPOSITORIES: Final = 50
 FIRST_REPOSITORY: Final = 100_001  # those of the pages and of the writer come before
 DOUBLED: Final = 20  # one in so many
 READERS: Final = 2
+PAGES_PER_S: Final = 25
 PATIENCE_S: Final = 120.0  # for processes to start and to end
 OF_SHOP: Final = f"/{SHOP.full_name}"
 RUN: Final = f"{OF_SHOP}/runs/{NEWEST - 3}/1"
@@ -152,14 +154,17 @@ def write_results(
 
 
 def read_pages(port: int, sides: Barrier, stop: Event, found: Queue[tuple[str, str]]) -> None:
-    """Ask for pages until `stop`, with READERS threads; a process of its own."""
+    """Ask for PAGES_PER_S pages until `stop`, with READERS threads; a process of its own."""
     took_s: list[float] = []
 
     def read_on() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         with contextlib.closing(connection):
+            due_s = time.monotonic()
             while not stop.is_set():
                 for page in PAGES:
+                    due_s += READERS / PAGES_PER_S
+                    stop.wait(max(0.0, due_s - time.monotonic()))
                     start = time.perf_counter()
                     connection.request("GET", page)
                     answer = connection.getresponse()
