@@ -111,7 +111,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("codec", "console", "errors", "github", "invocation", "model", "guard", "sources"),
         *("history.stores", "history.file", "suites_and_pools", "text"),
     ),
-    "github": ("__version__", "errors", "model", "codec"),
+    "retries": (),
+    "github": ("__version__", "errors", "model", "codec", "retries"),
     "plan": (*SHARED, "mermaid"),
     "plan.block_registration": (
         *(*SHARED, "plan", "history.service_credentials", "history.daemon_thread"),
@@ -134,7 +135,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "experiment", "compare.comparison", "compare.confirmation", "compare.json"),
         "compare.headline",
     ),
-    "history": (*SHARED, "sources.local", "git.commands"),
+    "history": (*SHARED, "sources.local", "git.commands", "retries"),
     "init": (
         *(*SHARED, "template_loader", "plan.outputs", "workflow.job_templates", "workflow.rewrite"),
         "actions_address",
@@ -178,7 +179,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("console", "invocation", "sources", "template_loader"),
         *("plan.block_choice", "plan.blocks.CLAIM_S"),
     ),
-    "serve.state": ("errors", "serve.state"),
+    "serve.state": ("errors", "retries", "serve.state"),
 }
 VERBS = (
     "plan",

@@ -8,7 +8,6 @@ carried out, so only the other methods, which give the same result twice, are se
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
@@ -16,11 +15,11 @@ from urllib.parse import urljoin
 import gidgethub
 import gidgethub.abc
 import httpx
-import stamina
 
 from ciguard.github.api_errors import STORAGE, GitHubError
 from ciguard.github.downloads import DownloadInterrupted
 from ciguard.github.retry import rate_limit_wait_s, server_time_s
+from ciguard.retries import retry_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
@@ -42,10 +41,6 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _TRANSPORT_ERRORS: Final = (httpx.TransportError, httpx.HTTPStatusError)
 
 _FIRST_SERVER_FAULT: Final = 500
-
-# stamina reports each retry by logging; without a handler Python would print it to stderr, which
-# is console.py's alone.
-logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class TokenForHost(httpx.Auth):
@@ -106,7 +101,7 @@ class Connection(gidgethub.abc.GitHubAPI):
     def _retried(
         self, on: type[Exception] | tuple[type[Exception], ...]
     ) -> AsyncIterator[AbstractContextManager[object]]:
-        return stamina.retry_context(
+        return retry_context(
             on=on,
             attempts=self._retry_policy.attempts,
             timeout=None,

@@ -7,7 +7,6 @@ branches and tags are not touched, and a shallow or partial clone will do.
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
 from dataclasses import dataclass, field
@@ -37,9 +36,6 @@ _MINIMAL_FETCH: Final = (
     *("--no-tags", "--no-recurse-submodules", "--no-prune", "--no-filter", "--no-auto-gc"),
     "--refmap=",
 )
-
-# stamina reports each retry by logging; without a handler Python would print it to stderr.
-logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class _TransientError(RemoteError):
@@ -149,7 +145,7 @@ class BranchStore:
         A push whose answer was lost may be done: the second one then finds another commit than it
         expects, loses its race, and whoever reads again finds nothing left to add.
         """
-        from stamina import retry_context  # noqa: PLC0415 - only a branch needs it
+        from ciguard.retries import retry_context  # noqa: PLC0415 - only a branch needs it
 
         environ = with_token(self.environ, self._address(pushing=arguments[0] == "push"))
         done = None

@@ -6,6 +6,7 @@ SQLite is one file for one machine; PostgreSQL is shared by several. All SQL is 
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 
 from ciguard.errors import InputError, RemoteError, UsageError
+from ciguard.retries import retry_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,8 +165,25 @@ def _engine(url: str) -> Engine:
 
 def _on_sqlite_connect(connection: Any, _: object) -> None:
     connection.isolation_level = None  # transactions begin where we say, below
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    # Two processes that both turn a new file to WAL: SQLite lets one of them fail without the
+    # wait of BUSY_S, as each may hold what the other waits for.
+    retries = retry_context(
+        on=_is_busy,
+        attempts=None,
+        timeout=BUSY_S,
+        wait_initial=0.01,
+        wait_max=0.2,
+        wait_jitter=0.05,
+    )
+    for attempt in retries:
+        with attempt:
+            connection.execute("PRAGMA journal_mode=WAL")
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _is_busy(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 
 def _on_sqlite_begin(connection: Connection) -> None:

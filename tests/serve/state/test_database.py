@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -66,6 +68,25 @@ def test_processes_that_start_together_migrate_once(database_url: str) -> None:
     assert len(opened) == 4
     for database in opened:
         database.close()
+
+
+def test_a_new_file_of_sqlite_that_another_process_makes_is_waited_for(tmp_path: Path) -> None:
+    opened: list[Database] = []
+    path = tmp_path / "new.db"
+    url = f"sqlite:///{path}"
+    # Not WAL yet and locked for writing: SQLite refuses WAL at once, however long it is to wait.
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        start = threading.Thread(target=lambda: opened.append(open_database(url)))
+        start.start()
+        start.join(0.2)
+        assert start.is_alive()
+        other.execute("COMMIT")
+        start.join()
+    (database,) = opened
+    with database.read() as connection:
+        assert connection.execute(sa.text("PRAGMA journal_mode")).scalar_one() == "wal"
+    database.close()
 
 
 def test_tables_of_a_newer_program_are_refused(database_url: str, database: Database) -> None:
