@@ -7,9 +7,11 @@ everything. A private repository does not exist for anybody else.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -19,11 +21,12 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.oauth import private_repositories
 from ciguard.serve.pages import cookies
+from ciguard.serve.pages.page_threads import THREADS
 from ciguard.serve.settings import LOOPBACK
 from ciguard.serve.state import repositories, sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy import ColumnElement
     from starlette.requests import Request
@@ -31,10 +34,15 @@ if TYPE_CHECKING:
     from ciguard.serve.service import Service
     from ciguard.serve.settings import Settings
     from ciguard.serve.state.repositories import Repository
+    from ciguard.serve.state.sessions import Session
 
 LOG: Final = logging.getLogger(__name__)
 VISIBLE_S: Final = 300.0  # how long an answer of GitHub about a person counts
 RETRY_S: Final = 30.0  # after which GitHub is asked again where it did not answer
+# Where GitHub does not answer, a request waits 20 s; the other threads of pages answer others.
+TURNS: Final = THREADS // 2
+TURN_S: Final = 2.0  # GitHub answers in less, so that several pages of one person all get a turn
+_TURNS: Final = threading.Semaphore(TURNS)
 # What proxies add: such a request comes from elsewhere, whatever its address is.
 FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
@@ -120,31 +128,62 @@ def is_local(request: Request) -> bool:
 
 def _signed_in(request: Request, service: Service) -> Viewer | None:
     secret = cookies.read(request, cookies.SESSION)
+    session = _find_session(service, secret)
+    if session is not None and _is_old(session):
+        with _turn() as has_turn:
+            session = _find_session(service, secret)  # which another request may have renewed
+            if session is not None and _is_old(session):
+                session = _renew(request, service, secret, session, may_ask=has_turn)
+    if session is None:
+        return None
+    if session.visible is None:
+        return Viewer(session.login, bound_to=secret, is_stale=True)
+    return Viewer(session.login, visible=session.visible, bound_to=secret)
+
+
+def _find_session(service: Service, secret: str) -> Session | None:
     if not secret:
         return None
     with service.database.read() as connection:
-        session = sessions.find(connection, secret)
-    if session is None:
-        return None
-    visible = session.visible
-    if session.age_s > (RETRY_S if visible is None else VISIBLE_S):
-        try:
-            visible = _ask_again(request, service)
-        except GitHubError as error:
-            if error.status == HTTPStatus.UNAUTHORIZED:
-                with service.database.write() as connection:
-                    sessions.end(connection, secret)
-                return None
-            LOG.warning("what %s may see: %s", session.login, error)
-            visible = None
-        with service.database.write() as connection:
-            sessions.set_visible(connection, secret, visible)
-    if visible is None:
-        return Viewer(session.login, bound_to=secret, is_stale=True)
-    return Viewer(session.login, visible=visible, bound_to=secret)
+        return sessions.find(connection, secret)
 
 
-def _ask_again(request: Request, service: Service) -> frozenset[int]:
+def _is_old(session: Session) -> bool:
+    return session.age_s > (RETRY_S if session.visible is None else VISIBLE_S)
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[bool]:
+    """Say whether this request may wait for GitHub; one that may not has waited `TURN_S`."""
+    has_turn = _TURNS.acquire(timeout=TURN_S)
+    try:
+        yield has_turn
+    finally:
+        if has_turn:
+            _TURNS.release()
+
+
+def _renew(
+    request: Request, service: Service, secret: str, session: Session, *, may_ask: bool
+) -> Session | None:
+    """The session with what GitHub says now; None where it has ended."""
+    try:
+        if not may_ask:
+            raise GitHubError("others wait for its answer")
+        visible = _visible_now(request, service)
+    except GitHubError as error:
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            with service.database.write() as connection:
+                sessions.end(connection, secret)
+            return None
+        LOG.warning("what %s may see: %s", session.login, error)
+        visible = None
+    with service.database.write() as connection:
+        sessions.set_visible(connection, secret, visible)
+    return replace(session, visible=visible)
+
+
+def _visible_now(request: Request, service: Service) -> frozenset[int]:
     """What the person may see now.
 
     Raises:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import socket
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -18,8 +21,10 @@ from serve.pages.conftest import INSIDERS, OAUTH, PEER, client_of, with_oauth, w
 from serve.pages.filled import VAULT
 
 from ciguard.serve.application import build_application
+from ciguard.serve.pages import viewers
+from ciguard.serve.pages.page_threads import THREADS
 from ciguard.serve.pages.sign_in_links import own_path
-from ciguard.serve.pages.viewers import RETRY_S, VISIBLE_S
+from ciguard.serve.pages.viewers import RETRY_S, TURNS, VISIBLE_S
 from ciguard.serve.state import schema
 
 if TYPE_CHECKING:
@@ -126,6 +131,48 @@ def test_silent_github_shows_nothing_private(signed: Site, github: FakeGitHub) -
     age_sessions(signed, RETRY_S + 1)
     assert client.get(PRIVATE).status_code == 200
     assert len(github.request_log()) == asked + 1
+
+
+def test_github_that_hangs_holds_half_of_the_threads(
+    signed: Site, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewers, "TURN_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
+        hangs = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        settings = replace(signed.service.settings, api_url=hangs)
+        service = replace(signed.service, settings=settings)
+        application = build_application(service, signed.results.read)
+        person = browser(signed)
+        sign_in(person, github, "octocat")
+        age_sessions(signed, VISIBLE_S + 1)
+        stranger, same = (
+            AsgiClient(application, base_url="https://ci.example", peer=PEER) for _ in range(2)
+        )
+        same.cookies.update(person.cookies)
+        asked = [pool.submit(same.get, PRIVATE) for _ in range(THREADS)]
+        accepted = [silent.accept()[0] for _ in range(TURNS)]
+        for one in itertools.islice(as_completed(asked), THREADS - TURNS):  # without a turn
+            assert one.result().status_code == 404
+        assert stranger.get("/").status_code == 200
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody else asks it
+            silent.accept()
+        silent.close()
+        for connection in accepted:
+            connection.close()
+        assert {one.result().status_code for one in asked} == {404}
+
+
+def test_all_pages_of_one_person_wait_for_github(
+    signed: Site, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewers, "TURN_S", 30.0)
+    client = browser(signed)
+    sign_in(client, github, "octocat")
+    age_sessions(signed, VISIBLE_S + 1)
+    with ThreadPoolExecutor(THREADS) as pool:
+        answers = list(pool.map(client.get, [PRIVATE] * THREADS))
+    assert {one.status_code for one in answers} == {200}
 
 
 def test_revoked_token_ends_the_session(signed: Site, github: FakeGitHub) -> None:
