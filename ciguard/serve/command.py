@@ -396,9 +396,14 @@ def token(*, database: str, repository: str, revoke: str | None) -> int:
 def _open(url: str) -> Iterator[Database]:
     """The database of a service, which is there: in another folder all would look fine."""
     path = sqlite_file(url)
-    if path is not None and not path.is_file():
-        fix = "run it in the folder of the service, or pass the service's --database"
-        raise InputError("no such database", where=f"--database {url}", fix=fix)
+    if path is not None:
+        try:
+            path.stat()
+        except FileNotFoundError as error:
+            fix = "run it in the folder of the service, or pass the service's --database"
+            raise InputError("no such database", where=f"--database {url}", fix=fix) from error
+        except OSError:
+            pass  # open_database says why
     opened = open_database(url)
     try:
         yield opened

@@ -241,3 +241,12 @@ def test_folder_of_no_service_is_refused(
     assert "no such database" in done.stderr
     assert "in the folder of the service" in done.stderr
     assert not (tmp_path / "ciguard.db").exists()
+
+
+def test_database_that_cannot_be_opened_is_told_with_what_to_do(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "file").touch()
+    done = ciguard("serve", "check", "--database", "sqlite:///file/a.db", cwd=tmp_path, expect=4)
+    assert "unable to open database file" in done.stderr
+    assert "this user can write to it" in done.stderr
