@@ -306,8 +306,8 @@ def check(
             console.out(f"{count_of(len(found.unwritten), 'judged run')} without results")
         answers = repairs.damaged_answers(opened, objects)
         histories = list(repairs.damaged_histories(opened, objects))
-        if answers:
-            console.out(f"{count_of(len(answers), 'run')} whose answer is missing or damaged")
+        for name in answers.values():
+            console.out(f"{name}: the answer of a run is missing or damaged")
         for row in histories:
             console.out(f"{row.object}: the stored history is missing or damaged")
         if not repair:

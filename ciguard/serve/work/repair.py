@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 HISTORY_RUNS: Final = 20  # of a test a history keeps so many values
 
 
-def damaged_answers(database: Database, objects: ObjectStore) -> list[RunKey]:
-    """Runs whose answer is missing or not what was stored.
+def damaged_answers(database: Database, objects: ObjectStore) -> dict[RunKey, str]:
+    """Names of answers that are missing or not what was stored, by their run.
 
     Raises:
         StorageError, RemoteError: the store or the database cannot be reached.
     """
     with database.read() as connection:
         named = run_rows.answers(connection)
-    return [key for key, name in named if not _is_whole(objects, key, name)]
+    return {key: name for key, name in named if not _is_whole(objects, key, name)}
 
 
 def damaged_histories(database: Database, objects: ObjectStore) -> Iterator[HistoryRow]:

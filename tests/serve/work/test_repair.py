@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -133,7 +134,7 @@ def test_damaged_answer_is_named_and_made_again(
     damage(service, "answers")
     found = check(tmp_path)
     assert found.returncode == 3
-    assert "1 run whose answer is missing or damaged" in found.stdout
+    assert re.search(r"^answers/\S+: the answer of a run is missing", found.stdout, re.MULTILINE)
     assert check(tmp_path, "--repair").returncode == 0
     assert waiting(service) == [KEY]
     judge(service, tmp_path, 7)
