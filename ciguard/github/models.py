@@ -13,7 +13,8 @@ from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 # GitHub's numbers are below what JavaScript holds exactly, and databases hold that too.
 MAX_NUMBER: Final = 2**53
 PositiveInt = Annotated[int, Field(gt=0, le=MAX_NUMBER)]
-Attempt = Annotated[int, Field(gt=0, lt=2**31)]  # by hand, or by what runs a workflow again
+MAX_ATTEMPT: Final = 2**31 - 1  # as a column of four bytes holds it
+Attempt = Annotated[int, Field(gt=0, le=MAX_ATTEMPT)]
 
 
 class GitHubJson(BaseModel):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote, urlencode
 
 from ciguard.errors import UsageError
-from ciguard.github.models import MAX_NUMBER
+from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
@@ -92,7 +92,7 @@ class Visit:
         """
         repository = self.find_repository(connection)
         run_id, attempt = (self.request.path_params[name] for name in ("run_id", "attempt"))
-        if max(run_id, attempt) > MAX_NUMBER:
+        if run_id > MAX_NUMBER or attempt > MAX_ATTEMPT:
             raise PageNotFound
         run = run_rows.get(connection, RunKey(repository.id, run_id, attempt))
         if run is None:

@@ -52,8 +52,8 @@ def test_private_repository_exists_only_for_those_who_may_see_it(
         assert without_names(private) == without_names(client.get(unknown))
         assert "etag" not in private.headers
         assert private.headers["cache-control"] == "no-store"
-        again = client.get(path, headers={"if-none-match": etags[path]})
-        assert again.status_code == 404
+        for headers in ({"if-none-match": etags[path]}, {"hx-target": "section#results"}):
+            assert client.get(path, headers=headers).status_code == 404
 
 
 def without_names(response: Response) -> str:

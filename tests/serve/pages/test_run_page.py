@@ -128,7 +128,8 @@ def test_bad_filter_is_400_in_words(local: AsgiClient, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/runs/1/1", f"/runs/{'9' * 5000}/1", f"/runs/{'9' * 16}/1", "/runs/x/1"]
+    "path",
+    ["/runs/1/1", f"/runs/{'9' * 5000}/1", f"/runs/{'9' * 16}/1", "/runs/x/1", f"/runs/1/{2**31}"],
 )
 def test_unknown_run_is_404(local: AsgiClient, path: str) -> None:
     assert local.get(f"/{SHOP.full_name}{path}").status_code == 404
