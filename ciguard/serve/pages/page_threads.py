@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 THREADS: Final = 8
-MOST_ASKED: Final = 64  # of 50 a second, of a page of a hundred thousand results
+MOST_ASKED: Final = 64  # of a page of a hundred thousand results, 50 are answered in a second
 
 
 class PageThreads:
