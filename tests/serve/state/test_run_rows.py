@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
+from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.base_runs import newest_base_runs
 from ciguard.serve.state.run_key import RunKey
@@ -134,3 +135,7 @@ def test_runs_of_other_workflows_are_not_read(connection: Connection) -> None:
         for sql, values in asked:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()
             assert "ix_run_planned" in plan[0][3]
+
+
+def test_the_largest_numbers_of_an_address_can_be_asked_for(connection: Connection) -> None:
+    assert run_rows.get(connection, RunKey(1, MAX_NUMBER, MAX_ATTEMPT)) is None
