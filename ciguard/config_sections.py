@@ -14,7 +14,7 @@ from ciguard.config_values import (
     Texts,
     VariableNames,
 )
-from ciguard.model import FailCondition, GuardRail
+from ciguard.model import EmptyPolicy, FailCondition, GuardRail
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 
 
@@ -230,6 +230,10 @@ class GuardConfig(Section):
     )
     orphans: int = Field(
         0, ge=0, description="accepted number of tests in no shard (plan of `ciguard audit -o`)"
+    )
+    empty: EmptyPolicy = Field(
+        "incomplete",
+        description="verdict of a run or suite in which every test was skipped",
     )
     ignore_base_failures: bool = Field(
         False, description="a test that also fails on the base branch does not fail a pull request"

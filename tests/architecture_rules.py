@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 
 FRAMEWORK_WORD = re.compile("py" + "test", re.IGNORECASE)
-MODULE_LINES = 500
+MODULE_LINES = 700
 FUNCTION_LINES = 80
 
 

@@ -371,7 +371,10 @@ def _leg(record: Record) -> RunLeg:
         shard=header.shard,
         job=header.job,
         ending=end.ending if end is not None else "unknown",
-        complete=end is not None and end.ending == "completed" and not record.damage,
+        complete=end is not None
+        and end.ending == "completed"
+        and not record.damage
+        and record.was_executed,
         wall_s=record.wall_s,
         peak_bytes=record.peak_bytes,
         memory_bytes=header.runner.memory_bytes,

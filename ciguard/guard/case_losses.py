@@ -1,7 +1,8 @@
-"""Cases that the base's last runs had and this run has not, where no event closes a unit. Pure.
+"""Cases that the base's last runs had and this run has not, of units that hold several. Pure.
 
 A program that ends in the midst of a file writes a well-formed result file of what ran before, and
-may end with exit code 0. Whoever deletes a case changes its file: only there a loss may be meant.
+may end with exit code 0. A file that defines its cases under a condition may define none. A case is
+deleted by a change of its file: only there a loss may be meant.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from ciguard.guard.combinations import lost_too_many
 from ciguard.guard.verdict import Finding
 from ciguard.model import UnitKey
+from ciguard.model.execution import unplanned_settings
+from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,23 +31,29 @@ _WITHOUT_CASES: Final = ("errored", "died")
 
 @dataclass(frozen=True, slots=True)
 class CaseLoss:
-    """What is gone of one unit; `file` is its own, below the plan's folder, if it is one."""
+    """The cases that are gone of one unit.
+
+    `file` is the unit's own, below the plan's folder, if it is one. `is_emptied`: no case is left.
+    """
 
     key: UnitKey
     cases: tuple[str, ...]
     base: StableCases
     file: str
+    is_emptied: bool = False
 
 
-def units_without_closing(plan: Plan, *, foreign: bool) -> frozenset[UnitKey]:
-    """Planned units of which result files alone say what ran.
+def units_with_cases(plan: Plan, *, foreign: bool) -> frozenset[UnitKey]:
+    """Return the planned units that may hold several cases.
 
     Args:
         foreign: there are result files of jobs of the user's own.
     """
-    by_files = {name for name, one in plan.suites.items() if one.results and not one.closes_units}
     units = (unit for shard in plan.shards for unit in shard.units)
-    return frozenset(unit.key for unit in units if foreign or unit.suite in by_files)
+    # Where the framework's unit is a test, no case gets lost without its unit.
+    tests = {name for name, one in FRAMEWORKS.items() if one.UNIT.startswith("test")}
+    single = {name for name, one in plan.suites.items() if one.framework in tests}
+    return frozenset(unit.key for unit in units if foreign or unit.suite not in single)
 
 
 def find_case_losses(
@@ -52,7 +61,7 @@ def find_case_losses(
 ) -> tuple[CaseLoss, ...]:
     """By unit; a unit without any result is missing as a whole, and no loss of cases. O(results).
 
-    Neither is it where an event closed the unit: then it came to its end.
+    Neither is it in a leg with a focus, or a filter that the plan has not: that is found already.
 
     Args:
         records: that count.
@@ -61,8 +70,8 @@ def find_case_losses(
     ran: dict[UnitKey, set[str]] = defaultdict(set)
     explained: set[UnitKey] = set()
     for record in records:
-        closed = (event for event in record.events if event.kind == "closed" and event.unit)
-        explained.update(UnitKey(one.suite, one.variant, one.unit or "") for one in closed)
+        if unplanned_settings(record.events, plan.suites):
+            continue
         for result in record.results:
             key = UnitKey(result.suite, result.variant, result.unit)
             if key in base:
@@ -70,7 +79,13 @@ def find_case_losses(
                 if result.outcome in _WITHOUT_CASES:
                     explained.add(key)
     return tuple(
-        CaseLoss(key, tuple(sorted(base[key].cases - ran[key])), base[key], _file(plan, key))
+        CaseLoss(
+            key,
+            tuple(sorted(base[key].cases - ran[key])),
+            base[key],
+            _file(plan, key),
+            is_emptied=ran[key] == {key.unit},
+        )
         for key in sorted(ran.keys() - explained)
         if base[key].cases - ran[key]
     )
@@ -90,9 +105,10 @@ def case_loss_findings(
     base: Mapping[UnitKey, StableCases],
     max_drop: float,
 ) -> Iterator[Finding]:
-    """Lost cases of unchanged files make the run incomplete, those of changed ones are told.
+    """Lost cases of unchanged files make the run incomplete, those of changed ones are stated.
 
-    Where that is not known, as of a class, a share of the combination's cases may be gone.
+    A file of which all cases are gone makes it incomplete, changed or not. Where the change is not
+    known, as of a class, a share of the combination's cases may be gone.
 
     Args:
         changed: by file, whether it differs from what the base's run tested.
@@ -105,7 +121,9 @@ def case_loss_findings(
     kinds: dict[tuple[Level, Kind], list[CaseLoss]] = defaultdict(list)
     unknown: dict[tuple[str, str], list[CaseLoss]] = defaultdict(list)
     for loss in losses:
-        if loss.file not in changed:
+        if loss.is_emptied:
+            kinds["incomplete", "all_cases_gone"].append(loss)
+        elif loss.file not in changed:
             unknown[loss.key[:2]].append(loss)
         elif changed[loss.file]:
             kinds["warning", "cases_gone_of_changed_file"].append(loss)
@@ -118,5 +136,6 @@ def case_loss_findings(
     for (level, kind), found in sorted(kinds.items()):
         names = tuple(f"{loss.key.unit}: {case}" for loss in found for case in loss.cases)
         runs = sorted({loss.base.run.run_id for loss in found})
-        facts = {"count": len(names), "run_id": runs[-1], "cases": names}
+        total = sum(len(loss.base.cases) for loss in found)
+        facts = {"count": len(names), "total": total, "run_id": runs[-1], "cases": names}
         yield Finding(level, kind, units=tuple(loss.key for loss in found), facts=facts)

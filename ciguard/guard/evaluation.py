@@ -13,7 +13,7 @@ from ciguard import console
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
-from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_without_closing
+from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
 from ciguard.guard.github_facts import decode_needs, query_jobs, select_of_run
 from ciguard.guard.json import annotations_of, outputs_of
 from ciguard.guard.policy import Questions, effective_policy
@@ -212,7 +212,7 @@ def evaluate(
         questions=Questions(
             suites=plan.suites if options.count else None,
             orphans=[one.key for one in plan.inventory.orphans],
-            with_cases=units_without_closing(plan, foreign=options.from_results)
+            with_cases=units_with_cases(plan, foreign=options.from_results)
             if options.count
             else (),
         ),
@@ -238,7 +238,7 @@ def evaluate(
 def _check_cases(
     context: RunContext, plan: Plan, policy: Policy, selected: Callable[[], Selection]
 ) -> Iterator[Finding]:
-    """What the base's runs had of the units of which only result files tell.
+    """Cases of the base's runs that this run has not.
 
     Their files are compared with those that the base's run tested, as far as both can be had.
     """

@@ -27,6 +27,7 @@ from ciguard.guard.process_ends import process_findings, unexplained
 from ciguard.guard.verdict import Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units, with_unclosed
+from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ciguard.model import (
         EventLine,
         Outcome,
+        Plan,
         ProcessEndLine,
         ProcessLine,
         Record,
@@ -194,12 +196,11 @@ def exited_with_failures(leg: LegResult) -> bool:
     return end is not None and end.exit_code == ExitCode.TESTS_FAILED
 
 
-def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> Iterator[Finding]:
+def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Iterator[Finding]:
     """What is wrong with a leg.
 
     Args:
         lost: its planned units without a final result.
-        tries: executions that the plan gives a unit that fails.
     """
     shard, record, end = leg.shard.key, leg.record, leg.end
     if record is None:
@@ -224,8 +225,9 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> I
         facts = {"damage": record.damage[0], "more": len(record.damage) - 1 or None}
         yield Finding("incomplete", "damaged", shard, () if end.problem else lost, facts)
     else:
-        yield from _counts_and_results(leg, record, lost)
-        yield from _contradictory(leg, record, tries)
+        explained = bool(lost or unplanned_settings(record.events, plan.suites))
+        yield from _counts_and_results(leg, record, is_explained=explained)
+        yield from _contradictory(leg, record, plan.policy.max_tries)
     in_parts = any(event.kind == "resumed" for event in record.events)
     if record.copies and not in_parts:
         yield Finding("warning", "duplicate_record", shard, facts={"sources": record.copies})
@@ -274,14 +276,16 @@ def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Findi
         yield Finding("incomplete", "contradictory", leg.shard.key, facts=facts, cause=found[0])
 
 
-def _counts_and_results(
-    leg: LegResult, record: Record, lost: tuple[UnitKey, ...]
-) -> Iterator[Finding]:
-    """Where the last line of a leg does not agree with the lines before it."""
+def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -> Iterator[Finding]:
+    """Where the last line of a leg does not agree with the lines before it.
+
+    Args:
+        is_explained: what the leg recorded says why it is incomplete.
+    """
     shard, end = leg.shard.key, record.end
     if end is None or end.ending != "completed":
         return
-    if end.exit_code == ExitCode.INCOMPLETE and not lost:
+    if end.exit_code == ExitCode.INCOMPLETE and not is_explained:
         yield Finding("incomplete", "end_incomplete", shard)
     # What result files say comes on top of what the leg counted.
     filed = any(event.kind == FILE for event in record.events)

@@ -52,7 +52,7 @@ class Questions:
         suites: of the plan, for the units of the base: a plan that says nothing of them would hide
             how many are gone.
         orphans: of the plan; if they are too many, for their shards.
-        with_cases: units of which only result files tell, for their cases.
+        with_cases: units that may hold several cases, for those of the base.
     """
 
     suites: Mapping[str, Suite] | None = None
@@ -116,6 +116,7 @@ def effective_policy(
         max_drop=config.guard.max_drop,
         min_units=config.guard.min_units,
         orphans=config.guard.orphans,
+        empty=config.guard.empty,
         base_plan=base_plan,
         quarantine=law.quarantine.entries,
         base_failures=known,

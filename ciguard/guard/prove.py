@@ -29,6 +29,7 @@ from ciguard.guard.verdict import (
     Failure,
     Finding,
     Flaky,
+    Kind,
     Level,
     Missing,
     Policy,
@@ -38,6 +39,7 @@ from ciguard.guard.verdict import (
 )
 from ciguard.model import OUTCOMES, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
+from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
 from ciguard.model.moved_blocks import find_moved_blocks, with_moved_units
 from ciguard.model.moved_units import find_moved_units
@@ -58,8 +60,13 @@ _NO_RECORD: Final = Reason("shard_without_record")
 _UNFINISHED: Final = Reason("unfinished")
 _NOT_STARTED: Final = Reason("not_started")
 _NOT_MENTIONED: Final = Reason("not_mentioned")
+_EXECUTION: Final[Mapping[str, Kind]] = {
+    "not_executed": "tests_not_executed",
+    "focus": "tests_focused",
+    "filter": "tests_filtered",
+}
 # From records, and no business of the file.
-OBSERVED_KEYS: Final = frozenset({"base_bytes", "setup_s", "teardown_s"})
+OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "setup_s", "teardown_s"})
 MAX_UNREAD: Final = 20  # one by one; a million refused files are no million findings
 
 
@@ -108,7 +115,7 @@ def prove(
         *(
             finding
             for leg in legs
-            for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
+            for finding in leg_findings(leg, lost.get(leg.shard.key, ()), plan)
         ),
         *unclaimed_findings(missing),
         *_misplaced(legs, planned, doubled, final),
@@ -118,7 +125,7 @@ def prove(
         *(check_jobs(legs, platform) if platform is not None else ()),
     ]
     found.extend(stale_entries(policy.quarantine, final, planned))
-    found.extend(check_nothing_ran(final, planned))
+    found += [*check_nothing_ran(final, planned, policy), *check_execution(plan, legs)]
     if needs is not None:
         found.extend(_needs_findings(needs, legs, excusals, found))
     findings = tuple(sorted(found, key=_order))
@@ -419,13 +426,9 @@ def _changed_keys(suite: Suite, known: Suite) -> list[str]:
 
 
 def check_nothing_ran(
-    final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey]
+    final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey], policy: Policy
 ) -> Iterator[Finding]:
-    """Name each suite and variant whose every unit was skipped.
-
-    A warning, as their frameworks end well: a suite may be for another system. What the base ran
-    is among the changes that `compare` tells.
-    """
+    """Name each suite and variant whose every unit was skipped: nothing is proved of it."""
     ran: dict[tuple[str, str], bool] = {}
     for key in planned:
         if not ran.get(key[:2]):
@@ -434,7 +437,28 @@ def check_nothing_ran(
     for suite_key in sorted(suite_key for suite_key, one_ran in ran.items() if not one_ran):
         units = tuple(sorted(key for key in planned if key[:2] == suite_key))
         facts = {"suite": suite_key[0], "variant": suite_key[1]}
-        yield Finding("warning", "nothing_ran", units=units, facts=facts)
+        level: Level = "warning" if policy.empty == "pass" else "incomplete"
+        yield Finding(level, "nothing_ran", units=units, facts=facts)
+
+
+def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
+    """Name the dry runs, focus and filters that the tested processes reported, each once."""
+    shards: Counter[tuple[Level, Kind, str]] = Counter()
+    for record in (leg.record for leg in legs if leg.record is not None):
+        foreign = unplanned_settings(record.events, plan.suites)
+        shards.update(
+            ("incomplete", _EXECUTION[reason], setting)
+            for reason, settings in foreign.items()
+            for setting in settings
+        )
+        reported = (one for one in record.events if one.kind == "execution")
+        filters = {event.detail for event in reported if event.reason == "filter"}
+        planned = filters.difference(foreign.get("filter", ()))
+        shards.update(("warning", "filter_planned", setting) for setting in planned)
+    for (level, kind), found in groupby(sorted(shards), key=lambda key: key[:2]):
+        settings = [key[2] for key in found]
+        count = max(shards[level, kind, setting] for setting in settings)
+        yield Finding(level, kind, facts={"settings": settings, "count": count})
 
 
 def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iterator[Finding]:

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure, LastShard, StableCases
-    from ciguard.model import CaseKey, Ending, Outcome, Plan, Result, UnitCount, UnitKey
+    from ciguard.model import (
+        CaseKey,
+        EmptyPolicy,
+        Ending,
+        Outcome,
+        Plan,
+        Result,
+        UnitCount,
+        UnitKey,
+    )
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
 
@@ -68,8 +77,10 @@ Kind = Literal[
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned",
+    "tests_not_executed", "tests_focused", "tests_filtered", "filter_planned",
     "orphans", "orphans_lost", "orphans_accepted", "base_tests_gone",
     "base_plan_unread", "cases_gone", "cases_gone_of_changed_file", "cases_gone_of_unchanged_file",
+    "all_cases_gone",
     "ran_in_several_shards", "results_elsewhere", "different_scripts", "different_listings",
     "no_listing", "nothing_listed", "listing_short",
     # the policy
@@ -301,8 +312,9 @@ class Policy:
         min_units: so few, of all, that somebody acknowledged it.
         orphans: so many tests in no shard that somebody acknowledged it.
         last_shards: where the history has orphans, the shard in which each ran last.
-        base_cases: cases of the base's last runs, of units of which only result files tell.
+        base_cases: cases of the base's last runs, of units that may hold several.
         quarantine: entries that hold today.
+        empty: level of a suite of which every test was skipped.
         base_failures: cases that fail on the base too, where those are ignored.
         base_units: units of the base and where that is known from, for a plan that does not say.
         base_plan: the base's version of a plan that lies in the repository.
@@ -320,6 +332,7 @@ class Policy:
     base_cases: Mapping[UnitKey, StableCases] = field(default_factory=dict)
     quarantine: tuple[Entry, ...] = ()
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
+    empty: EmptyPolicy = "incomplete"
     base_units: tuple[tuple[UnitCount, ...], str] | None = None
     base_plan: Plan | None = None
     findings: tuple[Finding, ...] = ()

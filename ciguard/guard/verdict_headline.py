@@ -100,7 +100,7 @@ def _passed(verdict: Verdict) -> str:
     every = "the one test" if verdict.planned == 1 else f"all {verdict.planned:,} tests"
     if skipped and skipped == sum(verdict.counts.values()):
         was = "was" if verdict.planned == 1 else "were"
-        return f"{EXCEPTION_PREFIX}nothing ran: {every} of {shards} {was} skipped"
+        return f"{EXCEPTION_PREFIX}NOTHING RAN: {every} of {shards} {was} skipped"
     has = "has" if verdict.planned == 1 else "have"
     # A unit of most frameworks is a file, with several cases.
     cases = sum(verdict.counts.values())

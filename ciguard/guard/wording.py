@@ -7,6 +7,7 @@ from signal import Signals
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ciguard.model.execution import WORDS as EXECUTION
 from ciguard.text import count_of, duration, one_line, size
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _FEWER: Final = (
     "{now:test} planned[ of {combination}], {before:,} on the base (-{drop_ratio}[, {source}])"
     "[; fewer also of {others}]"
 )
+_SETTING: Final = "{}[ in {{count:shard}}]: {{settings}}"
 _OUTPUT: Final = "see the last output in its record"
 
 
@@ -327,17 +329,22 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "this plan lacks {units:test} of the plan of {source}: {tests}",
         "check that they were removed on purpose",
     ),
+    "all_cases_gone": Words(
+        "{units:file} with {total:case} in run {run_id} ran none of them: {cases}",
+        "check why: a condition at the top of the file, or an import; delete a file without tests",
+    ),
     "cases_gone_of_unchanged_file": Words(
-        "{count:case} that run {run_id} had did not run, and the files are unchanged: {cases}",
+        "{count} of {total:case} that run {run_id} had did not run, and the files are unchanged: "
+        "{cases}",
         "check the log of the job for a program that ended early, as by exit(0) in a test; if a "
         "shared file had them, change these files too",
     ),
     "cases_gone": Words(
-        "{count:case} that run {run_id} had did not run: {cases}",
+        "{count} of {total:case} that run {run_id} had did not run: {cases}",
         "check that they were removed on purpose, and did not end with their program",
     ),
     "cases_gone_of_changed_file": Words(
-        "{count:case} of changed files that run {run_id} had did not run: {cases}",
+        "{count} of {total:case} of changed files that run {run_id} had did not run: {cases}",
         "check that they were removed on purpose",
     ),
     "base_plan_unread": Words(
@@ -356,9 +363,17 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "suite_removed": Words('suite[ "{suite}"] is in the static plan, but not configured', _PLAN),
     "nothing_ran": Words(
-        'nothing ran[ of suite "{suite}"][, variant "{variant}"]: {units:test}, all skipped',
-        "check why they are skipped",
+        'NOTHING RAN[ of suite "{suite}"][, variant "{variant}"]: {units:test}, all skipped',
+        'check why they are skipped; if that is right, set guard.empty = "pass" in the '
+        "configuration of the base",
     ),
+    "tests_not_executed": Words(_SETTING.format(EXECUTION["not_executed"]), "remove the setting"),
+    "tests_focused": Words(_SETTING.format(EXECUTION["focus"]), "remove the focus"),
+    "tests_filtered": Words(
+        _SETTING.format(EXECUTION["filter"]),
+        "remove it, or set it in the job that plans as well: then it is a part of the plan",
+    ),
+    "filter_planned": Words("a filter of the configuration selects tests: {settings}"),
     "unplanned": Words(
         "{units:test} with results, but not in the plan",
         "make the plan again if they are new; if planned tests have no result, compare the names",

@@ -113,7 +113,7 @@ def history_of(
         leg = leg_of(readable, run.run_attempt, moved.get(record.identity.run_id, plan))
         if record.header is None and record.partial_header is None:
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
-        finals = final_results(readable.results)
+        finals = final_results(readable.results if record.was_executed else ())
         metrics = record.metrics if leg.complete else ()
         pieces.append(_Piece(replace(run, legs=(leg,)), leg, metrics, finals))
     if plan is not None:

@@ -37,7 +37,7 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         job=header.job,
         run_attempt=run_attempt,
         ending=ending,
-        complete=ending == "completed",
+        complete=ending == "completed" and record.was_executed,
         runner=header.runner,
         wall_s=record.wall_s,
         start_s=start_s(record),

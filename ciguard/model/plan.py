@@ -46,6 +46,8 @@ class Suite:
     `closes_units`: its program says when each unit is over; one of which it does not is not over,
         whatever results it has.
     `declared_peaks`: of units that the plan does not know; the first pattern that matches.
+    `filters`: settings that select cases inside its units, as its framework named them when it
+        listed the units; None where it was not asked.
     """
 
     framework: str
@@ -65,6 +67,7 @@ class Suite:
     failed_exit_codes: tuple[str, ...] = ()
     closes_units: bool = False
     declared_peaks: tuple[DeclaredPeak, ...] = ()
+    filters: tuple[str, ...] | None = None
 
     def means_failed_tests(self, exit_code: int) -> bool:
         """Whether the command ends so, beside 1, where tests failed."""

@@ -336,6 +336,12 @@ class Record:
         return self.header or self.partial_header or ShardLine()
 
     @property
+    def was_executed(self) -> bool:
+        """False where a process reported that it executes no test body, as in a dry run."""
+        settings = (event.reason for event in self.events if event.kind == "execution")
+        return "not_executed" not in settings
+
+    @property
     def started_at(self) -> datetime | None:
         """In UTC, by the clock of the runner; None where it is not known, or is no time."""
         try:

@@ -90,11 +90,13 @@ EventKind = Union[
         "not_imported",
         "not_reached",
         # What the tested process reports.
+        "case_start",
         "closed",
         "collection_end",
         "collection_error",
         "collection_start",
         "dropped_lines",
+        "execution",
         "unreadable_metric",  # added by whoever reads it
         "interrupted",
         "not_collected",
@@ -110,6 +112,8 @@ FailCondition = Literal[
     "new-failure", "timeout", "oom", "memory", "duration", "metric", "incomplete"
 ]
 FAIL_CONDITIONS: Final[tuple[FailCondition, ...]] = get_args(FailCondition)
+
+EmptyPolicy = Literal["incomplete", "pass"]  # `guard.empty`: a suite in which all was skipped
 
 MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)

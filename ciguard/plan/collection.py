@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -61,7 +62,7 @@ def collect_suites(
     pool_env: Mapping[str, Mapping[str, str]],
     folder: Path,
     environ: Mapping[str, str],
-) -> tuple[InventoryUnit, ...]:
+) -> tuple[tuple[InventoryUnit, ...], dict[str, Suite]]:
     """Let the framework of each suite list all its variants.
 
     The combinations of a job's matrix are listed once: on this machine they do not differ.
@@ -69,13 +70,18 @@ def collect_suites(
     Args:
         pool_env: by suite, what its pool adds to the environment.
 
+    Returns:
+        All units, and the suites with the filters that are active now.
+
     Raises:
         InputError: all that cannot be collected, together.
     """
     units: list[InventoryUnit] = []
     mistakes: list[CiguardError] = []
+    listed_suites = {}
     for name, suite in suites.items():
         listing = None
+        filters: set[str] = set()
         for variant, entry in suite.variants.items():
             suite_variant = " ".join(filter(None, (name, variant)))
             where = f"suite {suite_variant}" if suite_variant else ""
@@ -92,15 +98,17 @@ def collect_suites(
                     mistakes.append(InputError(error.what, where=where, fix=error.fix))
                     continue
                 mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
+                filters.update(listing.filters)
             units += (
                 InventoryUnit(
                     unit.unit, name, variant, unit.file or None, unit.categories, group=unit.group
                 )
                 for unit in listing.units
             )
+        listed_suites[name] = replace(suite, filters=tuple(sorted(filters)))
     if mistakes:
         raise combine(mistakes)
-    return tuple(units)
+    return tuple(units), listed_suites
 
 
 def reject_multiline_ids(

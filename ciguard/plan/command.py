@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
-    from ciguard.model import Plan
+    from ciguard.model import Plan, Suite
     from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.scope import Scope
@@ -275,7 +275,7 @@ def _make(
         origin = replace(origin, notes=loaded.notes)
         draft = empty_plan(options, origin, pools, files)
         return with_listing_shards(draft, suites, pools, options), None
-    there = _inventory(invocation, scope)
+    there, suites = _inventory(invocation, scope)
     past = read_past(
         there,
         loaded,
@@ -363,26 +363,27 @@ def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ..
     return there
 
 
-def _inventory(invocation: Invocation, scope: Scope) -> Inventory:
-    """What there is: as it was listed, else as the frameworks list it."""
+def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping[str, Suite]]:
+    """Return what there is, as it was listed, else as the frameworks list it; and the suites."""
     config, suites, listed = scope.config, scope.suites, scope.listed
     there = _test_files(invocation, scope)
     if listed is None:
         pools = pool_of_suites(config, scope.pools)
         env = {name: scope.pools[pool].env for name, pool in pools.items()}
-        units = collect_suites(suites, env, invocation.folder, invocation.environ)
+        units, suites = collect_suites(suites, env, invocation.folder, invocation.environ)
     else:
         units = tuple(listed)
         for name in (name for name in suites if there[name]):
             # An inventory that spells files another way would leave all of ours without a unit.
             spelled = {file_of(unit) for unit in units if unit.suite == name}
             there[name] = there[name] if spelled.intersection(there[name]) else ()
-    return inventory(
+    found = inventory(
         units,
         exclude={name: entry.exclude for name, entry in config.suite.items()},
         files=[file for files_ in there.values() for file in files_],
         ordered=listed is None,
     )
+    return found, suites
 
 
 def _report_history(history: Mapping[str, Any]) -> None:

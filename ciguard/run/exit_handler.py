@@ -26,12 +26,13 @@ from ciguard.run.process.ending import (
     fatal_signal,
     is_unexplained,
     last_output,
+    with_open_cases,
 )
 from ciguard.run.result_collector import FILE
 from ciguard.text import count_of, last_error_line, unit_name
 
 if TYPE_CHECKING:
-    from typing import Dict, Set
+    from typing import Dict, List, Set
 
     from ciguard.model import Ending, Line, Result, UnitKey
     from ciguard.run.frameworks.base import ProcessFiles
@@ -57,6 +58,7 @@ class ProcessExitHandler:
         oom_kills: the kernel's count until now.
         causes: why units have no result.
         unexplained: processes whose exit code no result explains.
+        settings: dry runs, focus and filters that the processes reported.
     """
 
     job: LegSpec
@@ -69,6 +71,7 @@ class ProcessExitHandler:
     oom_kills: Callable[[], int]
     causes: Dict[UnitKey, str] = field(default_factory=dict)
     unexplained: int = 0
+    settings: List[EventLine] = field(default_factory=list)
     _advised: Set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -88,6 +91,7 @@ class ProcessExitHandler:
         """
         number = live.batch.process
         running = self.state.running[number]
+        self.settings += live.report.settings
         peak = live.peak(ended, self.memory.peak_bytes.get(number))
         # A shell's 139 is the death that it hands on, as -11 is.
         by_itself = fatal_signal(ended.exit_code) is None and not running.stopping
@@ -107,7 +111,9 @@ class ProcessExitHandler:
         if stacks:
             self.record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
         stopped_s = live.process.stop_requested_s or now_s
-        found = culprit_results(self.state, number, ending, stopped_s)
+        found = with_open_cases(
+            culprit_results(self.state, number, ending, stopped_s), live.report.open_cases
+        )
         culprits = tuple(self._with_message(one, live, ended.exit_code, output) for one in found)
         if ended.is_reaper_lost and len(running.start.units) > 1:
             culprits = ()  # who killed it may have passed since: it is searched for by halves

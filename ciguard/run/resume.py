@@ -301,7 +301,7 @@ def finished_units(
             if isinstance(line, Result):
                 results.setdefault(key, []).append(line)
                 one.report(key)
-                if line.case in ("", line.unit) and (not one.closes or line.outcome == "died"):
+                if line.outcome == "died" or (line.case in ("", line.unit) and not one.closes):
                     one.close(key)
             elif not line.received:  # the leg's own word, apart from the program's lines
                 one.begin(key, line.at_s or 0.0)

@@ -22,6 +22,7 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.model.execution import unplanned_settings
 from ciguard.run.claiming import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
@@ -454,6 +455,7 @@ class Supervisor:
             failed_files=self._files.failed,
             checkpoint=finish.checkpoint,
             signalled=self._signals.exit_code,
+            settings=unplanned_settings(self._exit_handler.settings, self._job.suites),
         )
         now_s = self._now_s()
         if found.checkpoint:

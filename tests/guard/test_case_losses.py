@@ -21,7 +21,7 @@ from ciguard.guard.case_losses import (
     CaseLoss,
     case_loss_findings,
     find_case_losses,
-    units_without_closing,
+    units_with_cases,
 )
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import encode
@@ -96,15 +96,26 @@ def test_cases_that_did_not_run_are_found() -> None:
     assert find_case_losses(plan, [record((*CASES, "new"))], base) == ()
     assert find_case_losses(plan, [], base) == ()  # missing as a whole
     assert find_case_losses(plan, [record(CASES[:1], outcome="errored")], base) == ()
+    focus = EventLine("execution", suite="rb", reason="focus", detail=f"{UNIT}: fit")
+    assert find_case_losses(plan, [replace(record(CASES[:1]), events=(focus,))], base) == ()
+
+
+def test_live_record_of_a_closed_file_loses_cases_as_a_result_file_does() -> None:
     closed = EventLine("closed", suite="rb", unit=UNIT, process=1)
-    assert find_case_losses(plan, [replace(record(CASES[:1]), events=(closed,))], base) == ()
+    live = replace(record(CASES[:2]), events=(closed,))
+    (loss,) = find_case_losses(rspec_plan(), [live], {KEY: known(*CASES)})
+    assert (loss.cases, loss.is_emptied) == (CASES[2:], False)
+    skipped = replace(live, results=(Result(UNIT, "skipped", suite="rb", case=UNIT),))
+    (loss,) = find_case_losses(rspec_plan(), [skipped], {KEY: known(*CASES)})
+    assert (loss.cases, loss.is_emptied) == (tuple(sorted(CASES)), True)
 
 
-def test_only_result_files_leave_the_end_of_a_unit_open() -> None:
-    assert units_without_closing(rspec_plan(), foreign=False) == {KEY}
-    assert units_without_closing(rspec_plan(closes_units=True), foreign=False) == frozenset()
-    assert units_without_closing(rspec_plan(results=()), foreign=False) == frozenset()
-    assert units_without_closing(rspec_plan(results=()), foreign=True) == {KEY}
+def test_units_of_files_hold_cases_and_units_of_tests_are_one() -> None:
+    for name in ("command", "rspec", "jest", "maven"):
+        assert units_with_cases(rspec_plan(framework=name), foreign=False) == {KEY}
+    for name in ("pytest", "go", "nextest"):
+        assert units_with_cases(rspec_plan(framework=name), foreign=False) == frozenset()
+        assert units_with_cases(rspec_plan(framework=name), foreign=True) == {KEY}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +153,14 @@ def test_change_of_the_file_decides(
     (finding,) = case_loss_findings(losses, changed, base, 0.01)
     assert (finding.level, finding.kind) == expected
     assert finding.units == (KEY,)
-    assert f"{lost} case" in finding_message(finding)
+    assert f"{lost} of 200 cases" in finding_message(finding)
+
+
+def test_file_without_any_of_its_cases_is_incomplete_though_it_changed() -> None:
+    loss = CaseLoss(KEY, CASES, known(*CASES), UNIT, is_emptied=True)
+    (finding,) = case_loss_findings([loss], {UNIT: True}, {KEY: known(*CASES)}, 0.01)
+    assert finding.level == "incomplete"
+    assert finding_message(finding).startswith("1 file with 4 cases in run 41 ran none of them: ")
 
 
 def test_without_a_loss_there_is_no_finding() -> None:
@@ -222,7 +240,7 @@ def test_exit_in_an_unchanged_file_is_incomplete(tmp_path: Path, ciguard: Ciguar
     judged = Judged(tmp_path, ciguard, "all four")
     assert judged.headline(CASES, 0).startswith("PASSED: ")
     assert judged.headline(CASES[:2], 13) == (
-        "INCOMPLETE: 2 cases that run 2 had did not run, and the files are unchanged: "
+        "INCOMPLETE: 2 of 4 cases that run 2 had did not run, and the files are unchanged: "
         f"{UNIT}: spec.crash_spec::first after, {UNIT}: spec.crash_spec::second after"
     )
 
@@ -230,15 +248,15 @@ def test_exit_in_an_unchanged_file_is_incomplete(tmp_path: Path, ciguard: Ciguar
 def test_case_deleted_from_its_file_is_told(tmp_path: Path, ciguard: Ciguard) -> None:
     found = Judged(tmp_path, ciguard, "only three").headline(CASES[:3], 0)
     assert found.startswith("PASSED: ")
-    assert "1 case of changed files that run 2 had did not run: " in found
+    assert "1 of 4 cases of changed files that run 2 had did not run: " in found
 
 
 def test_where_the_commit_is_unknown_a_few_cases_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
     judged = Judged(tmp_path, ciguard, "all four", tested="b" * 40)
-    gone = "1 case that run 2 had did not run: "
+    gone = "1 of 4 cases that run 2 had did not run: "
     assert judged.headline(CASES[:3], 0).partition("; ")[2].startswith(gone)
     found = judged.headline(CASES[:2], 13)
-    assert found.startswith("INCOMPLETE: 2 cases that run 2 had did not run: ")
+    assert found.startswith("INCOMPLETE: 2 of 4 cases that run 2 had did not run: ")
     assert found.count("did not run") == 1
 
 

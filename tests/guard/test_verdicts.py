@@ -16,7 +16,7 @@ from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict import Failure, Reason
+from ciguard.guard.verdict import Failure, Policy, Reason
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message
@@ -127,13 +127,15 @@ def test_headline_leads_with_all_tests_skipped() -> None:
         for unit in shard.units:
             world.result(shard.key, unit.unit, outcome="skipped")
     verdict = world.prove()
-    assert headline(verdict) == "PASSED, but nothing ran: all 8 tests of 3 shards were skipped"
-    assert verdict.exit_code == ExitCode.OK
-    (finding,) = verdict.findings
-    assert (finding.level, finding_message(finding)) == (
-        "warning",
-        "nothing ran: 8 tests, all skipped",
-    )
+    assert headline(verdict) == "INCOMPLETE: NOTHING RAN: 8 tests, all skipped"
+    assert verdict.exit_code == ExitCode.INCOMPLETE
+    world.policy = Policy(empty="pass")
+    accepted = world.prove()
+    assert headline(accepted) == "PASSED, but NOTHING RAN: all 8 tests of 3 shards were skipped"
+    assert accepted.exit_code == ExitCode.OK
+    (finding,) = accepted.findings
+    assert (finding.level, finding.kind) == ("warning", "nothing_ran")
+    world.policy = Policy()
     world.result("01", "a.t::two")
     verdict = world.prove()
     assert headline(verdict) == "PASSED: all 8 tests of 3 shards have a result, 7 of them skipped"
@@ -161,10 +163,45 @@ def test_variant_with_every_test_skipped_is_a_finding() -> None:
     verdict = world.prove()
     (finding,) = [one for one in verdict.findings if one.kind == "nothing_ran"]
     assert finding_message(finding).startswith(
-        'nothing ran of suite "web", variant "node 22": 2 tests, all'
+        'NOTHING RAN of suite "web", variant "node 22": 2 tests, all'
     )
     assert [key.unit for key in finding.units] == ["t", "u"]
-    assert headline(verdict).startswith("PASSED: ")
+    assert headline(verdict) == f"INCOMPLETE: {finding_message(finding)}"
+
+
+DRY_RUN = ("not_executed", ".mocharc.json: dry-run")
+FOCUS = ("focus", "test/cart.js: .only")
+FILTER = ("filter", "--grep slow")
+
+
+@pytest.mark.parametrize(
+    ("setting", "filters", "said"),
+    [
+        (DRY_RUN, None, "INCOMPLETE: tests were listed, not executed in 3 shards: {}"),
+        (FOCUS, (), "INCOMPLETE: only focused tests ran in 3 shards: {}"),
+        (FILTER, ("--grep fast",), "INCOMPLETE: a filter that the plan does not have left tests"),
+        (FILTER, ("--grep slow",), "PASSED: all 8 tests of 3 shards have a result"),
+        (FILTER, None, "PASSED: all 8 tests of 3 shards have a result"),
+        (("executed", ""), (), "PASSED: all 8 tests of 3 shards have a result"),
+    ],
+)
+def test_setting_that_keeps_tests_from_running_is_incomplete(
+    setting: tuple[str, str], filters: tuple[str, ...] | None, said: str
+) -> None:
+    """A filter that the framework named when the plan was made is part of the plan."""
+    world = World()
+    suites = {name: replace(one, filters=filters) for name, one in world.plan.suites.items()}
+    world.plan = replace(world.plan, suites=suites)
+    reason, detail = setting
+    for leg in world.legs.values():
+        leg.inner.append(EventLine("execution", process=1, reason=reason, detail=detail))
+    verdict = world.prove()
+    assert headline(verdict).startswith(said.format(detail))
+    expected = ExitCode.INCOMPLETE if said.startswith("INCOMPLETE") else ExitCode.OK
+    assert verdict.exit_code == expected
+    stated = [finding_message(one) for one in verdict.findings]
+    assert len(stated) == (reason != "executed")
+    assert all(detail in text for text in stated)
 
 
 def test_what_the_memory_guard_stopped_is_counted_as_out_of_memory() -> None:

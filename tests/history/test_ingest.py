@@ -165,6 +165,15 @@ def test_leg_not_completed_is_incomplete_and_its_values_are_stored() -> None:
     assert len(history.values) == 1
 
 
+def test_dry_run_gives_the_history_no_value() -> None:
+    passed = Result(unit="a", outcome="passed", case="a", wall_s=0.0)
+    dry = EventLine("execution", process=1, reason="not_executed", detail=".rspec: --dry-run")
+    ended = Record("01", HEADER, results=(passed,), events=(dry,), end=EndLine("completed"))
+    found = history_of([ended])
+    assert len(found.values) == 0
+    assert not found.runs[0].complete
+
+
 def test_options_fill_missing_record_fields() -> None:
     bare = Record("r", None, results=(Result("a", "passed"),), starts=(StartLine("a"),))
     output: dict[str, Any] = {

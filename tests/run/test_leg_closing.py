@@ -11,6 +11,7 @@ from run.replay import replays
 
 from ciguard.codec import plan_file
 from ciguard.guard.prove import prove
+from ciguard.guard.wording import finding_message
 from ciguard.model import PlannedUnit, Suite
 from ciguard.sources.local import read_record_tree
 
@@ -27,9 +28,13 @@ import json, os, sys, time
 def say(**line):
     with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
         record.write(json.dumps(line) + chr(10))
+if SETTING:
+    say(type="event", kind="execution", reason=SETTING, detail="runner.toml: " + SETTING)
 for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
     say(type="start", unit=unit)
     for case in ("one", "two"):
+        if NAMES_CASES:
+            say(type="event", kind="case_start", unit=unit, detail=case)
         if unit == "dies" and case == "two":
             if WAY == "lost":  # as a runner that goes on without its worker
                 break
@@ -45,9 +50,17 @@ sys.exit(1 if WAY == "lost" else 0)
 NAMES = ("a", "dies", "b")
 
 
-def plan_for(way: str, *, closes: bool = True, timeout_s: float | None = None) -> Plan:
-    command = (sys.executable, "-c", f"WAY = {way!r}\n{REPORTER}")
-    suite = Suite("command", command, closes_units=closes)
+def plan_for(
+    way: str,
+    *,
+    closes: bool = True,
+    timeout_s: float | None = None,
+    names_cases: bool = False,
+    setting: str = "",
+) -> Plan:
+    given = f"WAY, NAMES_CASES, SETTING = {way!r}, {names_cases}, {setting!r}"
+    command = (sys.executable, "-c", f"{given}\n{REPORTER}")
+    suite = Suite("command", command, closes_units=closes, filters=())
     units = [PlannedUnit(name, suite="s", timeout_s=timeout_s) for name in NAMES]
     made = plan_of(units, suites={"s": suite})
     return plan_file.decode(plan_file.encode(made), "plan.json")
@@ -68,6 +81,36 @@ def test_unit_that_was_not_closed_died(tmp_path: Path, way: str) -> None:
     assert {one.unit for one in leg.record().results if one.outcome == "died"} == {"dies"}
     assert prove(plan, [leg.record()]).with_result == 3, "the others ran, in another process"
     replays(leg.record_folder, plan)
+
+
+@pytest.mark.parametrize(("way", "timeout_s"), [("1", None), ("0", None), ("hang", 0.5)])
+def test_case_that_ran_is_the_culprit(tmp_path: Path, way: str, timeout_s: float | None) -> None:
+    """Where the program announces its cases: not their whole file."""
+    plan = plan_for(way, timeout_s=timeout_s, names_cases=True)
+    leg = start_shard(tmp_path, plan).wait(10)
+    (failure,) = prove(plan, [leg.record()]).failures
+    assert (failure.result.unit, failure.result.case) == ("dies", "two")
+    assert failure.result.ending == ("timeout" if way == "hang" else "crash")
+    assert "dies two" in leg.said
+    replays(leg.record_folder, plan)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("not_executed", "tests were listed, not executed"),
+        ("focus", "only focused tests ran"),
+        ("filter", "a filter that the plan does not have left tests out"),
+    ],
+)
+def test_leg_and_guard_word_a_setting_alike(tmp_path: Path, setting: str, words: str) -> None:
+    plan = plan_for("hang", setting=setting)
+    (tmp_path / "go").touch()
+    leg = start_shard(tmp_path, plan).wait(13)
+    assert f"{words}: runner.toml: {setting}" in leg.said
+    (finding,) = prove(plan, [leg.record()]).findings
+    assert finding.level == "incomplete"
+    assert f"{words} in 1 shard: runner.toml: {setting}" in finding_message(finding)
 
 
 def test_without_the_key_an_exit_in_a_test_goes_unseen(tmp_path: Path) -> None:

@@ -224,7 +224,8 @@ class _LegLines:
             results=fill_peaks(by_kind[Result], by_kind[PeakLine]),
             samples=tuple(by_kind[SampleLine]),
             metrics=tuple(by_kind[MetricLine]),
-            events=tuple(by_kind[EventLine]),
+            # The leg alone needs to know which case began: there is one for each result.
+            events=tuple(one for one in by_kind[EventLine] if one.kind != "case_start"),
             process_ends=tuple(by_kind[ProcessEndLine]),
             end=end,
             damage=tuple(self.damage),

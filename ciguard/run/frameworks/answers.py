@@ -1,7 +1,8 @@
 """Reads what a plugin in a framework's process has written of the units that exist. Pure.
 
 JSON lines: `{"unit": id, "file": path, "categories": [...], "group": name}` a unit, `{"error":
-place, "message": text}` for what could not be read, and at last `{"done": true, "rootdir": path}`.
+place, "message": text}` for what could not be read, `{"filter": setting}` for what selects cases
+inside units, and at last `{"done": true, "rootdir": path}`.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
         printed: what the program printed besides, and `code`, its exit code, for the error.
         program: name of the framework.
     """
-    units, errors, ends = [], [], []
+    units, errors, filters, ends = [], [], [], []
     for found in _objects(answer):
         if found.get("done"):
             ends.append(found)
         elif "error" in found:
             place = str(found["error"])
             errors.append(": ".join(filter(None, (place, str(found.get("message", ""))))))
+        elif "filter" in found:
+            filters.append(str(found["filter"]))
         elif "unit" in found:
             units.append(found)
     if len(ends) > 1:
@@ -54,6 +57,7 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
             for found in units
         ),
         errors=tuple(errors),
+        filters=tuple(sorted(set(filters))),
     )
 
 

@@ -79,10 +79,14 @@ class ListedUnit:
 
 @dataclass(frozen=True, **SLOTS)
 class Listing:
-    """What a framework answered; with errors the units are not all there are."""
+    """The answer of a framework; with errors the units are not all there are.
+
+    `filters`: settings that select cases inside units, as an `execution` event names them.
+    """
 
     units: tuple[ListedUnit, ...]
     errors: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
 
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal, Mapping, Sequence, Union
 
 from ciguard.model import repository_path
+from ciguard.model.execution import WORDS
 from ciguard.model.jobs import is_github_actions
 from ciguard.text import ID_WIDTH, annotation, count_of, one_line, unit_name
 
@@ -178,6 +179,8 @@ class Console:
         if in_all_s is not None:
             took += f" ({in_all_s:.1f} s with earlier steps)"
         self.print_line(f"{name}: {counts or 'no results'} in {took}{rest}")
+        for reason, settings in verdict.settings.items():
+            self.print_reason(WORDS[reason], ", ".join(settings))
         for result in stopped[:MAX_NAMED]:
             place = unit_name(result.key.unit_key)
             self.print_reason(f"stopped {place}", "the next step runs it again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, AbstractSet, Mapping, Sequence
 
 from ciguard.errors import ExitCode
@@ -69,6 +69,7 @@ class LegVerdict:
     `flaky`: units that failed first and passed in their last try; `passed_after_oom`: those for
     whose failures only memory is to blame.
     `checkpoint`: the step is over, and the leg goes on in another one.
+    `settings`: that kept planned tests from running, as `unplanned_settings` returns them.
     """
 
     exit_code: ExitCode
@@ -81,6 +82,7 @@ class LegVerdict:
     checkpoint: bool = False
     flaky: tuple[UnitKey, ...] = ()
     passed_after_oom: tuple[UnitKey, ...] = ()
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def judge_leg(
@@ -94,12 +96,13 @@ def judge_leg(
     failed_files: int = 0,
     checkpoint: bool = False,
     signalled: ExitCode | None = None,
+    settings: Mapping[str, Sequence[str]] = {},  # never changed
 ) -> LegVerdict:
     """Judge a leg that has ended.
 
     Args:
         ending: of the leg. dropped: lines that a full disk lost.
-        unexplained, filed, checkpoint: see `LegVerdict`.
+        unexplained, filed, checkpoint, settings: see `LegVerdict`.
         failed_files: processes with an exit code that such files have to explain.
         signalled: the exit code of the signal that ended it, if one did.
     """
@@ -114,7 +117,7 @@ def judge_leg(
     )
     if signalled is not None:
         code = signalled
-    elif missing or unfinished or dropped or ending != "completed":
+    elif missing or unfinished or dropped or settings or ending != "completed":
         code = ExitCode.INCOMPLETE
     else:
         code = ExitCode.TESTS_FAILED if bad or unexplained or failed_files else ExitCode.OK
@@ -138,6 +141,7 @@ def judge_leg(
         paused,
         flaky,
         passed_after_oom,
+        settings,
     )
 
 

@@ -299,7 +299,7 @@ class State:
         elif line.outcome in BAD_OUTCOMES:
             running.failed.add(unit)
             running.last_failure_s = max(running.last_failure_s, line.at_s or 0.0)
-        if line.case in ("", line.unit) and (not running.closes or line.outcome == "died"):
+        if line.outcome == "died" or (line.case in ("", line.unit) and not running.closes):
             self._close(running, unit, line.at_s)
         if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)

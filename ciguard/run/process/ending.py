@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Result
 from ciguard.run.policy.actions import NO_TIME_S
 
 if TYPE_CHECKING:
-    from ciguard.model import Ending
+    from typing import Iterable, Mapping
+
+    from ciguard.model import Ending, UnitKey
     from ciguard.run.platforms.base import ExitInfo
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State
@@ -136,6 +139,27 @@ def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, err
     if done >= set(running.start.units):
         return True
     return bool(done) and ending == "completed" and not errors
+
+
+def with_open_cases(
+    culprits: Iterable[Result], open_cases: Mapping[UnitKey, Mapping[str, float | None]]
+) -> tuple[Result, ...]:
+    """Name the case that ran, where its framework announced it and no other case of the unit ran.
+
+    Args:
+        open_cases: by unit, cases that began and have no result, and when each began.
+    """
+    found = []
+    for culprit in culprits:
+        names = open_cases.get(culprit.key.unit_key, {})
+        if len(names) == 1:
+            ((case, began_s),) = names.items()
+            lived_s = (culprit.at_s or 0.0) - (began_s or 0.0)
+            wall_s = culprit.wall_s if began_s is None else max(0.0, round(lived_s, 6))
+            found.append(replace(culprit, case=case, wall_s=wall_s))
+        else:
+            found.append(culprit)
+    return tuple(found)
 
 
 def last_output(log: bytes) -> str:

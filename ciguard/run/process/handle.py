@@ -65,6 +65,8 @@ class ProcessReport:
         stopped: why its framework began no more units, in its own words.
         finished: it came to the end of its session, where a framework shows what failed.
         session_status: exit status of its session, where it came to its end and named one.
+        settings: what it said of dry runs, focus and filters.
+        open_cases: by unit, cases that began and have no result, and when each began.
         unreadable: the first line of it that is none, and why; "" where all could be read.
     """
 
@@ -75,6 +77,8 @@ class ProcessReport:
     stopped: str = ""
     finished: bool = False
     session_status: Optional[int] = None
+    settings: List[EventLine] = field(default_factory=list)
+    open_cases: Dict[UnitKey, Dict[str, Optional[float]]] = field(default_factory=dict)
     unreadable: str = ""
 
     def add(self, event: EventLine) -> None:
@@ -90,6 +94,10 @@ class ProcessReport:
             self.collecting = event.kind == "collection_start"
         elif event.kind == "session_stopped":
             self.stopped = event.detail
+        elif event.kind == "execution":
+            self.settings.append(event)
+        elif event.kind == "case_start":
+            self.open_cases.setdefault(key, {})[event.detail] = event.at_s
         elif event.kind == "session_end":
             self.finished = True
             self.session_status = int(event.detail) if event.detail.isdecimal() else None
@@ -187,6 +195,7 @@ class ProcessHandle:
                     continue
                 if isinstance(line, (StartLine, Result)):
                     if isinstance(line, Result):
+                        self.report.open_cases.get(line.key.unit_key, {}).pop(line.case, None)
                         self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
                     if self.windows is not None:
                         self.windows.add_line(line)
