@@ -80,7 +80,7 @@ def plan_basis(
     there = inventory(tests.assignment.units, exclude={}, ordered=True)
     basis = read_past(
         replace(there, excluded=tests.excluded, orphans=tests.orphans),
-        LoadedHistory(past),
+        LoadedHistory(past, ""),
         HistorySource("", None, BaseQuery()),
         suites=suites,
         pools=pools,

@@ -1,4 +1,4 @@
-"""`ciguard history`: add runs to the history, show it, export it, carry it to and from a branch."""
+"""`ciguard history`: add runs to the history, show it, export it, copy it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,14 @@ from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
-from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
+from ciguard.history.stores import (
+    FileStore,
+    copy_to,
+    load,
+    open_store,
+    open_writable_store,
+    update,
+)
 from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model import EndLine, Record
 from ciguard.model.jobs import last_attempt
@@ -190,6 +197,24 @@ def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> 
     if not loaded.exists:
         raise _nothing_yet(source)
     return _add(FileStore(path, invocation.folder, invocation.environ), loaded.history)
+
+
+@command.command(short_help="Copy the history for a step that may hold no token.")
+@click.argument("path", metavar="DIR")
+@_HISTORY
+@click.pass_obj
+def fetch(invocation: Invocation, path: str, location: str | None) -> int:
+    """Copy the history into DIR, for `ciguard plan --history copy:DIR`.
+
+    The plan runs code of the tests, so the token that reads the history stays in this step. A
+    history that cannot be read is no error here: the plan names the reason, and goes on.
+    """
+    store = open_store(
+        _configured_location(invocation, location), invocation.folder, invocation.environ
+    )
+    problem = copy_to(invocation.folder / path, store)
+    console.out(f"{store.location}: {problem or 'copied'}")
+    return ExitCode.OK
 
 
 @command.command(short_help="Add the runs of files to a branch.")

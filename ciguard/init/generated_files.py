@@ -141,7 +141,7 @@ def generate(
         branch=config.history.in_branch,
         service=config.history.in_service,
         # A leg of several steps asks for nothing, and a plan that is kept has nothing to move.
-        claims=bool(config.plan.claims) and not static and steps == 1,
+        claims=config.plan.claims if not static and steps == 1 else "",
     )
     text = render_workflow(workflow, environment(), static=static)
     if configured_by(folder) and "setup" not in config.workflow.model_fields_set:

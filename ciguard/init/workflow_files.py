@@ -53,7 +53,7 @@ class Workflow:
         confirm_suspects: jobs that run suspects of a pull request again on both commits.
         branch: the history is a branch of the repository, which its job writes.
         service: a service keeps the history: jobs show it who they are, and none writes it.
-        claims: jobs ask a service for tests during the run.
+        claims: address of the service that jobs ask for tests during the run; "" for none.
     """
 
     default_branch: str
@@ -67,7 +67,7 @@ class Workflow:
     confirm_suspects: bool = False
     branch: bool = True
     service: bool = False
-    claims: bool = False
+    claims: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Tells a service which blocks of units the shards of a plan have, so that legs may ask for them.
 
-A plan job goes on without the service after two seconds: its legs then run what they have.
+The job goes on without the service after two seconds: legs then run what they have.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import httpx
 
 from ciguard.errors import RemoteError, UsageError
 from ciguard.history.daemon_thread import in_thread
-from ciguard.history.service_credentials import TOKEN_VARIABLE, credentials, origin_of
+from ciguard.history.service_credentials import credentials, origin_of
 from ciguard.model.exchange_groups import exchange_groups
-from ciguard.model.service_address import is_safe
+from ciguard.model.service_address import HISTORY_TOKEN, is_safe
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -69,21 +69,28 @@ def without_foreign_token(
     """The environment; with the history's token only where the same service keeps the history."""
     if is_safe(history_store) and origin_of(history_store) == address:
         return environ
-    return {name: value for name, value in environ.items() if name != TOKEN_VARIABLE}
+    return {name: value for name, value in environ.items() if name != HISTORY_TOKEN}
 
 
-def register(plan: Plan, run: ActionsRun, environ: Mapping[str, str]) -> str:
+def register(plan: Plan, run: ActionsRun, environ: Mapping[str, str], address: str) -> str:
     """Register the blocks of a plan for a run; the token by which its legs ask for them.
+
+    The job that does so may have GitHub's token, and therefore runs nothing of the checkout. The
+    plan comes from one that did: it does not choose to whom the token is shown.
 
     Args:
         environ: by which GitHub gives its OIDC token, or with a token of this service.
+        address: of the service.
 
     Raises:
-        RemoteError: the service cannot be reached, or refuses.
+        RemoteError: the plan names another service, or this one cannot be reached, or refuses.
     """
+    if plan.claims != address:
+        fix = "run `ciguard init --yes` again: the workflow has the address"
+        raise RemoteError(f"the plan names another service than {address}", fix=fix)
     place = f"{run.repository}/runs/{run.run_id}/{run.run_attempt}"
-    where = f"{plan.claims}/api/v1/repos/{place}/blocks"
-    shown = credentials(environ, plan.claims)
+    where = f"{address}/api/v1/repos/{place}/blocks"
+    shown = credentials(environ, address)
     body = registration(plan)
     until_s = time.monotonic() + PATIENCE_S
 
@@ -113,5 +120,5 @@ def register(plan: Plan, run: ActionsRun, environ: Mapping[str, str]) -> str:
         what = f"{what}; {shown.problem}"
     fix = "see the log of the service"
     if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND):
-        fix = "give the plan job `permissions: id-token: write`"
+        fix = "give this job `permissions: id-token: write`"
     raise RemoteError(what, where=where, fix=fix)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
-    from ciguard.model import Plan, Suite
+    from ciguard.model import Suite
     from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.scope import Scope
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 @click.option(
     "--history",
     "history_location",
-    metavar="FILE|branch:NAME|URL",
+    metavar="FILE|branch:NAME|URL|copy:DIR",
     help="Past runs (default: history.store).",
 )
 @click.option(
@@ -117,6 +117,12 @@ if TYPE_CHECKING:
     metavar="URL",
     help="Service that jobs ask for tests during the run, so that a late shard gets help.",
 )
+@click.option(
+    "--register",
+    "registered",
+    metavar="FILE|DIR",
+    help="Plan nothing: tell the service of --claims which tests of this plan may move.",
+)
 @click.option("-o", "--output", metavar="FILE", help="File for the plan.")
 @click.option(
     "--artifact", "folder", metavar="DIR", help="Folder for the plan and the program that runs it."
@@ -150,6 +156,7 @@ def command(
     suite: str | None,
     pools: tuple[str, ...],
     base: str | None,
+    registered: str | None,
     output: str | None,
     folder: str | None,
     static: str | None,
@@ -169,6 +176,9 @@ def command(
         fix = "leave out --static, and plan in a job: `ciguard init --into` writes it"
         raise UsageError(what, where="--static, --matrix", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
+    if registered is not None:
+        _register_blocks(invocation, registered, flags["claims"], outputs)
+        return ExitCode.OK
     # Read first: a plan takes minutes.
     workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
     scope = read_scope(
@@ -201,9 +211,6 @@ def command(
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
-        if run is not None and any(shard.blocks for shard in made.plan.shards):
-            environ = without_foreign_token(invocation.environ, config.history.store, claims)
-            _register_blocks(made.plan, run, outputs, environ)
     is_answered = explained is None and output != "-"
     if github or not (is_answered and format_ == "text"):  # a terminal shows both streams
         _warn(made, github=github)
@@ -428,14 +435,28 @@ def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) 
 
 
 def _register_blocks(
-    plan_: Plan, run: ActionsRun, outputs: str, environ: Mapping[str, str]
+    invocation: Invocation, path: str, url: str | None, outputs: str | None
 ) -> None:
-    """Tell the service of the blocks; without it each shard runs what the plan gives it."""
+    """Tell the service of the blocks; without it each shard runs what the plan gives it.
+
+    Raises:
+        InputError: there is no such plan.
+        UsageError: no address of a service, or no --github.
+    """
+    config = invocation.config()
+    address = service_address(url or config.plan.claims)
+    if outputs is None:
+        fix = "pass --github: the token for the run's jobs is the step's output claims_token"
+        raise UsageError("nothing gets the token", where="--register", fix=fix)
+    run, plan_ = _current_run(invocation.environ), local.read_plan(invocation.folder / path)
+    if run is None or not any(shard.blocks for shard in plan_.shards):
+        return
     if run.is_fork:
         console.err("no test moves in the run of a fork, which the service cannot know by a token")
         return
     try:
-        token = register(plan_, run, environ)
+        environ = without_foreign_token(invocation.environ, config.history.store, address)
+        token = register(plan_, run, environ, address)
     except RemoteError as error:
         warning = f"no test moves during this run: {error}"
         console.workflow_command(annotation("warning", warning, title="ciguard plan"))

@@ -75,9 +75,14 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class LoadedHistory:
-    """The history, most of what is in memory while there is one; or why there is none."""
+    """The history, most of what is in memory while there is one; or why there is none.
+
+    Attributes:
+        location: of the original, where a copy was read.
+    """
 
     history: History | None
+    location: str
     notes: tuple[PlanNote, ...] = ()
 
 
@@ -93,10 +98,11 @@ def load_history(source: HistorySource, folder: Path, environ: Mapping[str, str]
     except CiguardError as error:
         problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
         facts = {"location": store.location, "problem": problem}
-        return LoadedHistory(None, (PlanNote("history_unusable", facts),))
+        return LoadedHistory(None, store.location, (PlanNote("history_unusable", facts),))
     if not loaded.exists:
-        return LoadedHistory(None, (PlanNote("history_missing", {"location": source.location}),))
-    return LoadedHistory(loaded.history)
+        note = PlanNote("history_missing", {"location": store.location})
+        return LoadedHistory(None, store.location, (note,))
+    return LoadedHistory(loaded.history, store.location)
 
 
 def read_past(
@@ -132,7 +138,7 @@ def read_past(
         rows, coverage = join_history(history, inventory, where)
         estimates = estimate_units(rows, len(inventory.units), names, members)
         history_json = {
-            "source": source.location,
+            "source": loaded.location,
             "runs": len(history.runs),
             "entries": coverage.entries,
             "matched": coverage.matched,
@@ -141,7 +147,7 @@ def read_past(
         if history.runs and history.runs[-1].at > UNDATED:
             history_json["newest"] = history.runs[-1].at.isoformat()
         if not estimates.has_history.any():
-            notes.append(PlanNote("history_unrelated", {"location": source.location}))
+            notes.append(PlanNote("history_unrelated", {"location": loaded.location}))
         inputs = PlanInputs(
             inventory,
             estimates,

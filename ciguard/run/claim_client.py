@@ -13,10 +13,10 @@ import time
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Final, Literal, Mapping
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote
 
 from ciguard.model import SLOTS
-from ciguard.model.service_address import BEARER_TOKEN, REQUEST_TOKEN, REQUEST_URL, is_safe
+from ciguard.model.service_address import BEARER_TOKEN
 from ciguard.run.policy.actions import NO_TIME_S
 
 if TYPE_CHECKING:
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from ciguard.run.policy.actions import Claim
 
 TOKEN_VARIABLE: Final = "CIGUARD_CLAIMS_TOKEN"
-PATIENCE_S: Final = 2.0  # for names, connection, TLS, GitHub's token and the answer together
+PATIENCE_S: Final = 2.0  # for names, connection, TLS and the answer together
 RETRY_S: Final = 0.25  # within that, as where the service restarts
 REPEAT_S: Final = 3.0  # until it is heard that the leg goes on alone
 CONFIRM_TRIES: Final = 5  # if none is heard the block runs twice
-TOKEN_S: Final = 60.0  # GitHub's is valid for five minutes
 MAX_ANSWER_BYTES: Final = 1 << 16
 SERVER_ERROR: Final = 500
 OK: Final = 200
@@ -73,57 +72,21 @@ class _NoAnswer(Exception):
         self.detail = detail
 
 
-@dataclass(**SLOTS)
-class _Tokens:
-    """The bearer token: of the environment, else GitHub's, which is fetched when it is needed."""
-
-    given: str = field(repr=False)
-    request: Tuple[str, str] = field(repr=False)  # GitHub's address, and the secret to show there
-    audience: str = ""
-    _fetched: Tuple[float, str] = field(default=(float("-inf"), ""), repr=False)
-
-    def get(self, until_s: float) -> str:
-        if self.given:
-            return self.given
-        fetched_s, token = self._fetched
-        if time.monotonic() - fetched_s < TOKEN_S:
-            return token
-        parts = urlsplit(self.request[0])
-        query = "&".join(filter(None, (parts.query, urlencode({"audience": self.audience}))))
-        try:
-            status, content = _send(
-                "GET", urlunsplit(parts._replace(query=query)), None, self.request[1], until_s
-            )
-            found = json.loads(content) if status == OK else {}
-            value = found.get("value") if isinstance(found, dict) else None
-        except (_NoAnswer, ValueError, RecursionError) as error:
-            # Of the error only its kind: its text may hold the address, which is a secret in part.
-            kind = type(error.__cause__ or error).__name__
-            raise _NoAnswer("no_token", f"GitHub gave no OIDC token: {kind}") from None
-        if not isinstance(value, str) or not BEARER_TOKEN.fullmatch(value):
-            raise _NoAnswer("no_token", f"GitHub gave no OIDC token: HTTP {status}")
-        self._fetched = time.monotonic(), value
-        return value
-
-
 class ClaimClient:
     """One leg's conversation with the service; every method returns at once.
 
     Args:
         origin_s: when the leg began, on the clock that cannot be set back.
-        audience: whom GitHub's token is for.
 
     Attributes:
         asks: False for a leg that runs all of its own blocks, and says so.
     """
 
-    def __init__(
-        self, leg: ClaimingLeg, environ: Mapping[str, str], *, origin_s: float, audience: str
-    ) -> None:
+    def __init__(self, leg: ClaimingLeg, environ: Mapping[str, str], *, origin_s: float) -> None:
         self._leg = leg
         self.asks = True
         self._origin_s = origin_s
-        self._tokens = _Tokens(*tokens_of(environ), audience)
+        self._token = token_of(environ)
         self._messages: SimpleQueue[Tuple[int, Callable[[float], None]]] = SimpleQueue()
         self._greeting: SimpleQueue[ClaimAnswer] = SimpleQueue()
         self._answer: SimpleQueue[ClaimAnswer] = SimpleQueue()  # a new one for each question
@@ -223,9 +186,8 @@ class ClaimClient:
         content = json.dumps({"plan": self._leg.plan, "leg": self._leg.shard, **body})
         while True:
             try:
-                token = self._tokens.get(until_s)
                 address = f"{self._leg.address}/{path}"
-                status, answer = _send(method, address, content.encode(), token, until_s)
+                status, answer = _send(method, address, content.encode(), self._token, until_s)
                 if status < SERVER_ERROR:
                     return status, answer
                 raise _NoAnswer("no_answer", f"HTTP {status}")
@@ -278,12 +240,14 @@ def _repeat(tries: int, send: Callable[[float], None]) -> None:
         break
 
 
-def tokens_of(environ: Mapping[str, str]) -> Tuple[str, Tuple[str, str]]:
-    """The token of the environment, or by what GitHub may be asked for one; "" for neither."""
+def token_of(environ: Mapping[str, str]) -> str:
+    """The token of the environment; "" for none.
+
+    It is for the blocks of one run, as the tests can read it. A leg asks GitHub for none: tests in
+    a job that may ask could pass for it at any service.
+    """
     given = environ.get(TOKEN_VARIABLE, "").strip()
-    url, secret = environ.get(REQUEST_URL, ""), environ.get(REQUEST_TOKEN, "")
-    may_ask = is_safe(url) and BEARER_TOKEN.fullmatch(secret)
-    return given if BEARER_TOKEN.fullmatch(given) else "", (url, secret) if may_ask else ("", "")
+    return given if BEARER_TOKEN.fullmatch(given) else ""
 
 
 def _all_in(names: Any, known: AbstractSet[str]) -> bool:

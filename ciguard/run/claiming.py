@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ciguard.model import EventLine
 from ciguard.model.service_address import is_safe
-from ciguard.run.claim_client import TOKEN_VARIABLE, ClaimClient, ClaimingLeg, tokens_of
+from ciguard.run.claim_client import TOKEN_VARIABLE, ClaimClient, ClaimingLeg, token_of
 from ciguard.run.output.view import describe_claim, describe_claims_end, describe_taken
 
 if TYPE_CHECKING:
@@ -126,7 +126,6 @@ def claim_client(
     """
     if not (plan.claims and (shard.blocks or others)):
         return None, ()
-    given, request = tokens_of(environ)
     reason: EndReason = "not_asked"
     if plan.policy.lists:
         detail = PART_OF_SHARD
@@ -134,7 +133,7 @@ def claim_client(
         detail = NOT_ON_GITHUB
     elif not is_safe(plan.claims):
         detail = UNSAFE
-    elif not given and not any(request):
+    elif not token_of(environ):
         reason, detail = "no_token", f"{TOKEN_VARIABLE} is not set to a token"
     else:
         run = f"{quote(head.repository)}/runs/{head.run_id}/{head.run_attempt}"
@@ -142,7 +141,7 @@ def claim_client(
         own = shard.units_by_block().keys()
         shards = {one.key for one in plan.shards} - {shard.key}
         leg = ClaimingLeg(address, plan.id, shard.key, own, others.keys(), shards)
-        client = ClaimClient(leg, environ, origin_s=origin_s, audience=plan.claims)
+        client = ClaimClient(leg, environ, origin_s=origin_s)
         client.asks = not is_part
         return client, (_claims_ended(reason, PART_OF_SHARD, at_s=0.0),) if is_part else ()
     return None, (_claims_ended(reason, detail, at_s=0.0),)

@@ -253,7 +253,7 @@ class GitHub:
             capture_output=True,
             text=True,
             check=False,
-            timeout=600 if self.network else 120,
+            timeout=600 if self.network else 240,
         )
         return read_run(answer.returncode, answer.stdout, answer.stderr)
 

@@ -1,4 +1,4 @@
-"""The generated workflow with a service that moves tests: the plan job's token reaches the legs.
+"""The generated workflow with a service that keeps the history and moves tests.
 
 The service and the issuer of GitHub's tokens listen on loopback; the fake machine gives jobs what a
 runner gives them that may ask for a token.
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
-from act.test_workflow_run import push_event
+from act.fake_machine import TOKEN
+from act.test_workflow_run import SPY, push_event, spied
 from loopback import serving
 from serve.api.oidc_issuer import Issuer
 from starlette.applications import Starlette
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 RUN_ID: Final = 7  # of which the issuer signs, as of the id of the repository
 SHOP: Final = Repository(11, "octo-org/shop", is_private=True)
+HISTORY: Final = "/api/v1/repos/octo-org/shop/history"
 WORKFLOW: Final = ".github/workflows/ciguard.yml"
 TESTS: Final = 48  # without history 1 s each: enough for blocks in both shards
 SUITE: Final = f"""
@@ -116,14 +118,16 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
 
 def set_up_repository(github: GitHub, service: Service) -> None:
     """Commit a suite, and what `ciguard init` writes, again once claims are configured."""
-    conftest = CONFTEST.replace("FOLDER", str(github.folder))
+    conftest = (SPY + CONFTEST).replace("FOLDER", str(github.folder))
     github.commit("a shop", {"tests/test_shelves.py": SUITE, "tests/conftest.py": conftest})
     init = ("init", "--yes")
     answer = github.ciguard(*init, CIGUARD_INSTALL=str(github.wheel))
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
     own = f'shards = 2\nclaims = "{service.address}"\n#'
-    github.commit("claims", {"ciguard.toml": config.replace("# shards = 4", own)})
+    config = config.replace("# shards = 4", own)
+    store = f'\n[history]\nstore = "{service.address}{HISTORY}"\n'
+    github.commit("claims", {"ciguard.toml": config + store.replace("http:", "https:")})
     answer = github.ciguard(*init)
     assert answer.returncode == 0, answer.stderr
     github.commit("the workflow with claims", {})
@@ -132,7 +136,9 @@ def set_up_repository(github: GitHub, service: Service) -> None:
 
 def workflow_of_runner(github: GitHub, issuer: str) -> str:
     """The generated workflow; a job with `id-token: write` can ask for a token, as on GitHub."""
-    content = load((github.checkout / WORKFLOW).read_text("utf-8"), WORKFLOW)
+    text = (github.checkout / WORKFLOW).read_text("utf-8")
+    address = re.escape(HISTORY)
+    content = load(re.sub(rf"https(://127[^\"]*{address})", r"http\1", text), WORKFLOW)
     given = {
         "ACTIONS_ID_TOKEN_REQUEST_URL": f"{issuer}/request?api-version=2.0",
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner",
@@ -196,10 +202,16 @@ def test_tests_of_a_slow_job_move_to_another(github: GitHub, service: Service) -
     assert told is not None, report.printed
     assert int(told[1]) == len(moved) > 0
 
-    # The plan job showed GitHub's token once, the legs the one that they got by its output.
+    # Jobs that run none of the tests' code showed GitHub's token, the legs the one of the run.
     (of_job,), (of_legs,) = service.tokens("blocks"), service.tokens("claims")
     assert of_job.count(".") == 2, "a JSON web token"
     assert of_legs.startswith(claim_rows.PREFIX)
+    assert {one.count(".") for one in service.tokens("history")} == {2}
+    found = spied(github)
+    assert found.keys() == {"plan", "01", "02"}
+    tokens = {one for texts in found.values() for one in texts if "TOKEN" in one or TOKEN in one}
+    assert tokens == {f"CIGUARD_CLAIMS_TOKEN={of_legs}"}
+    assert not [one for one in found["plan"] if of_legs in one]
     secrets = [of_job.encode(), of_legs.encode()]
     contents = dict(uploaded(artifacts))
     names = [name.rpartition("/")[2] for name in contents]

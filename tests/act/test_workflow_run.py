@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from act.events import pull_request_event
+from act.fake_machine import TOKEN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +60,23 @@ KILL = CRASH.replace(
     os.kill(os.getpid(), 9)
 """,
 )
+# A pull request's conftest.py, in the jobs that run it: what it and its parents were started with.
+SPY = """
+import os, pathlib
+
+PLACE = pathlib.Path("FOLDER", "spied")
+PLACE.mkdir(exist_ok=True)
+process, found = os.getpid(), []
+for _ in range(8):
+    words = pathlib.Path(f"/proc/{process}/cmdline").read_bytes().split(b"\\0")
+    if pathlib.Path(os.fsdecode(words[0])).name == "act":
+        break
+    found.append(pathlib.Path(f"/proc/{process}/environ").read_bytes())
+    process = int(pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+found.append("\\0".join(f"{key}={text}" for key, text in os.environ.items()).encode())
+job = os.environ.get("SHARD", "plan")
+PLACE.joinpath(f"{job}-{os.getpid()}").write_bytes(b"\\0".join(found))
+"""
 FAILS_AT_FIRST = """
 import os
 
@@ -96,7 +114,9 @@ def push_event() -> dict[str, Any]:
 
 def set_up_repository(github: GitHub) -> None:
     """Commit a small suite, and what `ciguard init` writes for it."""
-    github.commit("a shop", {"tests/test_cart.py": CART, "tests/test_stock.py": STOCK})
+    spy = SPY.replace("FOLDER", str(github.folder))
+    tests = {"test_cart.py": CART, "test_stock.py": STOCK, "conftest.py": spy}
+    github.commit("a shop", {f"tests/{name}": text for name, text in tests.items()})
     answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
@@ -171,6 +191,24 @@ def test_the_first_run_needs_no_history_and_is_green(github: GitHub, first: Run)
     assert [leg.result for leg in first.legs()] == ["success", "success"]
     assert first.job("ciguard").result == first.job("history").result == "success"
     assert github.git("ls-remote", "origin", HISTORY)
+
+
+def spied(github: GitHub) -> dict[str, set[str]]:
+    """By job, "plan" or the shard, the variables that the tests' code and its parents had."""
+    found: dict[str, set[str]] = {}
+    for path in (github.folder / "spied").iterdir():
+        texts = set(path.read_text("utf-8").split("\0"))
+        found.setdefault(path.name.partition("-")[0], set()).update(texts)
+    return found
+
+
+@pytest.mark.usefixtures("first")
+def test_code_of_the_tests_finds_no_token(github: GitHub) -> None:
+    found = spied(github)
+    assert found.keys() == {"plan", "01", "02"}
+    for job, variables in found.items():
+        assert any(one.startswith("GITHUB_RUN_ID=") for one in variables), "its parents' as well"
+        assert [one for one in variables if TOKEN in one or "_TOKEN=" in one] == [], job
 
 
 def test_each_leg_uploads_record_named_by_plan_shard_and_attempt(

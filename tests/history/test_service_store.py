@@ -99,6 +99,36 @@ def test_plan_is_made_of_the_history_of_a_service(
     assert "ciguard serve check --repair" in str(plan()["warnings"])
 
 
+def test_copy_of_a_history_says_what_the_original_did(
+    service: Service, address: str, tmp_path: Path, ciguard: Ciguard
+) -> None:
+    """The plan has no token, and yet the history, or the reason why there is none."""
+    (tmp_path / "units.txt").write_text("test_a.py::test_1\n")
+    words = ("plan", "--inventory", "units.txt", "--shards", "1", "--format", "json")
+
+    def plan() -> dict[str, Any]:
+        where = ("--history", address + PATH)
+        ciguard("history", "fetch", "copy", *where, cwd=tmp_path, CIGUARD_HISTORY_TOKEN=SECRET)
+        asked = len(service.asked)
+        direct = ciguard(*words, *where, cwd=tmp_path, CIGUARD_HISTORY_TOKEN=SECRET)
+        again = len(service.asked)
+        copied = ciguard(*words, "--history", "copy:copy", cwd=tmp_path)
+        assert asked < again == len(service.asked), "of the copy nobody is asked"
+        assert SECRET.encode() not in b"".join(one.read_bytes() for one in tmp_path.rglob("*.*"))
+        assert plan_of(copied.stdout) == plan_of(direct.stdout)
+        return plan_of(copied.stdout)
+
+    assert plan()["history"]["runs"] == 1
+    service.answers[PATH] = Response(HISTORY[:-1])
+    assert "ciguard serve check --repair" in str(plan()["warnings"])
+    service.answers[PATH] = JSONResponse({"detail": "none"}, 503)
+    assert plan()["warnings"][0]["kind"] == "history_unusable"
+    service.answers[PATH] = Response(status_code=204)
+    assert plan()["warnings"][0]["kind"] == "history_missing"
+    never = ciguard(*words, "--history", "copy:never", cwd=tmp_path)
+    assert "nothing was copied there" in str(plan_of(never.stdout)["warnings"])
+
+
 def test_token_goes_with_the_request_and_into_no_error(service: Service, address: str) -> None:
     environ = {"CIGUARD_HISTORY_TOKEN": f"{SECRET}\n"}
     assert read(address + PATH, environ) == HISTORY

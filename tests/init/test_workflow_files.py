@@ -79,6 +79,7 @@ SERVICE = {
     "branch": False,
     "service": True,
 }
+CLAIMS = "https://ciguard.example"
 OWN = ("ci", "release")  # workflows of this repository
 CASES = {
     "plain": rendered(),
@@ -93,8 +94,8 @@ CASES = {
     "forks": render_workflow(workflow(), environment(), forks=True),
     "service": rendered(**SERVICE, confirm_suspects=True),
     "static service": static(**SERVICE),
-    "claims": rendered(claims=True),
-    "claims and history of a service": rendered(**SERVICE, claims=True),
+    "claims": rendered(claims=CLAIMS),
+    "claims and history of a service": rendered(**SERVICE, claims=CLAIMS),
     "forks, service": render_workflow(workflow(**SERVICE), environment(), forks=True),
     "static forks": render_workflow(workflow(), environment(), static=True, forks=True),
     **{name: (ROOT / f".github/workflows/{name}.yml").read_text("utf-8") for name in OWN},
@@ -208,16 +209,16 @@ def jobs(text: str) -> dict[str, Any]:
 
 def test_jobs_get_the_token_of_the_run_only_where_they_may_ask_for_tests() -> None:
     for case in ("claims", "claims and history of a service"):
-        plan, legs = jobs(CASES[case])["plan"], jobs(CASES[case])["legs"]
-        assert plan["outputs"]["claims_token"] == "${{ steps.plan.outputs.claims_token }}"
+        claims, legs = jobs(CASES[case])["claims"], jobs(CASES[case])["legs"]
+        assert claims["outputs"]["token"] == "${{ steps.register.outputs.claims_token }}"
         (step,) = (one for one in legs["steps"] if one.get("name") == "Run the shard")
-        assert step["env"]["CIGUARD_CLAIMS_TOKEN"] == "${{ needs.plan.outputs.claims_token }}"
-        assert CASES[case].count("needs.plan.outputs.claims_token") == 1
+        assert step["env"]["CIGUARD_CLAIMS_TOKEN"] == "${{ needs.claims.outputs.token }}"
+        assert CASES[case].count("needs.claims.outputs.token") == 1
     others = (text for case, text in CASES.items() if not case.startswith("claims"))
     assert not any("claims" in text.lower() for text in others)
 
 
-def test_only_jobs_that_read_the_history_of_a_service_get_an_oidc_token() -> None:
+def test_only_jobs_that_speak_to_a_service_get_an_oidc_token() -> None:
     with_token = {
         case: {
             name
@@ -228,9 +229,9 @@ def test_only_jobs_that_read_the_history_of_a_service_get_an_oidc_token() -> Non
         if case not in OWN
     }
     assert {case: names for case, names in with_token.items() if names} == {
-        "service": {"plan", "report", "confirmed"},
-        "claims": {"plan"},
-        "claims and history of a service": {"plan", "report"},
+        "service": {"fetch-history", "report", "confirmed"},
+        "claims": {"claims"},
+        "claims and history of a service": {"fetch-history", "claims", "report"},
         "static service": {"report"},
         "forks, service": {"report"},
     }

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 Fault = Literal["", "slow", "trickle", "hang_up", "cut", "error", "garbage", "redirect", "large"]
-JOB_TOKEN = "job.token"  # which its GitHub gives out
 LATE_S = 2.5
 # The program of a leg as it is, but that a machine which runs all tests at once may be slow.
 PATIENT = (
@@ -70,10 +69,6 @@ class _Handler(BaseHTTPRequestHandler):
     @property
     def service(self) -> ClaimService:
         return cast("_Server", self.server).service
-
-    def do_GET(self) -> None:
-        self._note({})
-        self._reply(200, json.dumps({"value": JOB_TOKEN}).encode())
 
     def do_PUT(self) -> None:
         self._note(self._body())

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from run.claim_service import JOB_TOKEN, ClaimService, Fault, claim_service
+from run.claim_service import ClaimService, Fault, claim_service
 from run.leg_runner import until
 
 from ciguard.run import claim_client
@@ -21,7 +21,7 @@ def client_of(address: str, **environ: str) -> ClaimClient:
     run = f"{address}/api/v1/repos/o/r/runs/7/1"
     leg = ClaimingLeg(run, "0123456789ab", "01", {"01.1", "01.2"}, {"02.1"}, {"02", "03"})
     environ = environ or {"CIGUARD_CLAIMS_TOKEN": TOKEN}
-    return ClaimClient(leg, environ, origin_s=time.monotonic() - 5, audience=address)
+    return ClaimClient(leg, environ, origin_s=time.monotonic() - 5)
 
 
 def answer_of(client: ClaimClient, ready_s: float = 0.0) -> ClaimAnswer:
@@ -162,36 +162,3 @@ def test_that_it_goes_on_alone_is_repeated_until_it_is_heard(
         client.confirm("01.1")  # after which nothing is repeated
         until(service.confirmed, what="the next message")
         assert service.states().count("alone") == 1
-
-
-@pytest.mark.usefixtures("patient")
-def test_github_gives_a_token_where_the_environment_has_none() -> None:
-    with claim_service("01.1") as service:
-        github = {
-            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{service.address}/token?api-version=2.0",
-            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "request",
-        }
-        client = client_of(service.address, **github)
-        assert answer_of(client).block == "01.1"
-        client.confirm("01.1")
-        client.begin()
-        until(service.confirmed, what="it is confirmed")
-        (_, path, _, shown), *others = service.requests
-        audience = service.address.replace(":", "%3A").replace("/", "%2F")
-        assert path == f"/token?api-version=2.0&audience={audience}"
-        assert shown == "request"
-        assert {token for _, _, _, token in others} == {JOB_TOKEN}
-        assert {path for _, path, _, _ in others} == {"claims", "claims/01.1"}
-
-
-def test_github_that_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_client, "PATIENCE_S", 1.0)
-    with claim_service() as service:
-        github = {
-            "ACTIONS_ID_TOKEN_REQUEST_URL": "http://127.0.0.1:9/secret",  # where nothing listens
-            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "request",
-        }
-        found = answer_of(client_of(service.address, **github))
-        assert found.problem == "no_token"
-        assert "secret" not in found.detail
-        assert not service.requests

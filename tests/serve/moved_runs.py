@@ -22,7 +22,7 @@ from serve.web_process import free_port, web_process
 
 from ciguard.codec import plan_file as codec
 from ciguard.codec.record.reader import read_records
-from ciguard.history.service_credentials import TOKEN_VARIABLE
+from ciguard.model.service_address import HISTORY_TOKEN
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.repositories import Repository
@@ -176,7 +176,7 @@ def run_legs(
         (folder / name).write_text(content, encoding="utf-8")
     service.start()
     environ = run_environment(1000 + seed)
-    plan, token = _plan(folder, service.url, legs, {**environ, TOKEN_VARIABLE: secret})
+    plan, token = _plan(folder, service.url, legs, {**environ, HISTORY_TOKEN: secret})
     processes = {
         shard.key: _start_leg(folder, shard.key, {**environ, "CIGUARD_CLAIMS_TOKEN": token}, chosen)
         for shard in plan.shards
@@ -200,23 +200,16 @@ def run_legs(
 
 
 def _plan(folder: Path, url: str, legs: int, environ: dict[str, str]) -> tuple[Plan, str]:
-    """The plan and the token of its legs, as a plan job hands them on."""
-    options = ("--history", "none.ciguard", "--shards", str(legs), "--claims", url, "--github")
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ciguard",
-            "plan",
-            *options,
-            "-o",
-            "plan.json",
-        ],
-        cwd=folder,
-        env=clean_environment(**environ, GITHUB_OUTPUT="outputs"),
-        check=True,
-        capture_output=True,
-    )
+    """The plan and the token of its legs, as two jobs hand them on."""
+    making = ("--history", "none.ciguard", "--shards", str(legs), "-o", "plan.json")
+    for options in (making, ("--register", "plan.json", "--github")):
+        subprocess.run(
+            [sys.executable, "-m", "ciguard", "plan", "--claims", url, *options],
+            cwd=folder,
+            env=clean_environment(**environ, GITHUB_OUTPUT="outputs"),
+            check=True,
+            capture_output=True,
+        )
     lines = (folder / "outputs").read_text(encoding="utf-8").splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("claims_token<<"))
     return codec.decode((folder / "plan.json").read_bytes(), "plan.json"), lines[at + 1]

@@ -58,11 +58,13 @@ def test_plan_job_registers_what_the_planner_made(
         }
         job = ActionsRun.from_environ(environ, {})
         assert job is not None
-        token = block_registration.register(plan, job, environ)
+        with pytest.raises(RemoteError, match="names another service"):
+            block_registration.register(replace(plan, claims=run.issuer), job, environ, address)
+        token = block_registration.register(plan, job, environ, address)
         body = {"plan": plan.id, "leg": "02", "state": "asks", "elapsed_s": 100.0}
         assert run.send(token, body).json() == nothing(block="02.1")
         with pytest.raises(RemoteError, match="HTTP 401"):
-            block_registration.register(plan, replace(job, run_id=8), environ)
+            block_registration.register(plan, replace(job, run_id=8), environ, address)
 
 
 TESTS = """

@@ -1,0 +1,144 @@
+"""What each job holds: no token is beside code of the project, and the page of it is true."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+from init.move_in_samples import MOVED, SAMPLES
+from init.test_action_files import ROOT, steps
+from init.test_workflow_files import CLAIMS, FILLED_IN, SERVICE, SETUP, workflow
+
+from ciguard.init.workflow_files import render_workflow
+from ciguard.plan.outputs import fill_matrix
+from ciguard.template_loader import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STORES: Final[dict[str, dict[str, Any]]] = {
+    "branch": {},
+    "file": {"history": "history.ciguard", "branch": False},
+    "service": SERVICE,
+}
+MOVING: Final = {"": {}, "claims": {"claims": CLAIMS}}
+KINDS: Final[dict[str, dict[str, bool]]] = {
+    "": {},
+    "static": {"static": True},
+    "forks": {"forks": True},
+    "static forks": {"static": True, "forks": True},
+}
+PARTS: Final[dict[str, dict[str, Any]]] = {
+    "": {},
+    "checkpoints": {"checkpoint": "15m", "checkpoint_steps": 3},
+    "confirm": {"confirm_suspects": True},
+    "old artifacts": {"artifacts": 3},
+}
+# What runs nothing of the checkout; every other step may. Actions of ours by the folder's name, one
+# of artifacts 3 by that of the repository's own action.
+_OURS: Final = frozenset(
+    {"checkout", "upload-artifact", "download-artifact", "ciguard-upload", "ciguard-download"}
+    | {"setup-python", "report", "history", "audit", "plan"}
+)
+PROGRAMS: Final = re.compile(
+    r"-m ciguard (history|report|plan --register)\b|-m pip --python ciguard/"
+)
+TOKEN: Final = re.compile(r"github\.token|secrets\.|needs\.claims\.outputs\.token")
+PAGE: Final = ROOT / "docs/explanation/security.md"
+
+
+def variants() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every generated workflow: its name and its value."""
+    for chosen in product(KINDS, STORES, MOVING, PARTS):
+        kind, store, moving, part = chosen
+        if ("static" in kind or "forks" in kind or part == "checkpoints") and moving:
+            continue  # such legs ask for nothing
+        values = {**STORES[store], **MOVING[moving], **PARTS[part], "setup": SETUP}
+        text = render_workflow(workflow(**values), environment(), **KINDS[kind])
+        text = fill_matrix(text, FILLED_IN, "") if kind == "static" else text
+        yield " ".join(filter(None, chosen)), yaml.safe_load(text)
+    for case in MOVED:
+        yield f"into {case}", yaml.safe_load((SAMPLES / case / "expected.yml").read_text("utf-8"))
+
+
+VARIANTS: Final = dict(variants())
+
+
+def runs_project(step: dict[str, Any]) -> bool:
+    name = step.get("uses", "").partition("@")[0].rpartition("/")[2]
+    if name == "setup-python":
+        return (step.get("with") or {}).get("update-environment") is not False
+    return name not in _OURS if name else PROGRAMS.search(step["run"]) is None
+
+
+def held(step: dict[str, Any], *owners: dict[str, Any]) -> set[str]:
+    """Names of the variables with a token that a step's process has."""
+    env = {
+        name: str(text) for one in (*owners, step) for name, text in (one.get("env") or {}).items()
+    }
+    return {name for name, text in env.items() if TOKEN.search(text)}
+
+
+def project_jobs(content: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """By job that runs the project's code: its steps from the first one that does."""
+    found = {}
+    for name, job in content["jobs"].items():
+        first = next((at for at, one in enumerate(job.get("steps", ())) if runs_project(one)), None)
+        if first is not None:
+            found[name] = job["steps"][first:]
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_token_is_beside_code_of_the_project(variant: str) -> None:
+    content = VARIANTS[variant]
+    jobs = project_jobs(content)
+    if "forks" not in variant:
+        assert jobs, "tests run somewhere"
+    for name, behind in jobs.items():
+        job = content["jobs"][name]
+        permissions = job.get("permissions", content.get("permissions")) or {}
+        assert "id-token" not in permissions, name
+        if variant.startswith("into"):
+            assert name not in ("ciguard", "ciguard-report", "ciguard-history")
+            continue  # a job of the user's own has what they gave it
+        assert set(permissions) <= {"actions", "contents"}, name
+        assert set(permissions.values()) == {"read"}, name
+        of_run = {"CIGUARD_CLAIMS_TOKEN"} if "claims" in variant and name == "legs" else set()
+        assert {one for step in behind for one in held(step, content, job)} == of_run
+        given = [step.get("with") or {} for step in behind]
+        assert not any("github-token" in one for one in given), "what was left running reads it"
+
+
+def test_actions_that_run_code_of_the_project_hand_it_no_token() -> None:
+    for action, step in (("plan", "plan"), ("run", "run")):
+        (one,) = [one for one in steps(action) if one.get("id") == step]
+        assert held(one) == set()
+    assert [held(one) for one in steps("plan") if held(one)] == [{"GITHUB_TOKEN"}]
+
+
+def test_page_names_what_each_job_holds() -> None:
+    """By job of the workflows: its permissions, and the tokens in the environment of its steps."""
+    wanted: dict[str, dict[str, Any]] = {}
+    for variant, content in VARIANTS.items():
+        if variant.startswith("into") or "old artifacts" in variant:
+            continue
+        for name, job in content["jobs"].items():
+            key = f"{name} (forks)" if "forks" in variant else name
+            row = wanted.setdefault(key, {"runs": False, "permissions": {}, "tokens": set()})
+            row["runs"] = row["runs"] or name in project_jobs(content)
+            row["permissions"] = {**job["permissions"], **row["permissions"]}
+            row["tokens"] |= {one for step in job["steps"] for one in held(step, content, job)}
+    found = {}
+    table = PAGE.read_text("utf-8").partition("## Permissions")[2].partition("\n## ")[0]
+    for line in re.findall(r"(?m)^\| `.*", table):
+        job, runs, permissions, tokens = (cell.strip() for cell in line.strip("|").split(" | "))
+        found[job.split("`")[1] + " (forks)" * ("(forks)" in job)] = {
+            "runs": runs.startswith("yes"),
+            "permissions": dict(re.findall(r"`([\w-]+): (\w+)`", permissions)),
+            "tokens": set(re.findall(r"`(\w+)`", tokens)),
+        }
+    assert found == wanted
