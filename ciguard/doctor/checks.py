@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.document import Block, Facts, Paragraph
 from ciguard.text import count_of
+from ciguard.workflow.check_names import names_check, unexpanded_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from ciguard.document import Content
     from ciguard.workflow.aggregation import UndetectedSkip
@@ -90,6 +91,34 @@ def warn_of_undetected_skip(found: UndetectedSkip) -> Check:
     if found.reads_single_results:
         fixes.append(f"test needs.{planning}.result as well")
     return warning("aggregation", what, ", and ".join(fixes))
+
+
+def check_required(
+    file: str, jobs: Mapping[str, Any], judging: Sequence[str], required: Set[str]
+) -> Check:
+    """Whether a check that the default branch requires is red where a test was lost.
+
+    Args:
+        judging: the jobs of the workflow that are, the best to require first.
+        required: names of the required checks, at least one.
+    """
+    owners = {
+        check: [
+            name
+            for name, job in jobs.items()
+            # Of a workflow that others call, `CALLER / JOB`.
+            if names_check(name, job, check) or names_check(name, job, check.rpartition(" / ")[2])
+        ]
+        for check in sorted(required)
+    }
+    if any({*judging}.intersection(names) for names in owners.values()):
+        return ok("required check", f"{file}: a lost test fails what is required")
+    others = [f"{check} (job {names[0]})" for check, names in owners.items() if names]
+    passing = f"; green if a test is lost: {', '.join(others)}" if others else ""
+    what = f"{file}: no required check fails if a test is lost{passing}"
+    return warning(
+        "required check", what, f"require {unexpanded_name(judging[0], jobs[judging[0]])}"
+    )
 
 
 def check_artifact_version(server_url: str, version: str, *, is_own: bool, artifacts: int) -> Check:

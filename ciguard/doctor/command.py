@@ -17,6 +17,7 @@ from ciguard.doctor.checks import (
     as_json,
     check_artifact_version,
     check_rate_limit,
+    check_required,
     document,
     error,
     has_errors,
@@ -46,13 +47,14 @@ from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
 from ciguard.suites_and_pools import suites_of
 from ciguard.text import count_of, error_lines, last_line, size
-from ciguard.workflow.aggregation import find_undetected_skips
+from ciguard.workflow.aggregation import find_judging_jobs, find_undetected_skips
 from ciguard.workflow.moved_job import is_moved
 from ciguard.workflow.triggers import runs_on_push
+from ciguard.workflow.yaml_values import jobs_of
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
     from pathlib import Path
 
     from ciguard.config import Config
@@ -322,6 +324,7 @@ def _github_checks(
         may_read,
         rate_of,
         repository_facts,
+        required_checks,
         version_of,
     )
 
@@ -337,10 +340,26 @@ def _github_checks(
         else:
             fix = f"give the job `permissions: {permission}`, or the token that permission"
             yield warning("token", f"may not do {permission}; unavailable: {without}", fix)
+    if facts.default_branch:
+        wanted = partial(required_checks, github, repository.repository, facts.default_branch)
+        made = partial(_required_checks, invocation.folder, wanted)
+        yield from _checked("required check", made, warning)
     is_own = repository.is_enterprise_server
     version = version_of(github) if is_own else ""
     artifacts = config.workflow.artifacts or artifact_version(invocation.folder, lambda _: None)
     yield check_artifact_version(repository.server_url, version, is_own=is_own, artifacts=artifacts)
+
+
+def _required_checks(folder: Path, wanted: Callable[[], Set[str]]) -> Iterator[Check]:
+    """For each workflow that judges the tests; none where the default branch requires no check."""
+    required = wanted()
+    for path in _workflow_files(folder) if required else ():
+        workflow = _workflow_value(path)
+        judging = find_judging_jobs(workflow)
+        # A workflow that begins when another has ended reports no check of a change.
+        if judging and "workflow_run" not in (workflow.get("on") or ()):
+            file = path.relative_to(folder).as_posix()
+            yield check_required(file, jobs_of(workflow), judging, required)
 
 
 def _machine() -> Iterator[Check]:

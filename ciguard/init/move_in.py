@@ -27,6 +27,7 @@ from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.sources import local
 from ciguard.template_loader import environment
+from ciguard.workflow.aggregation import NAMED_NEED
 from ciguard.workflow.environment_axis import (
     Selection,
     folder_of_tool,
@@ -37,6 +38,7 @@ from ciguard.workflow.environment_axis import (
 from ciguard.workflow.guard_job import without_guard_jobs
 from ciguard.workflow.movable_job import read_job, reject_condition
 from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
+from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.triggers import runs_on_push
@@ -336,10 +338,14 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
         found.append("its artifacts have the shard in their names: download them by `pattern:`")
     if job.is_conditional and "allowed-skips" in job.source.text:
         found.append("add ciguard-report to allowed-skips: it is skipped with the test job")
-    found += [
-        f"{one.job} reads results of single jobs: let it fail unless needs.ciguard.result and "
-        "needs.ciguard-report.result are success"
-        for one in moved.aggregations
-        if one.reads_single_results
-    ]
+    source, path = SourceText(moved.text), job.where.partition(":")[0]
+    for one in moved.aggregations:
+        entry = source.find("jobs", one.job) if one.reads_single_results else None
+        read = NAMED_NEED.search(moved.text, entry.start) if entry else None
+        if read:
+            line = moved.text.count("\n", 0, read.start()) + 1
+            found.append(
+                f"{path}:{line}: {one.job} reads {read[0]}: let it fail unless "
+                "needs.ciguard.result and needs.ciguard-report.result are success, too"
+            )
     return found

@@ -24,13 +24,13 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ciguard.workflow.conditions import runs_after_failure
+from ciguard.workflow.conditions import runs_after_failure, runs_after_skip
 from ciguard.workflow.test_commands import split_commands
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
-_COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b.*--github")
+_COMMAND: Final = re.compile(r"\bciguard['\"]?\s+(plan|report)\b(?!.*--register).*--github")
 _ALL_NEEDS: Final = re.compile(r"\bneeds\.\*|\btoJSON\(\s*needs\s*\)", re.I)
-_NAMED_NEED: Final = re.compile(r"\bneeds(?:\.([\w-]+)|\['([\w-]+)'\])\.result\b", re.I)
+NAMED_NEED: Final = re.compile(r"\bneeds(?:\.([\w-]+)|\['([\w-]+)'\])\.result\b", re.I)
 # A result, not the status function of that name.
 _FAILURE: Final = re.compile(r"\b(failure|cancelled)\b(?!\s*\()", re.I)
 _SKIPPED_OR_SUCCESS: Final = re.compile(r"\b(skipped|success)\b(?!\s*\()", re.I)
@@ -90,7 +90,8 @@ class Aggregation:
     """A job that decides by the results of others.
 
     Attributes:
-        reads_single_results: as of `UndetectedSkip`.
+        reads_single_results: as of `UndetectedSkip`; where a failed need skips the job, another
+            entry of `needs` is enough.
     """
 
     job: str
@@ -123,8 +124,13 @@ class _Job:
 
     def reads_result_of(self, names: Set[str]) -> bool:
         """Say whether it reads the result of one of these that it needs."""
-        named = {found[1] or found[2] for found in _NAMED_NEED.finditer(self.text)}
+        named = {found[1] or found[2] for found in NAMED_NEED.finditer(self.text)}
         return bool(self.needs & names and (_ALL_NEEDS.search(self.text) or named & names))
+
+    def demands_success(self) -> bool:
+        """Say whether its condition reads that a job succeeded."""
+        is_read = NAMED_NEED.search(self.condition)
+        return bool(is_read and _SKIPPED_OR_SUCCESS.search(self.condition))
 
     def decides_by_results(self) -> bool:
         words = _FAILURE.search(self.text) or _SKIPPED_OR_SUCCESS.search(self.text)
@@ -135,7 +141,7 @@ class _Job:
 
     def fails_by_results(self) -> bool:
         """Say whether its steps read results and can fail."""
-        reads = _ALL_NEEDS.search(self.steps_text) or _NAMED_NEED.search(self.steps_text)
+        reads = _ALL_NEEDS.search(self.steps_text) or NAMED_NEED.search(self.steps_text)
         return ALLS_GREEN in self.actions or bool(reads and _FAILS.search(self.steps_text))
 
     def is_green_after(self, red: Set[str], skipped: Set[str]) -> bool:
@@ -256,6 +262,8 @@ def _red_jobs(jobs: Mapping[str, _Job], failed: str) -> set[str]:
 def find_aggregations(workflow: Any, test_job: str) -> tuple[Aggregation, ...]:
     """Find the aggregation jobs of a test job, also where they need it through another job.
 
+    One that a failure skips is one of them if its condition demands that a job succeeded.
+
     Those that demand success see a failed plan. They do not see an incomplete run, in which each
     job is green: only the report does.
     """
@@ -264,20 +272,41 @@ def find_aggregations(workflow: Any, test_job: str) -> tuple[Aggregation, ...]:
     for _ in jobs:
         results |= {name for name, job in jobs.items() if job.needs & results}
     return tuple(
-        Aggregation(name, reads_single_results=not _ALL_NEEDS.search(job.text))
+        Aggregation(
+            name,
+            reads_single_results=runs_after_skip(job.condition) and not _ALL_NEEDS.search(job.text),
+        )
         for name, job in jobs.items()
         if name != test_job
-        and job.runs_after_failure()
+        and (job.runs_after_failure() or job.demands_success())
         and job.decides_by_results()
         and job.reads_result_of(results)
+    )
+
+
+def find_judging_jobs(workflow: Any) -> tuple[str, ...]:
+    """The jobs that are red where a test was lost: those that report, then those that read that.
+
+    Every other job of a run may be green then: that which plans, and each shard.
+    """
+    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
+    reports = _jobs_of("report", jobs)
+    readers = (one.job for job in reports for one in find_aggregations(workflow, job))
+    return tuple(
+        dict.fromkeys((*reports, *(one for one in readers if jobs[one].runs_after_failure())))
     )
 
 
 def _jobs_of(name: str, jobs: Mapping[str, _Job]) -> list[str]:
     """The jobs that run ciguard's action or command of that name, as `init` writes it."""
     used = {action for job in jobs.values() for action in job.actions}
-    ours = {repository for repository, last in used if last == "plan"}
-    actions = {(repository, name) for repository in ours if (repository, "run") in used}
+    pairs = (("plan", "run"), ("audit", "report"))
+    ours = {
+        repository
+        for repository, _ in used
+        if any({(repository, one) for one in pair} <= used for pair in pairs)
+    }
+    actions = {(repository, name) for repository in ours}
     return [
         job_id
         for job_id, job in jobs.items()

@@ -254,6 +254,40 @@ def test_aggregation_job_without_the_planning_job_is_a_warning(
     assert gate["fix"] == "add `ciguard` to its needs, and test needs.ciguard.result as well"
 
 
+@pytest.mark.parametrize(
+    ("required", "level", "what"),
+    [
+        (["lint", "ciguard"], "ok", "a lost test fails what is required"),
+        (
+            ["ciguard plan", "lint"],
+            "warning",
+            "no required check fails if a test is lost; green if a test is lost: ciguard plan "
+            "(job plan)",
+        ),
+        (["lint"], "warning", "no required check fails if a test is lost"),
+        ([], "", ""),
+    ],
+)
+def test_required_check_that_is_green_over_a_lost_test_is_a_warning(
+    folder: Path,
+    ciguard: Ciguard,
+    server: FakeGitHub,
+    *,
+    required: list[str],
+    level: str,
+    what: str,
+) -> None:
+    ciguard("init", "--yes", cwd=folder)
+    server.required_by_rules = required
+    words = ("doctor", "--format", "json", "--repo", "octo-org/shop")
+    environ = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": server.address, "NO_PROXY": "*"}
+    found = checks(ciguard(*words, cwd=folder, **environ).stdout)
+    file = ".github/workflows/ciguard.yml"
+    expected = {"name": "required check", "level": level, "what": f"{file}: {what}"}
+    fix = "make ciguard a required check of the default branch" if level == "warning" else ""
+    assert found.get("required check") == ({**expected, "fix": fix} if level else None)
+
+
 def test_enterprise_server_with_a_restricted_token(folder: Path, ciguard: Ciguard) -> None:
     ciguard("init", "--yes", cwd=folder)
     with serving(prefix="/api/v3") as server:

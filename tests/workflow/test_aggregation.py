@@ -9,8 +9,13 @@ import pytest
 
 from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.template_loader import environment
-from ciguard.workflow.aggregation import find_aggregations, find_undetected_skips
-from ciguard.workflow.yaml_values import load
+from ciguard.workflow.aggregation import (
+    find_aggregations,
+    find_judging_jobs,
+    find_undetected_skips,
+)
+from ciguard.workflow.check_names import names_check
+from ciguard.workflow.yaml_values import jobs_of, load
 
 FILE = ".github/workflows/tests.yml"
 GUIDE = Path(__file__).parent.parent.parent / "docs/how-to/into-your-workflow.md"
@@ -173,7 +178,7 @@ def test_job_that_is_green_after_a_failed_plan_is_found(shape: str) -> None:
 
 NO_AGGREGATION = {
     *("is skipped after a failure", "runs after a failure only", "runs unless a job failed"),
-    *("runs after success", "needs no test job", "decides by no result"),
+    *("needs no test job", "decides by no result"),
 }
 
 
@@ -248,9 +253,40 @@ def test_workflow_of_init(static: bool) -> None:
     assert found_in(with_gate(["legs", "report"], "always()", [EXIT], text)) == []
 
 
+SAMPLES = Path(__file__).parent.parent / "samples"
+WORKFLOWS = {
+    "guide": GUIDE.read_text("utf-8").partition("```yaml\n")[2].partition("```")[0],
+    **{
+        path.parent.name: path.read_text("utf-8") for path in SAMPLES.glob("move_in/*/expected.yml")
+    },
+    "guard": (SAMPLES / "guard_results/history.yml").read_text("utf-8"),
+    **{
+        f"init, static: {static}, service: {service}": render_workflow(
+            Workflow("main", "ciguard-shards", "", "", "3.13", service=service, claims="https://x"),
+            environment(),
+            static=static,
+        )
+        for static in (False, True)
+        for service in (False, True)
+    },
+}
+
+
+@pytest.mark.parametrize("text", WORKFLOWS.values(), ids=WORKFLOWS)
+def test_check_to_require_is_that_of_the_job_which_judges(text: str) -> None:
+    """Its name stands in the documentation, in what `init` prints, and in what `doctor` advises."""
+    workflow = load(text, FILE)
+    owners = [name for name, job in jobs_of(workflow).items() if names_check(name, job, "ciguard")]
+    assert owners == [find_judging_jobs(workflow)[0]]
+    uses = [str(step.get("uses")) for step in workflow["jobs"][owners[0]]["steps"]]
+    runs = [str(step.get("run")) for step in workflow["jobs"][owners[0]]["steps"]]
+    assert any("/report@" in one for one in uses) or any(" report --plan" in one for one in runs)
+
+
 def test_workflow_of_the_guide() -> None:
     text = GUIDE.read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
     assert found_in(load(text, FILE)) == []
+    assert find_judging_jobs(load(text, FILE)) == ("report", "all-green")
     changed = text.replace("needs: [ciguard, test, report]", "needs: test")
     assert changed != text
     assert found_in(load(changed, FILE)) == [("all-green", "ciguard", False, False)]
