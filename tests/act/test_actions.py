@@ -146,7 +146,7 @@ def test_push_runs_each_combination_in_its_shards(story: Story) -> None:
     assert len(executed) == 4
     assert sum(executed) == 18
     assert min(executed) > 0
-    report = story.pushed.job("report")
+    report = story.pushed.job("ciguard")
     assert shown(report, "verdict") == ["passed"]
     assert shown(report, "executed") == shown(report, "planned") == ["18"]
     assert shown(report, "new") == ["18"], "without a past run"
@@ -158,7 +158,7 @@ def test_push_runs_each_combination_in_its_shards(story: Story) -> None:
 def test_test_that_fails_in_one_combination_is_named_with_it(story: Story) -> None:
     assert not story.proposed.green
     assert story.proposed.job("all-green").result == "failure"
-    report = story.proposed.job("report")
+    report = story.proposed.job("ciguard")
     assert shown(report, "verdict") == ["failed"]
     assert shown(report, "executed") == shown(report, "planned") == ["20"]
     assert (shown(report, "new"), shown(report, "gone")) == (["6"], ["4"])
@@ -173,7 +173,7 @@ def test_test_that_fails_in_one_combination_is_named_with_it(story: Story) -> No
 
 
 def test_other_tools_get_a_file_for_each_combination(story: Story) -> None:
-    (folder,) = shown(story.proposed.job("report"), "junit")
+    (folder,) = shown(story.proposed.job("ciguard"), "junit")
     counts = {path.name: ET.parse(path).getroot().attrib for path in Path(folder).iterdir()}
     kinds = ("tests", "failures", "errors")
     assert {name: tuple(one[kind] for kind in kinds) for name, one in counts.items()} == {

@@ -112,10 +112,6 @@ class Layout:
     def workflow(self) -> str:
         return CI if self.job else OWN_WORKFLOW
 
-    @property
-    def plan_job(self) -> str:
-        return "ciguard plan" if self.job else "plan"
-
 
 PYTHON_AXIS: tuple[Mapping[str, object], ...] = tuple({"python": version} for version in PYTHONS)
 MAKE = Layout("make", 6, job="test-", has_network=False)
@@ -336,7 +332,7 @@ def test_first_push_is_green_with_the_versions_of_the_project(
     assert pushed.green, pushed.talk
     legs = pushed.legs(layout.job or r"tests \(")
     printed = COLOURS.sub(
-        "", pushed.job(layout.plan_job).printed + "".join(leg.printed for leg in legs)
+        "", pushed.job("ciguard plan").printed + "".join(leg.printed for leg in legs)
     )
     for expected in layout.printed:
         assert re.search(expected, printed), f"{expected}\n{pushed.talk}"
@@ -382,7 +378,7 @@ def test_failed_plan_is_red_in_report_and_aggregation_job(
     layout: Layout, without_plan: Run
 ) -> None:
     assert not without_plan.green
-    assert without_plan.job(layout.plan_job).result == "failure"
+    assert without_plan.job("ciguard plan").result == "failure"
     assert without_plan.job("ciguard").result == "failure"
     if layout.aggregation:
         assert without_plan.job(layout.aggregation).result == "failure"

@@ -63,3 +63,22 @@ def test_outside_of_github_a_plan_has_blocks_too(listed: Path, ciguard: Ciguard)
     assert plan_of(done.stdout)["claims"] == HOST
     done = ciguard("plan", *arguments, "--dry-run", *NONE, cwd=listed, stdin=LISTED)
     assert "16 tests in 12 blocks may move during the run, by" in done.stdout
+
+
+def test_registration_never_fails_and_shows_no_token_to_the_service_of_a_plan(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    """The plan is made by a job that runs a pull request's code: it may name any service."""
+    here = "http://127.0.0.1:9"  # where nothing listens
+    making = ("--inventory", "-", "--claims", here, "--shards", "2", "-o", "plan.json")
+    ciguard("plan", *making, *NONE, cwd=listed, stdin=LISTED)
+    actions = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "7"}
+    environ = {**actions, "GITHUB_OUTPUT": str(listed / "outputs")}
+    for url, said in ((HOST, f"another service than {HOST}"), (here, "cannot be asked")):
+        words = ("--register", "plan.json", "--claims", url, "--github")
+        done = ciguard("plan", *words, cwd=listed, **environ)
+        assert "no test moves during this run" in done.stderr
+        assert said in done.stderr
+    assert not (listed / "outputs").exists()
+    done = ciguard("plan", "--register", "plan.json", "--claims", here, cwd=listed, expect=2)
+    assert "pass --github" in done.stderr
