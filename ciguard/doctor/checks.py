@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.document import Block, Facts, Paragraph
@@ -102,23 +103,19 @@ def check_required(
         judging: the jobs of the workflow that are, the best to require first.
         required: names of the required checks, at least one.
     """
-    owners = {
-        check: [
-            name
-            for name, job in jobs.items()
-            # Of a workflow that others call, `CALLER / JOB`.
-            if names_check(name, job, check) or names_check(name, job, check.rpartition(" / ")[2])
-        ]
-        for check in sorted(required)
-    }
-    if any({*judging}.intersection(names) for names in owners.values()):
+    owners = [
+        (check, name)
+        for check, (name, job) in product(sorted(required), jobs.items())
+        # Of a workflow that others call, `CALLER / JOB`.
+        if any(names_check(name, job, one) for one in {check, check.rpartition(" / ")[2]})
+    ]
+    if any(name in judging for _, name in owners):
         return ok("required check", f"{file}: a lost test fails what is required")
-    others = [f"{check} (job {names[0]})" for check, names in owners.items() if names]
+    others = [f"{check} (job {name})" for check, name in owners]
     passing = f"; green if a test is lost: {', '.join(others)}" if others else ""
     what = f"{file}: no required check fails if a test is lost{passing}"
-    return warning(
-        "required check", what, f"require {unexpanded_name(judging[0], jobs[judging[0]])}"
-    )
+    name = unexpanded_name(judging[0], jobs[judging[0]])
+    return warning("required check", what, f"require the check {name} in the rules of the branch")
 
 
 def check_artifact_version(server_url: str, version: str, *, is_own: bool, artifacts: int) -> Check:

@@ -22,7 +22,7 @@ from ciguard.codec.results.result_patterns import newest_attempts
 from ciguard.config import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
-from ciguard.history import branch_store, export
+from ciguard.history import branch_store, export, stores
 from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME
@@ -30,14 +30,7 @@ from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
-from ciguard.history.stores import (
-    FileStore,
-    copy_to,
-    load,
-    open_store,
-    open_writable_store,
-    update,
-)
+from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model import EndLine, Record
 from ciguard.model.jobs import last_attempt
@@ -212,7 +205,7 @@ def fetch(invocation: Invocation, path: str, location: str | None) -> int:
     store = open_store(
         _configured_location(invocation, location), invocation.folder, invocation.environ
     )
-    problem = copy_to(invocation.folder / path, store)
+    problem = stores.copy_to(invocation.folder / path, store)
     console.out(f"{store.location}: {problem or 'copied'}")
     return ExitCode.OK
 

@@ -13,17 +13,12 @@ import httpx
 
 from ciguard.errors import RemoteError
 from ciguard.history.daemon_thread import in_thread
-from ciguard.model.service_address import (
-    BEARER_TOKEN,
-    HISTORY_TOKEN,
-    REQUEST_TOKEN,
-    REQUEST_URL,
-    is_safe,
-)
+from ciguard.model.service_address import BEARER_TOKEN, REQUEST_TOKEN, REQUEST_URL, is_safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+TOKEN_VARIABLE: Final = "CIGUARD_HISTORY_TOKEN"
 REQUEST_S: Final = 2.0
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
@@ -63,9 +58,9 @@ def credentials(environ: Mapping[str, str], audience: str) -> Credentials:
             problem = f"GitHub gave no OIDC token within {REQUEST_S:g} s"
         except RemoteError as error:
             problem = error.what
-    token = environ.get(HISTORY_TOKEN, "").strip()
+    token = environ.get(TOKEN_VARIABLE, "").strip()
     if token and not BEARER_TOKEN.fullmatch(token):
-        return Credentials("", f"{HISTORY_TOKEN} is not a token")
+        return Credentials("", f"{TOKEN_VARIABLE} is not a token")
     return Credentials(token, problem)
 
 

@@ -17,8 +17,13 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.git.commands import without_secrets
 from ciguard.history.daemon_thread import in_thread
 from ciguard.history.file import NotAHistory, StoredBytes
-from ciguard.history.service_credentials import Credentials, credentials, origin_of
-from ciguard.model.service_address import HISTORY_TOKEN, is_safe
+from ciguard.history.service_credentials import (
+    TOKEN_VARIABLE,
+    Credentials,
+    credentials,
+    origin_of,
+)
+from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -60,7 +65,7 @@ class ServiceStore:
         """
         if not is_safe(self.address) or "@" in self.address:
             what = "not the https address of a history"
-            fix = f"{ADDRESS_FIX}; set {HISTORY_TOKEN} to a token"
+            fix = f"{ADDRESS_FIX}; set {TOKEN_VARIABLE} to a token"
             raise InputError(what, where=self.location, fix=fix)
         shown = credentials(self.environ, origin_of(self.address))
         answered = Event()
@@ -96,14 +101,14 @@ class ServiceStore:
         why = f" ({one_line(shown.redact(detail))})" if detail else ""
         if status == 401:  # noqa: PLR2004
             what = f"the service refuses the token{why}"
-            fix = f"give the job `permissions: id-token: write`, or set {HISTORY_TOKEN}"
+            fix = f"give the job `permissions: id-token: write`, or set {TOKEN_VARIABLE}"
         elif status == 404:  # noqa: PLR2004
             what = "the service has no such repository, or the job may not read it"
             fix = "check OWNER/NAME in the address"
             if not shown.token:
                 fix += (
                     "; a private repository needs `permissions: id-token: write` or "
-                    f"{HISTORY_TOKEN}"
+                    f"{TOKEN_VARIABLE}"
                 )
         elif 300 <= status < 400:  # noqa: PLR2004
             what = f"the service redirects (HTTP {status}), which is not followed"

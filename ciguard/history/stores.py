@@ -123,69 +123,13 @@ STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore
     "branch": branch_store.BranchStore,
     "": FileStore,
 }
+COPY: Final = "copy"  # of a folder that `copy_to` wrote, for `plan`
+_ORIGIN: Final = "origin.json"
 SERVICE_SCHEMES: Final = ("https", "http")
-COPY: Final = "copy"
-_COPY_FIX: Final = "write it by `ciguard history fetch DIR`, and name it as copy:DIR"
-_ORIGIN: Final = "origin.json"  # of a copy: where it is from, or why there is none
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """What `copy_to` left in a folder, for steps that run the tests' code and hold no token."""
-
-    original: ReadableStore
-    folder: Path
-    problem: str
-    fix: str
-
-    @property
-    def location(self) -> str:
-        """That of the original."""
-        return self.original.location
-
-    def recovery_advice(self, error: DamagedHistory) -> str:
-        """That of the original."""
-        return self.original.recovery_advice(error)
-
-    def read(self) -> StoredBytes:
-        """What the original held.
-
-        Raises:
-            RemoteError: it could not be read, for the reason that was found then.
-        """
-        if self.problem:
-            raise RemoteError(self.problem, where=self.location, fix=self.fix)
-        path = self.folder / FILE_NAME
-        return StoredBytes(local.read(path) if path.is_file() else None)
-
-
-def copy_to(folder: Path, store: ReadableStore) -> str:
-    """Copy a history into a folder; "", or why it cannot be read: a copy of it says the same."""
-    origin = {"location": store.location, "problem": "", "fix": ""}
-    try:
-        content = store.read().content
-    except CiguardError as error:
-        content, origin["problem"], origin["fix"] = None, error.what, error.fix
-    local.write(folder / _ORIGIN, json.dumps(origin).encode())
-    (folder / FILE_NAME).unlink(missing_ok=True)
-    if content is not None:
-        local.write(folder / FILE_NAME, content)
-    return origin["problem"]
-
-
-def _open_copy(name: str, folder: Path, environ: Mapping[str, str]) -> Copy:
-    place = folder / name
-    try:
-        origin = json.loads(local.read(place / _ORIGIN))
-        location, problem, fix = (str(origin[key]) for key in ("location", "problem", "fix"))
-    except (InputError, ValueError, LookupError, TypeError):
-        no_store = FileStore(f"{COPY}:{name}", folder, environ)
-        return Copy(no_store, place, "nothing was copied there", _COPY_FIX)
-    return Copy(open_store(location, folder, environ), place, problem, fix)
 
 
 def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> ReadableStore:
-    """The store of `branch:NAME`, `https://...`, `copy:DIR`, or of a file's path; nothing is read.
+    """The store of `branch:NAME`, `https://...`, or of a file's path; nothing is read yet.
 
     Args:
         location: what stands after --history.
@@ -198,8 +142,6 @@ def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> Reada
         from ciguard.history.service_store import ServiceStore  # noqa: PLC0415
 
         return ServiceStore(location, environ)
-    if location.startswith(f"{COPY}:"):
-        return _open_copy(location.removeprefix(f"{COPY}:"), folder, environ)
     return open_writable_store(location, folder, environ)
 
 
@@ -275,6 +217,31 @@ def decode_stored(stored: StoredBytes, store: ReadableStore) -> Loaded:
     except DamagedHistory as error:
         raise InputError(error.what, where=error.where, fix=store.recovery_advice(error)) from error
     return Loaded(history, True, len(stored.content))
+
+
+def copy_to(folder: Path, store: ReadableStore) -> str:
+    """Copy a history for a step that holds no token; "", or why it cannot be used."""
+    problem = ""
+    (folder / FILE_NAME).unlink(missing_ok=True)
+    try:
+        stored = store.read()
+        decode_stored(stored, store)
+        if stored.content is not None:
+            local.write(folder / FILE_NAME, stored.content)
+    except CiguardError as error:
+        problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
+    origin = {"location": store.location, "problem": problem}
+    local.write(folder / _ORIGIN, json.dumps(origin).encode())
+    return problem
+
+
+def read_origin(folder: Path) -> tuple[str, str]:
+    """Where a copied history is from, and why it cannot be used."""
+    try:
+        origin = json.loads(local.read(folder / _ORIGIN))
+        return str(origin["location"]), str(origin["problem"])
+    except (InputError, ValueError, LookupError, TypeError):
+        return str(folder), "nothing was copied there (fix: ciguard history fetch DIR)"
 
 
 @dataclass(frozen=True, slots=True)

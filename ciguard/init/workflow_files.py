@@ -111,7 +111,7 @@ def render_workflow(
     environment = for_actions(templates)
     environment.filters["quoted"] = quoted
     pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
-    name = "forks" if forks else "static" if static else "workflow"
+    name = "forks" if forks else "workflow"
     text = environment.get_template(f"{name}.yml.j2").render(
         asdict(workflow),
         setup=textwrap.dedent(workflow.setup).strip("\n"),

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 # By these a job asks GitHub for an OIDC token: docs.github.com, "OpenID Connect reference".
 REQUEST_URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
 REQUEST_TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
-HISTORY_TOKEN: Final = "CIGUARD_HISTORY_TOKEN"  # of a service, where GitHub gives none
 # RFC 6750. Libraries repeat what is none in their errors.
 BEARER_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 

@@ -15,9 +15,9 @@ import httpx
 
 from ciguard.errors import RemoteError, UsageError
 from ciguard.history.daemon_thread import in_thread
-from ciguard.history.service_credentials import credentials, origin_of
+from ciguard.history.service_credentials import TOKEN_VARIABLE, credentials, origin_of
 from ciguard.model.exchange_groups import exchange_groups
-from ciguard.model.service_address import HISTORY_TOKEN, is_safe
+from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def without_foreign_token(
     """The environment; with the history's token only where the same service keeps the history."""
     if is_safe(history_store) and origin_of(history_store) == address:
         return environ
-    return {name: value for name, value in environ.items() if name != HISTORY_TOKEN}
+    return {name: value for name, value in environ.items() if name != TOKEN_VARIABLE}
 
 
 def register(plan: Plan, run: ActionsRun, environ: Mapping[str, str], address: str) -> str:

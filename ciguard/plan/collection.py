@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import CiguardError, InputError, combine
-from ciguard.model.service_address import HISTORY_TOKEN, REQUEST_TOKEN, REQUEST_URL
+from ciguard.model.service_address import REQUEST_TOKEN, REQUEST_URL
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.plugin_files import extract_plugins
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 # By which a job speaks to GitHub or a service: a pull request's code, which runs here, may not. The
 # generated plan job has none of them, as a program could read those of its parent as well.
 SECRETS: Final = frozenset(
-    {"GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN"}
-    | {HISTORY_TOKEN, REQUEST_TOKEN, REQUEST_URL}
+    {"GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "CIGUARD_HISTORY_TOKEN"}
+    | {REQUEST_TOKEN, REQUEST_URL}
 )
 FIX: Final = "make every test collectable: a plan needs all of them"
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})

@@ -175,9 +175,9 @@ def command(
         what = "a plan in the repository has no combinations of a matrix"
         fix = "leave out --static, and plan in a job: `ciguard init --into` writes it"
         raise UsageError(what, where="--static, --matrix", fix=fix)
-    outputs = _outputs(invocation.environ) if github else None
+    outputs = _outputs(invocation.environ) if github or registered is not None else None
     if registered is not None:
-        _register_blocks(invocation, registered, flags["claims"], outputs)
+        _register_blocks(invocation, registered, flags["claims"])
         return ExitCode.OK
     # Read first: a plan takes minutes.
     workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
@@ -434,20 +434,10 @@ def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) 
     return address
 
 
-def _register_blocks(
-    invocation: Invocation, path: str, url: str | None, outputs: str | None
-) -> None:
-    """Tell the service of the blocks; without it each shard runs what the plan gives it.
-
-    Raises:
-        InputError: there is no such plan.
-        UsageError: no address of a service, or no --github.
-    """
+def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None:
+    """Tell the service of the blocks; without it each shard runs what the plan gives it."""
     config = invocation.config()
     address = service_address(url or config.plan.claims)
-    if outputs is None:
-        fix = "pass --github: the token for the run's jobs is the step's output claims_token"
-        raise UsageError("nothing gets the token", where="--register", fix=fix)
     run, plan_ = _current_run(invocation.environ), local.read_plan(invocation.folder / path)
     if run is None or not any(shard.blocks for shard in plan_.shards):
         return
@@ -461,7 +451,7 @@ def _register_blocks(
         warning = f"no test moves during this run: {error}"
         console.workflow_command(annotation("warning", warning, title="ciguard plan"))
         return
-    local.append(outputs, step_outputs({"claims_token": token}))
+    local.append_output(invocation.environ, step_outputs({"claims_token": token}))
 
 
 def _write_outputs(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ciguard.codec import plan_file
 from ciguard.errors import CiguardError
+from ciguard.history.file import FILE_NAME
 from ciguard.history.runs import UNDATED
-from ciguard.history.stores import load, open_store
+from ciguard.history.stores import COPY, load, open_store, read_origin
 from ciguard.model import PlanNote
 from ciguard.plan.base_plan import (
     base_count_of_history,
@@ -92,17 +93,25 @@ def load_history(source: HistorySource, folder: Path, environ: Mapping[str, str]
     One that is lost, damaged or newer must not keep all runs from being planned until somebody
     repairs it: without one a plan is worse, and still right.
     """
-    store = open_store(source.location, folder, environ)
+    word, _, name = source.location.partition(":")
+    if word == COPY:
+        location, problem = read_origin(folder / name)
+        store = open_store(f"{name}/{FILE_NAME}", folder, environ)
+    else:
+        store = open_store(source.location, folder, environ)
+        location, problem = store.location, ""
+    loaded = None
     try:
-        loaded = load(store)
+        loaded = load(store) if not problem else None
     except CiguardError as error:
         problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
-        facts = {"location": store.location, "problem": problem}
-        return LoadedHistory(None, store.location, (PlanNote("history_unusable", facts),))
+    if loaded is None:
+        facts = {"location": location, "problem": problem}
+        return LoadedHistory(None, location, (PlanNote("history_unusable", facts),))
     if not loaded.exists:
-        note = PlanNote("history_missing", {"location": store.location})
-        return LoadedHistory(None, store.location, (note,))
-    return LoadedHistory(loaded.history, store.location)
+        note = PlanNote("history_missing", {"location": location})
+        return LoadedHistory(None, location, (note,))
+    return LoadedHistory(loaded.history, location)
 
 
 def read_past(

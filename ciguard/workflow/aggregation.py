@@ -300,13 +300,8 @@ def find_judging_jobs(workflow: Any) -> tuple[str, ...]:
 def _jobs_of(name: str, jobs: Mapping[str, _Job]) -> list[str]:
     """The jobs that run ciguard's action or command of that name, as `init` writes it."""
     used = {action for job in jobs.values() for action in job.actions}
-    pairs = (("plan", "run"), ("audit", "report"))
-    ours = {
-        repository
-        for repository, _ in used
-        if any({(repository, one) for one in pair} <= used for pair in pairs)
-    }
-    actions = {(repository, name) for repository in ours}
+    ours = {repository for repository, last in used if last in ("plan", "audit")}
+    actions = {(one, name) for one in ours if {(one, "run"), (one, "audit")} & used}
     return [
         job_id
         for job_id, job in jobs.items()

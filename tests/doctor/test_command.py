@@ -280,11 +280,13 @@ def test_required_check_that_is_green_over_a_lost_test_is_a_warning(
     ciguard("init", "--yes", cwd=folder)
     server.required_by_rules = required
     words = ("doctor", "--format", "json", "--repo", "octo-org/shop")
-    environ = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": server.address, "NO_PROXY": "*"}
-    found = checks(ciguard(*words, cwd=folder, **environ).stdout)
+    done = ciguard(
+        *words, cwd=folder, GITHUB_TOKEN=TOKEN, GITHUB_API_URL=server.address, NO_PROXY="*"
+    )
+    found = checks(done.stdout)
     file = ".github/workflows/ciguard.yml"
     expected = {"name": "required check", "level": level, "what": f"{file}: {what}"}
-    fix = "make ciguard a required check of the default branch" if level == "warning" else ""
+    fix = "require the check ciguard in the rules of the branch" if level == "warning" else ""
     assert found.get("required check") == ({**expected, "fix": fix} if level else None)
 
 

@@ -81,4 +81,4 @@ def test_registration_never_fails_and_shows_no_token_to_the_service_of_a_plan(
         assert said in done.stderr
     assert not (listed / "outputs").exists()
     done = ciguard("plan", "--register", "plan.json", "--claims", here, cwd=listed, expect=2)
-    assert "pass --github" in done.stderr
+    assert "GITHUB_OUTPUT is not set" in done.stderr

@@ -97,8 +97,10 @@ def test_listing_has_no_token_in_its_environment(tmp_path: Path) -> None:
     write(
         tmp_path, test_a="import os\nassert 'token' not in os.environ.values()\ndef test(): pass\n"
     )
-    names = ("GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "CIGUARD_CLAIMS_TOKEN")
-    names += ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "CIGUARD_HISTORY_TOKEN")
+    names = (
+        *("GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"),
+        *("CIGUARD_CLAIMS_TOKEN", "CIGUARD_HISTORY_TOKEN"),
+    )
     environ = clean_environment(**dict.fromkeys(names, "token"))
     listing = collect_units(framework(DEFAULT), Suite(DEFAULT, PYTHON), "", tmp_path, environ)
     assert listing.errors == ()

@@ -22,7 +22,7 @@ from serve.web_process import free_port, web_process
 
 from ciguard.codec import plan_file as codec
 from ciguard.codec.record.reader import read_records
-from ciguard.model.service_address import HISTORY_TOKEN
+from ciguard.history.service_credentials import TOKEN_VARIABLE
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.repositories import Repository
@@ -176,7 +176,7 @@ def run_legs(
         (folder / name).write_text(content, encoding="utf-8")
     service.start()
     environ = run_environment(1000 + seed)
-    plan, token = _plan(folder, service.url, legs, {**environ, HISTORY_TOKEN: secret})
+    plan, token = _plan(folder, service.url, legs, {**environ, TOKEN_VARIABLE: secret})
     processes = {
         shard.key: _start_leg(folder, shard.key, {**environ, "CIGUARD_CLAIMS_TOKEN": token}, chosen)
         for shard in plan.shards
