@@ -245,7 +245,7 @@ def test_history_file_is_a_warning_and_needs_no_write_permission(
     assert "history.store" not in call(repository, "--yes").stderr
     jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
     assert "history" not in jobs
-    assert jobs["plan"]["permissions"]["id-token"] == "write"
+    assert jobs["fetch-history"]["permissions"]["id-token"] == "write"
 
 
 @pytest.mark.parametrize("words", [(), ("--static",), ("--checkpoint", "15m")], ids=str)
@@ -261,7 +261,7 @@ def test_jobs_that_ask_for_tests_get_a_token(
     text = (repository / WORKFLOW).read_text("utf-8")
     assert ("CIGUARD_CLAIMS_TOKEN" in text) == (words == ())
     if not words:
-        assert yaml.safe_load(text)["jobs"]["plan"]["permissions"]["id-token"] == "write"
+        assert yaml.safe_load(text)["jobs"]["claims"]["permissions"]["id-token"] == "write"
 
 
 def test_default_branch_of_the_remote_overrides_the_current_branch(
