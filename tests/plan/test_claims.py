@@ -72,11 +72,16 @@ def test_registration_never_fails_and_shows_no_token_to_the_service_of_a_plan(
     here = "http://127.0.0.1:9"  # where nothing listens
     making = ("--inventory", "-", "--claims", here, "--shards", "2", "-o", "plan.json")
     ciguard("plan", *making, *NONE, cwd=listed, stdin=LISTED)
-    actions = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "7"}
-    environ = {**actions, "GITHUB_OUTPUT": str(listed / "outputs")}
     for url, said in ((HOST, f"another service than {HOST}"), (here, "cannot be asked")):
         words = ("--register", "plan.json", "--claims", url, "--github")
-        done = ciguard("plan", *words, cwd=listed, **environ)
+        done = ciguard(
+            *("plan", *words),
+            cwd=listed,
+            GITHUB_ACTIONS="true",
+            GITHUB_REPOSITORY="o/r",
+            GITHUB_RUN_ID="7",
+            GITHUB_OUTPUT=str(listed / "outputs"),
+        )
         assert "no test moves during this run" in done.stderr
         assert said in done.stderr
     assert not (listed / "outputs").exists()
