@@ -25,6 +25,7 @@ from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
 from ciguard.compare.log_comparison import LOG_CONDITIONS, LogComparison, log_exit_code
 from ciguard.compare.log_inputs import are_logs, compare_log_inputs
 from ciguard.compare.log_view import logs_document
+from ciguard.compare.run_changes import with_job_endings
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import quarantined
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.logs.pattern import LogPattern
-    from ciguard.model import CaseKey
+    from ciguard.model import CaseKey, Ending
     from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
@@ -315,10 +316,18 @@ def _compare(
     if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
         return _compare_jobs(base.recorded, head.recorded, arguments)
     bases, heads = base.runs, head.runs
+    endings = [_endings(side.recorded) for side in (base, head)]
     if base.recorded.from_result_files != head.recorded.from_result_files or history is not None:
         bases, heads = _join_names(base, head, history, arguments)
-    context = _context(
-        invocation, lookup, heads[-1], history, (base.recorded.jobs, head.recorded.jobs)
+    bases, heads = (
+        tuple(with_job_endings(run, side.recorded.jobs, why) for run in runs)
+        if side.recorded.from_result_files
+        else runs
+        for runs, side, why in zip((bases, heads), (base, head), endings, strict=True)
+    )
+    context = replace(
+        _context(invocation, lookup, heads[-1], history, (base.recorded.jobs, head.recorded.jobs)),
+        endings=endings[1],
     )
     found = compare_run(
         heads[-1],
@@ -351,14 +360,18 @@ def _compare_jobs(
             what = f"run {other} has no ciguard records to compare with"
             fix = "name the result files of both by --results, or compare the jobs of two such runs"
             raise InputError(what, where=f"{side}: {argument}", fix=fix)
-    matches = {name: first_match(texts) for name, texts in head.annotations.items()}
-    endings = {name: found[0].ending for name, found in matches.items() if found is not None}
     runs = (
         run_of_jobs(arguments[0], base.run_id, base.jobs),
         run_of_jobs(arguments[1], head.run_id, head.jobs),
     )
     artifacts = (base.artifacts, head.artifacts)
-    return compare_jobs_only(base.jobs, head.jobs, runs, endings, artifacts)
+    return compare_jobs_only(base.jobs, head.jobs, runs, _endings(head), artifacts)
+
+
+def _endings(found: FoundRecords) -> dict[str, Ending]:
+    """Why jobs were cancelled, by name, where GitHub says it."""
+    matches = {name: first_match(texts) for name, texts in found.annotations.items()}
+    return {name: match[0].ending for name, match in matches.items() if match is not None}
 
 
 @dataclass(frozen=True, slots=True)

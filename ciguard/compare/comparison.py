@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.metric_changes import NO_METRICS
 from ciguard.compare.metric_neighbours import NO_NEIGHBOURS
+from ciguard.compare.run_changes import STOPPED
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS
 from ciguard.compare.suite_speed import NO_SUITE_SPEED
 from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.errors import ExitCode
-from ciguard.model import FAIL_CONDITIONS
+from ciguard.model import FAIL_CONDITIONS, MEMORY_ENDINGS
 from ciguard.model.moved_blocks import count_moved_blocks, newest_by_shard
 
 if TYPE_CHECKING:
@@ -146,6 +147,16 @@ class Comparison:
         verdicts = (self.memory, self.durations)
         return tuple(change for one in verdicts for change in one.of_tier("suspect"))
 
+    @property
+    def deaths_on_both(self) -> Mapping[Ending, int]:
+        """How many cases ran out of time or memory here that had failed before, by ending."""
+        endings = [
+            one.after.ending
+            for one in self.of_kind("failing_on_both")
+            if one.after is not None and one.after.ending in DEATHS
+        ]
+        return {ending: endings.count(ending) for ending in DEATHS if ending in endings}
+
     def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
         """The transitions of one kind."""
         return tuple(one for one in self.transitions if one.kind == kind)
@@ -181,13 +192,14 @@ def state_of(comparison: Comparison) -> State:
         return "suspect"
     if comparison.is_doubled:
         return "suspect"
+    # What did not run to its end is no proof of anything, least of all of no difference.
+    if any(one.after in STOPPED for one in comparison.jobs) or comparison.deaths_on_both:
+        return "inconclusive"
     if better:
         return "better"
     if has_missing_tests(found) or comparison.base is None:
         return "inconclusive"
-    # What did not run this time is no proof of anything, least of all of no difference.
-    stopped = any(one.transition == "newly cancelled" for one in comparison.jobs)
-    if "newly_skipped" in kinds or stopped or "changed" in metrics:
+    if "newly_skipped" in kinds or "changed" in metrics:
         return "inconclusive"
     if comparison.metrics.missing_exact:
         return "inconclusive"
@@ -208,6 +220,7 @@ _KINDS: Final[Mapping[str, tuple[TransitionKind, ...]]] = {
 }
 
 
+DEATHS: Final[tuple[Ending, ...]] = ("timeout", *MEMORY_ENDINGS)
 _ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
     "timeout": ("timeout", "deadline"),
     "oom": ("out_of_memory", "memory_guard"),

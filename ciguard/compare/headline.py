@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from ciguard.compare.metric_wording import conditions_text, verdicts_text
 from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.compare.wording import (
+    cancelled_text,
     doubled_texts,
     incomplete_text,
     kind_text,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.jobs_only import JobsComparison
+    from ciguard.compare.run_changes import JobTransition
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.model import CaseKey, UnitKey
 
@@ -36,6 +38,7 @@ HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
     *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "ignored"
 )  # fmt: skip
 
+CANCELLED: Final[tuple[JobTransition, ...]] = ("still cancelled", "newly cancelled")
 UNMEASURED: Final = ("not measured", "baseline incomplete")
 
 
@@ -110,12 +113,16 @@ def _missing(comparison: Comparison) -> Iterator[str]:
 
 
 def _counts(comparison: Comparison) -> Iterator[str]:
-    for word in ("unblocked", "newly cancelled"):
-        if number := sum(one.transition == word for one in comparison.jobs):
-            yield f"{count_of(number, 'job')} {word}"
+    for word in CANCELLED:
+        if text := cancelled_text(comparison.jobs, word):
+            yield text
+    if number := sum(one.transition == "unblocked" for one in comparison.jobs):
+        yield f"{count_of(number, 'job')} unblocked"
     for kind in HEADLINE_KINDS:
         if number := len(comparison.of_kind(kind)):
             yield f"{number:,} {kind_text(kind)}"
+    for ending, number in comparison.deaths_on_both.items():
+        yield f"{number:,} {kind_text('failing_on_both')} ({ending.replace('_', ' ')})"
 
 
 def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
@@ -136,8 +143,13 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
 
 def jobs_headline(comparison: JobsComparison) -> str:
     """The sentence of two runs without records."""
-    kinds = Counter(one.transition or "changed otherwise" for one in comparison.changes)
-    parts = [f"{number:,} {kind}" for kind, number in kinds.items()]
+    kinds = Counter(one.transition for one in comparison.changes)
+    parts = [
+        cancelled_text(comparison.changes, kind)
+        if kind in CANCELLED
+        else f"{number:,} {kind or 'changed otherwise'}"
+        for kind, number in kinds.items()
+    ]
     parts.append(f"{count_of(len(comparison.unchanged), 'job')} with the same conclusion")
     state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
     return f"{state}: no ciguard records, so only jobs are compared: {', '.join(parts)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.run_changes import compare_jobs
+from ciguard.compare.run_changes import STOPPED, compare_jobs, is_listed
 from ciguard.compare.run_columns import RunInfo
 from ciguard.compare.steps_and_artifacts import (
     NO_ARTIFACTS,
@@ -31,9 +31,10 @@ JobCondition = Literal["new-failure", "timeout", "incomplete"]
 # Of `FAIL_CONDITIONS` those that conclusions of jobs can give a reason for.
 JOB_CONDITIONS: Final[tuple[JobCondition, ...]] = ("new-failure", "timeout", "incomplete")
 _FAILED: Final = frozenset({"failure", "startup_failure", "timed_out"})
+_BAD: Final = _FAILED.union(STOPPED)
 # The order in which the changes are listed.
 _ORDER: Final[tuple[JobTransition | None, ...]] = (
-    *("newly failing", "newly cancelled", "newly skipped", "removed", "added"),
+    *("newly failing", "newly cancelled", "still cancelled", "newly skipped", "removed", "added"),
     *(None, "unblocked", "fixed"),
 )
 
@@ -44,7 +45,7 @@ class JobsComparison:
 
     Attributes:
         state: what did not run again, or is not there any more, is no proof: `inconclusive`.
-        changes: those that ended otherwise, the worst first.
+        changes: those that ended otherwise or are still cancelled, the worst first.
         unchanged: those with the same conclusion, the longest first.
         endings: why jobs of the candidate were cancelled, by name, where GitHub says it.
     """
@@ -89,10 +90,10 @@ def compare_jobs_only(
         endings: why jobs of the candidate were cancelled, by name, where it is known.
         artifacts: of both runs; None where they are not known.
     """
-    found = compare_jobs(before, after)
+    found = compare_jobs(before, after, endings)
     commits = {run.sha for run in runs if run.sha}
-    changes = [one for one in found if one.before != one.after]
-    same = [one for one in found if one.before == one.after]
+    changes = [one for one in found if is_listed(one)]
+    same = [one for one in found if not is_listed(one)]
     return JobsComparison(
         _state(changes),
         *runs,
@@ -106,17 +107,17 @@ def compare_jobs_only(
 
 def _is_worse(change: JobChange) -> bool:
     """Say that it fails and is not known to have failed, or been cancelled, before."""
-    return change.after in _FAILED and change.before not in {*_FAILED, "cancelled"}
+    return change.after in _FAILED and change.before not in _BAD
 
 
 def _state(changes: Sequence[JobChange]) -> JobsState:
     worse = any(map(_is_worse, changes))
-    better = any(
-        one.before in {*_FAILED, "cancelled"} and one.after == "success" for one in changes
-    )
+    better = any(one.before in _BAD and one.after == "success" for one in changes)
     if worse:
         return "mixed" if better else "worse"
-    lost = any(one.transition in ("newly cancelled", "newly skipped", "removed") for one in changes)
+    lost = any(
+        one.after in STOPPED or one.transition in ("newly skipped", "removed") for one in changes
+    )
     if better and not lost:
         return "better"
     return "inconclusive" if changes else "same"
@@ -130,7 +131,8 @@ def triggered_by_jobs(
     A job that is not there any more is none: who renames a job removes one and adds one.
     """
     timed_out = any(
-        one.after == "timed_out" or comparison.endings.get(one.name) == "timeout"
+        (one.after == "timed_out" or one.ending == "timeout")
+        and one.transition != "still cancelled"
         for one in comparison.changes
     )
     failing = [one for one in comparison.changes if _is_worse(one) and one.after != "timed_out"]

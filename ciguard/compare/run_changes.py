@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,6 +17,7 @@ from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.run_columns import index_in, leg_from_history
 from ciguard.history.query import STEADY_S
 from ciguard.model.machine_use import NOT_MEASURED
+from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,8 +35,17 @@ DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as ano
 
 TotalName = Literal["makespan_s", "sum_s", "peak_bytes", "tests_s"]
 JobTransition = Literal[
-    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "removed"
+    "unblocked",
+    "newly cancelled",
+    "still cancelled",
+    "newly failing",
+    "fixed",
+    "newly skipped",
+    "added",
+    "removed",
 ]
+# Conclusions of a job that was stopped: at its time limit or by request.
+STOPPED: Final = ("cancelled", "timed_out")
 # From a conclusion to another one; a pair that is not here is shown without a name.
 _TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
     ("cancelled", "success"): "unblocked",
@@ -45,7 +55,9 @@ _TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
     ("success", "failure"): "newly failing",
     ("failure", "success"): "fixed",
     ("success", "skipped"): "newly skipped",
+    **{(before, after): "still cancelled" for before in STOPPED for after in STOPPED},
 }
+NO_ENDINGS: Final[Mapping[str, Ending]] = {}
 _MINUTE_S: Final = 60
 _BY_TESTS: Final = ("newly failing", "fixed")
 
@@ -198,7 +210,8 @@ class JobChange:
     """A job and its conclusion in both runs; None where it was not there.
 
     A job that has not ended has its status in the place of a conclusion. `transition` is None for a
-    pair of conclusions that has no name of its own.
+    pair of conclusions that has no name of its own. `ending` is why a job of the candidate was
+    cancelled, where GitHub says it.
     """
 
     name: str
@@ -208,6 +221,7 @@ class JobChange:
     wall_before_s: float | None = None
     wall_after_s: float | None = None
     url: str = ""
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,31 +239,67 @@ class Cost:
     includes_all_jobs: bool
 
 
+def with_job_endings(run: Run, jobs: Sequence[Job], endings: Mapping[str, Ending]) -> Run:
+    """A run of result files, its legs ended as GitHub says: a file does not tell of its job's end.
+
+    Args:
+        jobs: of the run; the one of a leg is named after its shard.
+        endings: why jobs were cancelled, by name, where it is known.
+    """
+    stopped = {
+        name: endings.get(name, "timeout" if job.conclusion == "timed_out" else "cancelled")
+        for name, job in _last_attempts(jobs).items()
+        if job.conclusion in STOPPED
+    }
+    legs = []
+    for leg in run.legs:
+        names = [name for name in stopped if leg.shard and ends_with(name, leg.shard)]
+        if len(names) == 1:
+            leg = replace(leg, job=names[0], ending=stopped[names[0]], complete=False)  # noqa: PLW2901
+        legs.append(leg)
+    return replace(run, legs=tuple(legs))
+
+
 def job_changes(
-    base: Run, candidate: Run, before: Sequence[Job], after: Sequence[Job]
+    base: Run,
+    candidate: Run,
+    before: Sequence[Job],
+    after: Sequence[Job],
+    endings: Mapping[str, Ending] = NO_ENDINGS,
 ) -> tuple[JobChange, ...]:
-    """The jobs that ended in another way than on the base, by name.
+    """The jobs that ended in another way than on the base or are still cancelled, by name.
 
     A job of tests that is newly red or green is not among them: its tests and its leg's ending are
     compared one by one, and another plan may have moved a failing test to another job.
 
     Args:
         before, after: of both runs, as GitHub knows them; without one of them there is no answer.
+        endings: why jobs of the candidate were cancelled, by name, where it is known.
     """
     if not before or not after:
         return ()
     of_tests = {leg.job for run in (base, candidate) for leg in run.legs}
     return tuple(
         one
-        for one in compare_jobs(before, after)
-        if one.before != one.after and not (one.transition in _BY_TESTS and one.name in of_tests)
+        for one in compare_jobs(before, after, endings)
+        if is_listed(one) and not (one.transition in _BY_TESTS and one.name in of_tests)
     )
 
 
-def compare_jobs(before: Sequence[Job], after: Sequence[Job]) -> tuple[JobChange, ...]:
+def is_listed(job: JobChange) -> bool:
+    """Say that a job ended in another way, or was cancelled again."""
+    return job.before != job.after or job.transition == "still cancelled"
+
+
+def compare_jobs(
+    before: Sequence[Job], after: Sequence[Job], endings: Mapping[str, Ending] = NO_ENDINGS
+) -> tuple[JobChange, ...]:
     """All jobs of both runs, each in the last attempt in which it ran, by name."""
     old, new = _last_attempts(before), _last_attempts(after)
-    return tuple(_job_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new}))
+    return tuple(
+        replace(_job_change(name, old.get(name), new.get(name)), ending=endings.get(name))
+        for name in sorted({*old, *new})
+    )
 
 
 def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:

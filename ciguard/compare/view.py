@@ -62,7 +62,7 @@ from ciguard.variant_groups import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.headline import Fact
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
     from ciguard.links import Links
-    from ciguard.model import CaseKey, Ending
+    from ciguard.model import CaseKey
 
 PAGE_STATES: Final[dict[State, doc.State]] = {
     "worse": "failed",
@@ -100,7 +100,6 @@ TOTALS: Final[dict[TotalName, str]] = {
     "tests_s": "sum of the tests",
     "peak_bytes": "largest peak",
 }
-NO_ENDINGS: Final[Mapping[str, Ending]] = {}
 VISIBLE_SPEED: Final = 0.02  # a smaller correction is not seen in the numbers of a table
 MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
 MAX_UNCOUNTED: Final = 15  # changed tests in a table without their counts by kind
@@ -178,7 +177,7 @@ def _jobs(jobs: Sequence[JobChange]) -> Section:
         (
             Link(job.name, job.url),
             job.before or "absent",
-            job.after or "absent",
+            words.conclusion_text(job),
             job.transition or "",
             _change_of(job.wall_before_s, job.wall_after_s, duration),
         )
@@ -189,7 +188,7 @@ def _jobs(jobs: Sequence[JobChange]) -> Section:
         Column("wall time", "right", 1),
     )  # fmt: skip
     table = Table(columns, rows, "job")
-    return Section("jobs", (table,), "Jobs", (len(rows), "changed job"), drop=5)
+    return Section("jobs", (table,), "Jobs", (len(rows), "listed job"), drop=5)
 
 
 def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
@@ -204,7 +203,7 @@ def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
     return (
         doc.Headline(jobs_headline(comparison), state),
         Facts(tuple((name, words.run_text(run)) for name, run in sides)),
-        Section("jobs", (_job_table(comparison.changes, comparison.endings),), "Changed jobs"),
+        Section("jobs", (_job_table(comparison.changes),), "Changed and cancelled jobs"),
         Section("same_jobs", (folded,)),
         steps_section(comparison.steps),
         artifacts_section(comparison.artifacts),
@@ -212,11 +211,11 @@ def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
     )
 
 
-def _job_table(jobs: Sequence[JobChange], endings: Mapping[str, Ending] = NO_ENDINGS) -> Table:
+def _job_table(jobs: Sequence[JobChange]) -> Table:
     rows = tuple(
         (
             Link(job.name, job.url),
-            words.conclusions_text(job, endings.get(job.name)),
+            words.conclusions_text(job),
             Cell(words.job_times_text(job), job.wall_after_s),
         )
         for job in jobs

@@ -47,7 +47,7 @@ class FoundRecords:
         from_result_files: the records were made of other programs' result files.
         problems: what of it could not be had or read.
         jobs: as GitHub knows them; empty where it was not asked, or did not say.
-        annotations: by name, what GitHub says of cancelled jobs of a run without records.
+        annotations: by name, what GitHub says of cancelled jobs, of a run without records of ours.
         artifacts: other than ours; None where GitHub was not asked, or did not say.
     """
 
@@ -228,7 +228,7 @@ class RecordFinder:
                     one for one in of_all_attempts if attempt is None or one.run_attempt <= attempt
                 )
                 sizes = artifacts.sizes(of_all_attempts)
-                if not found.artifacts:
+                if self._patterns or not found.artifacts:
                     for job in _cancelled(jobs):
                         annotations[job.name] = client.annotations(job)
             except GitHubError as error:

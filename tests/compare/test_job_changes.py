@@ -40,6 +40,7 @@ WORDS = [
     (None, "success", "absent -> success (added)"),
     ("success", None, "success -> absent (removed)"),
     ("success", "success", ""),
+    ("cancelled", "cancelled", "cancelled -> cancelled (still cancelled)"),
 ]
 
 
@@ -94,6 +95,13 @@ def test_unblocked_job_is_better_and_newly_cancelled_is_inconclusive() -> None:
     )
     assert found.state == "inconclusive"
     assert "1 job newly cancelled" in headline(found).text
+    both = (*jobs[0], job("e2e", "cancelled")), (*jobs[1], job("e2e", "cancelled"))
+    found = compare_run(
+        head, None, [base], context=Context(jobs_before=both[0], jobs_after=both[1])
+    )
+    assert found.state == "inconclusive"
+    assert "1 job still cancelled; 1 job unblocked" in headline(found).text
+    assert "e2e   cancelled " in FORMATS["text"](found)
 
 
 def test_jobs_are_compared_only_if_github_lists_both_runs() -> None:

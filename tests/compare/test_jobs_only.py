@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from compare.compare_factories import case, files_of
 from fakegithub.actions import add_artifact, add_job
+from guard.test_result_files import junit
 from report.test_run import REPOSITORY, environ, server
 
 from ciguard.compare.command import FORMATS
@@ -72,6 +73,8 @@ def compared(before: Ends, after: Ends, endings: dict[str, Ending] | None = None
         ("failure", "cancelled", "inconclusive", ("incomplete",)),
         ("cancelled", "failure", "inconclusive", ()),
         ("cancelled", "success", "better", ()),
+        ("cancelled", "cancelled", "inconclusive", ()),
+        ("timed_out", "cancelled", "inconclusive", ()),
         ("failure", "success", "better", ()),
         ("success", "skipped", "inconclusive", ()),
         ("success", None, "inconclusive", ()),
@@ -102,6 +105,12 @@ def test_gain_and_loss_are_mixed() -> None:
     )
 
 
+def test_nothing_is_better_while_a_job_is_cancelled() -> None:
+    before, after = {"a": "cancelled", "b": "cancelled"}, {"a": "success", "b": "cancelled"}
+    assert compared(before, after).state == "inconclusive"
+    assert compared({**before, "b": "skipped"}, after).state == "inconclusive"
+
+
 def test_a_job_that_was_cancelled_at_its_limit_timed_out() -> None:
     found = compared({"t": "success"}, {"t": "cancelled"}, {"t": "timeout"})
     assert triggered_by_jobs(found, FAIL_CONDITIONS) == ("timeout", "incomplete")
@@ -113,22 +122,22 @@ def sample() -> JobsComparison:
     before: Ends = {
         "build": "success", "tests (A-I)": "success", "tests (J-R)": "cancelled",
         "tests (S-Z)": "failure", "tests (legacy)": "success", "lint": "success",
-        "docs": "success", "deploy": "success",
+        "docs": "success", "deploy": "success", "tests (slow)": "cancelled",
     }  # fmt: skip
     after: Ends = {
         "build": "success", "tests (A-I)": "cancelled", "tests (J-R)": "failure",
         "tests (S-Z)": "success", "tests (0-9)": "success", "lint": "failure",
-        "docs": "skipped", "deploy": None,
+        "docs": "skipped", "deploy": None, "tests (slow)": "cancelled",
     }  # fmt: skip
-    return compared(before, after, {"tests (A-I)": "timeout"})
+    return compared(before, after, {"tests (A-I)": "timeout", "tests (slow)": "timeout"})
 
 
 def test_every_transition_has_a_place_in_the_order() -> None:
     found = sample()
     assert {one.transition for one in found.changes} == {*get_args(JobTransition), None}
     assert [one.name for one in found.changes] == [
-        "lint", "tests (A-I)", "docs", "tests (legacy)", "tests (0-9)", "deploy", "tests (J-R)",
-        "tests (S-Z)",
+        "lint", "tests (A-I)", "tests (slow)", "docs", "tests (legacy)", "tests (0-9)", "deploy",
+        "tests (J-R)", "tests (S-Z)",
     ]  # fmt: skip
 
 
@@ -164,7 +173,8 @@ def test_jobs_of_runs_without_records_are_compared(
 ) -> None:
     done = ciguard(*WORDS, cwd=tmp_path, **environ)
     assert done.stdout.startswith(
-        "INCONCLUSIVE: no ciguard records, so only jobs are compared: 1 newly cancelled,"
+        "INCONCLUSIVE: no ciguard records, so only jobs are compared: 1 job newly\ncancelled (1 at "
+        "the time limit, after at least 5 min 00 s),"
     )
     assert "success -> cancelled (timeout)  5 min 00 s -> 5 min 00 s" in done.stdout
     assert "(n = 1)" in done.stdout
@@ -214,4 +224,33 @@ def test_refused_annotations_are_a_warning(
     runs.annotations.clear()
     done = ciguard(*WORDS, cwd=tmp_path, **environ)
     assert "warning: run 7: not known: why jobs were cancelled: " in done.stderr
-    assert "1 newly cancelled" in done.stdout
+    assert "1 job newly\ncancelled" in done.stdout
+
+
+@pytest.fixture
+def stopped(server: FakeGitHub) -> FakeGitHub:
+    """Eight shards of run 5 are cancelled, and five of run 7: four at their limit."""
+    for run, count in ((5, 8), (7, 5)):
+        for n in range(10):
+            how = {"conclusion": "cancelled", "completed_at": "2026-11-21T10:45:20Z"}
+            how["annotations"] = [LIMIT] if n else []  # type: ignore[assignment]
+            add_job(server, f"tests ({n:02})", run=run, **(how if n < count else {}))  # type: ignore[arg-type]
+            add_artifact(server, f"results-{n:02}", {"r.xml": junit([f"t.{n}::a"])}, run=run)
+    return server
+
+
+@pytest.mark.parametrize("results", [False, True])
+def test_shards_that_are_still_cancelled_are_in_the_headline(
+    ciguard: Ciguard, environ: dict[str, Any], stopped: FakeGitHub, tmp_path: Path, results: bool
+) -> None:
+    more = ("--results", "results-{shard}/*.xml") if results else ()
+    text = ciguard(*WORDS, *more, cwd=tmp_path, **environ).stdout
+    headline, _, rest = " ".join(text.split()).partition(" base ")
+    still = "5 jobs still cancelled (4 at the time limit, after at least 45 min 20 s)"
+    assert still in headline
+    assert "3 jobs unblocked" in headline or "3 unblocked" in headline
+    assert headline.startswith("INCOMPLETE: " if results else "INCONCLUSIVE: ")
+    if results:
+        assert " 01 timeout " in rest
+        assert " 07 timeout -> completed " in rest
+        ciguard(*WORDS, *more, "--fail-on", "timeout", cwd=tmp_path, **environ)
