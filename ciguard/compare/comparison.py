@@ -214,9 +214,9 @@ def has_missing_tests(transitions: Sequence[Transition]) -> bool:
 
 
 _KINDS: Final[Mapping[str, tuple[TransitionKind, ...]]] = {
-    "new-failure": ("newly_failing", "failing_added", "newly_crashed"),
-    "timeout": ("newly_timed_out",),
-    "oom": ("newly_out_of_memory",),
+    "new-failure": ("newly_failing", "failing_added", "newly_crashed", "crashed_added"),
+    "timeout": ("newly_timed_out", "timed_out_added"),
+    "oom": ("newly_out_of_memory", "out_of_memory_added"),
 }
 
 

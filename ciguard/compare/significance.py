@@ -122,13 +122,14 @@ class MeasureVerdict:
         return tuple(change for change in self.listed if change.tier != "confirmed")
 
     @property
-    def unlisted(self) -> int:
-        """How many unconfirmed changes a comment does not name.
+    def unlisted(self) -> tuple[CaseChange, ...]:
+        """The unconfirmed changes that a comment does not name.
 
         None over too few baseline runs: without a verdict every test has a change.
         """
-        judged_changes = [one for one in (*self.losses, *self.gains) if one.tier != "unjudged"]
-        return len(judged_changes) - sum(one.tier != "unjudged" for one in self.listed)
+        listed = set(self.listed)
+        changes = (one for one in (*self.losses, *self.gains) if one.tier != "unjudged")
+        return tuple(one for one in changes if one not in listed)
 
     def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:
         """The losses of one tier."""

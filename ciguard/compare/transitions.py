@@ -14,6 +14,7 @@ from ciguard.compare.run_columns import CODE, index_in
 from ciguard.document import first_line
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import bounds
+from ciguard.model import BAD_OUTCOMES
 from ciguard.text import case_name, one_line
 
 if TYPE_CHECKING:
@@ -32,19 +33,23 @@ if TYPE_CHECKING:
 # What a case came to; a higher one is worse for a unit that has several cases.
 GOOD, SKIPPED, INTERRUPTED, FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY = range(7)
 BAD: Final = (FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY)
-_NEWLY: Final[dict[int, TransitionKind]] = {
-    FAILED: "newly_failing",
-    CRASHED: "newly_crashed",
-    TIMED_OUT: "newly_timed_out",
-    OUT_OF_MEMORY: "newly_out_of_memory",
+# Of a case that did not go wrong in the base, and of one that the base does not have.
+_NEWLY: Final[dict[int, tuple[TransitionKind, TransitionKind]]] = {
+    FAILED: ("newly_failing", "failing_added"),
+    CRASHED: ("newly_crashed", "crashed_added"),
+    TIMED_OUT: ("newly_timed_out", "timed_out_added"),
+    OUT_OF_MEMORY: ("newly_out_of_memory", "out_of_memory_added"),
 }
 
 
 # In the order in which a reader needs them.
 TransitionKind = Literal[
     "newly_out_of_memory",
+    "out_of_memory_added",
     "newly_timed_out",
+    "timed_out_added",
     "newly_crashed",
+    "crashed_added",
     "newly_failing",
     "failing_added",
     "no_longer_run",
@@ -59,13 +64,7 @@ TransitionKind = Literal[
     "added",
 ]
 KINDS: Final[tuple[TransitionKind, ...]] = get_args(TransitionKind)
-WORSE_KINDS: Final[tuple[TransitionKind, ...]] = (
-    "newly_out_of_memory",
-    "newly_timed_out",
-    "newly_crashed",
-    "newly_failing",
-    "failing_added",
-)
+WORSE_KINDS: Final = KINDS[: KINDS.index("failing_added") + 1]
 
 
 EXCUSABLE: Final[tuple[TransitionKind, ...]] = (*WORSE_KINDS, "failing_on_both")
@@ -120,6 +119,12 @@ class Transition:
     def name(self) -> str:
         """The case in one line."""
         return case_name(self.key)
+
+    @property
+    def fails_on_both(self) -> bool:
+        """Say that it fails here as it did before, whether that is excused or not."""
+        failed = self.before is not None and self.before.outcome in BAD_OUTCOMES
+        return self.kind == "failing_on_both" or (bool(self.excuse) and failed)
 
     @property
     def first_line(self) -> str:
@@ -284,9 +289,9 @@ def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator
 
 def _kind(old: int | None, new: int) -> TransitionKind | None:
     if new in BAD:
-        if old is None and new == FAILED:
-            return "failing_added"
-        return "failing_on_both" if old == new or (old in BAD and new == FAILED) else _NEWLY[new]
+        if old == new or (old in BAD and new == FAILED):
+            return "failing_on_both"
+        return _NEWLY[new][old is None]
     if new == INTERRUPTED:
         return None if old == INTERRUPTED else "no_longer_run"
     if old is None:

@@ -133,7 +133,7 @@ def sections(
         _lost(comparison.lost_units if not shown.missing else ()),
         _jobs(comparison.jobs),
         _leaks(comparison, said),
-        _transitions([one for one in comparison.transitions if not shown.has(one)], links),
+        *_transitions([one for one in comparison.transitions if not shown.has(one)], links),
         _measure(comparison, comparison.memory, said, links),
         _measure(comparison, comparison.durations, said, links),
         steps_section(comparison.steps),
@@ -230,18 +230,27 @@ def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:
     return Section("leaks", (Bullets(items, "leak"),), size=(len(items), "leak"), drop=4)
 
 
-def _transitions(found: Sequence[Transition], links: Links) -> Section:
-    counts = Counter(one.kind for one in found)
+def _transitions(found: Sequence[Transition], links: Links) -> tuple[Section, Section]:
+    """The tests that changed, and folded those that fail as they did in the base."""
+    changed = [one for one in found if not one.fails_on_both]
+    both = [one for one in found if one.fails_on_both]
+    counts = Counter(one.kind for one in changed)
     text = ", ".join(f"{number:,} {words.kind_text(kind)}" for kind, number in counts.items())
+    table = _transition_table(changed, links)
+    blocks = (Paragraph(text if len(changed) > MAX_UNCOUNTED else ""), table)
+    number = len(table.rows), "changed test"
+    folded = Details(f"{len(both):,} failing on both", (_transition_table(both, links),))
+    return (
+        Section("transitions", blocks, "Tests that changed", number, drop=4),
+        Section("failing_on_both", (folded,), size=(len(both), "failure on both"), drop=6),
+    )
+
+
+def _transition_table(found: Sequence[Transition], links: Links) -> Table:
     columns = ("test", "change", "before", "after", "shard", "message")
     groups = group_variants(found, lambda one: one.key, _how)
     rows = tuple(_transition(group, links) for group in groups)
-    blocks = (
-        Paragraph(text if len(found) > MAX_UNCOUNTED else ""),
-        Table(tuple(map(Column, columns)), rows, "changed test"),
-    )
-    number = len(rows), "changed test"
-    return Section("transitions", blocks, "Tests that changed", number, drop=4)
+    return Table(tuple(map(Column, columns)), rows, "test")
 
 
 def _how(one: Transition) -> tuple[object, ...]:
@@ -296,7 +305,7 @@ def _measure(
     unconfirmed = verdict.unconfirmed
     folded = unconfirmed if len(unconfirmed) > MAX_OPEN else ()
     few = _changes(_by_test([one for one in verdict.listed if one not in folded]), links)
-    summary = f"{count_of(len(folded), 'change')}, not confirmed"
+    summary = words.unconfirmed_text(folded)
     listed = (few, Details(summary, (_changes(_by_test(folded), links),)))
     all_changes = _changes([(one,) for one in (*verdict.losses, *verdict.gains)], links)
     return Section(
@@ -399,7 +408,7 @@ def _metric(one: MetricChange | MetricCount) -> Row:
 def _both_runs(comparison: Comparison, said: frozenset[Fact], links: Links) -> Section:
     legs, baseline = comparison.legs, comparison.baseline
     unlisted = tuple(
-        Item(f"{text} in the JSON and on the HTML page")
+        Item(as_sentence(f"{text}, in the JSON and on the HTML page"))
         for verdict in (comparison.memory, comparison.durations)
         if (text := words.unlisted_text(verdict))
     )

@@ -14,7 +14,7 @@ from ciguard.machine_view import slowdown_text
 from ciguard.text import count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
     from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
@@ -103,8 +103,8 @@ def state_text(state: State) -> str:
 
 
 def kind_text(kind: TransitionKind) -> str:
-    """ "newly timed out", "failing, added"."""
-    return "failing, added" if kind == "failing_added" else kind.replace("_", " ")
+    """ "newly timed out", "timed out, added"."""
+    return kind.replace("_added", ", added").replace("_", " ")
 
 
 def incomplete_text(reason: IncompleteReason) -> str:
@@ -207,10 +207,20 @@ def _too_few(verdict: MeasureVerdict) -> str:
 
 
 def unlisted_text(verdict: MeasureVerdict) -> str:
-    """ "3 unconfirmed changes of duration"; "" where all are listed."""
-    number = verdict.unlisted
-    changes = count_of(number, "unconfirmed change")
-    return f"{changes} of {MEASURE_NOUN[verdict.measure]}" if number else ""
+    """ "duration: 40 suspects, 1 possible gain"; "" where all are listed."""
+    text = unconfirmed_text(verdict.unlisted)
+    return f"{MEASURE_NOUN[verdict.measure]}: {text}" if text else ""
+
+
+def unconfirmed_text(changes: Iterable[CaseChange]) -> str:
+    """ "17 suspects, 1 possible gain", "6 changes (no verdict)": as the headline counts them."""
+    counts = Counter(map(change_verdict, changes))
+    return ", ".join(
+        count_of(number, word)
+        if word in ("suspect", "possible gain")
+        else f"{count_of(number, 'change')} ({word})"
+        for word, number in counts.items()
+    )
 
 
 def interval_text(change: CaseChange) -> str:
@@ -222,11 +232,11 @@ def interval_text(change: CaseChange) -> str:
 
 
 def change_verdict(change: CaseChange) -> str:
-    """ "confirmed", "suspect", "maybe a gain", "no verdict"."""
+    """ "confirmed", "suspect", "possible gain", "no verdict"."""
     if change.tier == "unjudged":
         return "no verdict"
     if change.after < change.before:
-        return "confirmed gain" if change.tier == "confirmed" else "maybe a gain"
+        return "confirmed gain" if change.tier == "confirmed" else "possible gain"
     return change.tier
 
 

@@ -163,7 +163,7 @@ def _changes(compared: Comparison) -> dict[CaseKey, str]:
     for one in compared.transitions:
         if one.kind in WORSE_KINDS and not one.excuse and one.perhaps_was is None:
             before = f" (failed in {one.baseline_failures} of {one.baseline_runs} runs before)"
-            how = "added" if one.kind == "failing_added" else kind_text(one.kind)
+            how = "added" if one.kind.endswith("_added") else kind_text(one.kind)
             found[one.key] = how + (before if one.baseline_failures else "")
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from compare.compare_factories import case, run_of
+from compare.compare_factories import case, died, run_of
 from compare.samples import (
     COMPARISONS,
     confirmed,
@@ -21,9 +21,10 @@ from guard.fixtures import make_plan
 from markdown_it import MarkdownIt
 
 from ciguard.compare.command import FORMATS
-from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.json import as_json
 from ciguard.compare.run_changes import Total
+from ciguard.compare.transitions import Excuse
 from ciguard.compare.wording import leak_text, measure_text, suite_speed_text
 from ciguard.render.plaintext import COLUMNS
 
@@ -98,9 +99,33 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
     for shape in ("text", "markdown"):
         assert "1 suspect" in output[shape]
         assert "t03" not in output[shape]
-        assert "1 unconfirmed change of duration" in output[shape]
+        assert "Duration: 1 suspect, in the JSON" in output[shape]
     for shape in ("json", "html"):
         assert "t03" in output[shape]
+
+
+def test_suspects_have_one_number() -> None:
+    runs = [
+        run_of({"01": [case(f"t{t:02}", 1.0, 200 + n / 10) for t in range(18)]}, run_id=n)
+        for n in range(1, 13)
+    ]
+    legs = {"01": [case(f"t{t:02}", 1.0, 400 if t else 50) for t in range(18)]}
+    text = FORMATS["text"](compare_run(run_of(legs, run_id=20), None, runs))
+    assert text.startswith("SUSPECT: peak memory: nothing confirmed, 17 suspects (")
+    assert "\n17 suspects, 1 possible gain\n" in text
+
+
+def test_tests_that_fail_on_both_sides_did_not_change() -> None:
+    """An entry of the quarantine changes that no more than its lack does."""
+    base = run_of({"01": [case("a"), case("b", outcome="failed"), case("c", outcome="failed")]})
+    head = run_of({"01": [died("a", "crash"), *(case(u, outcome="failed") for u in "bc")]})
+    excused = {base.keys[2]: Excuse("quarantined", "issue 7")}
+    found = compare_run(head, None, [base], context=Context(excused=excused))
+    text = FORMATS["text"](found)
+    changed, _, both = text.partition("2 failing on both\n")
+    assert "newly crashed  passed" in changed
+    assert "failed" not in changed.partition("Tests that changed")[2]
+    assert "quarantined" in both
 
 
 def test_duration_without_a_verdict_is_no_unconfirmed_change() -> None:
@@ -108,7 +133,7 @@ def test_duration_without_a_verdict_is_no_unconfirmed_change() -> None:
     both = (*found.durations.losses, *found.durations.gains)
     assert [one.tier for one in both] == ["unjudged"] * 2  # the numbers are there, in JSON and HTML
     for shape in ("text", "markdown"):
-        assert "unconfirmed" not in FORMATS[shape](found)
+        assert "in the JSON" not in FORMATS[shape](found)
     assert "no verdict" in FORMATS["html"](found)
 
 

@@ -7,8 +7,8 @@ from compare.compare_factories import case, died, run_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.compare.transitions import transitions
-from ciguard.compare.wording import before_text, case_text
+from ciguard.compare.transitions import WORSE_KINDS, transitions
+from ciguard.compare.wording import before_text, case_text, kind_text
 from ciguard.model import ENDINGS, OUTCOMES, Result, UnitKey
 
 PASSED = case("u")
@@ -31,7 +31,9 @@ TABLE: list[tuple[Result | None, Result | None, str | None]] = [
     (None, ERRORED, "failing_added"),
     (PASSED, TIMEOUT, "newly_timed_out"),
     (FAILED, TIMEOUT, "newly_timed_out"),
-    (None, TIMEOUT, "newly_timed_out"),
+    (None, TIMEOUT, "timed_out_added"),
+    (None, CRASH, "crashed_added"),
+    (None, GUARD, "out_of_memory_added"),
     (PASSED, MEMORY, "newly_out_of_memory"),
     (PASSED, GUARD, "newly_out_of_memory"),
     (TIMEOUT, MEMORY, "newly_out_of_memory"),
@@ -74,6 +76,11 @@ def test_transition_of_one_case(
 ) -> None:
     found = kinds([before] if before else [], [after] if after else [])
     assert found == ([] if kind is None else [f"{kind} u"])
+
+
+def test_added_failures_are_named_alike() -> None:
+    words = ["out of memory", "timed out", "crashed", "failing"]
+    assert [kind_text(kind) for kind in WORSE_KINDS[1::2]] == [f"{word}, added" for word in words]
 
 
 def test_missing_unit_is_removed_only_if_the_plan_omits_it() -> None:
