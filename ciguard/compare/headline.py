@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.compare.metric_wording import conditions_text, verdicts_text
 from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.compare.wording import (
-    cancelled_text,
     doubled_texts,
     incomplete_text,
+    job_counts,
     kind_text,
     leak_text,
     lost_text,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.jobs_only import JobsComparison
-    from ciguard.compare.run_changes import JobTransition
     from ciguard.compare.transitions import Transition, TransitionKind
     from ciguard.model import CaseKey, UnitKey
 
@@ -38,7 +36,7 @@ HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
     *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "ignored"
 )  # fmt: skip
 
-CANCELLED: Final[tuple[JobTransition, ...]] = ("still cancelled", "newly cancelled")
+HEADLINE_JOBS: Final = ("still cancelled", "newly cancelled", "unblocked")
 UNMEASURED: Final = ("not measured", "baseline incomplete")
 
 
@@ -113,11 +111,8 @@ def _missing(comparison: Comparison) -> Iterator[str]:
 
 
 def _counts(comparison: Comparison) -> Iterator[str]:
-    for word in CANCELLED:
-        if text := cancelled_text(comparison.jobs, word):
-            yield text
-    if number := sum(one.transition == "unblocked" for one in comparison.jobs):
-        yield f"{count_of(number, 'job')} unblocked"
+    for word in HEADLINE_JOBS:
+        yield from job_counts(one for one in comparison.jobs if one.transition == word)
     for kind in HEADLINE_KINDS:
         if number := len(comparison.of_kind(kind)):
             yield f"{number:,} {kind_text(kind)}"
@@ -143,13 +138,7 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
 
 def jobs_headline(comparison: JobsComparison) -> str:
     """The sentence of two runs without records."""
-    kinds = Counter(one.transition for one in comparison.changes)
-    parts = [
-        cancelled_text(comparison.changes, kind)
-        if kind in CANCELLED
-        else f"{number:,} {kind or 'changed otherwise'}"
-        for kind, number in kinds.items()
-    ]
-    parts.append(f"{count_of(len(comparison.unchanged), 'job')} with the same conclusion")
+    unchanged = f"{count_of(len(comparison.unchanged), 'job')} with the same conclusion"
+    parts = (*job_counts(comparison.changes), unchanged)
     state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
     return f"{state}: no ciguard records, so only jobs are compared: {', '.join(parts)}"

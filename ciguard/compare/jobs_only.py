@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.run_changes import STOPPED, compare_jobs, is_listed
+from ciguard.compare.run_changes import STOPPED, compare_jobs
 from ciguard.compare.run_columns import RunInfo
 from ciguard.compare.steps_and_artifacts import (
     NO_ARTIFACTS,
@@ -92,8 +92,8 @@ def compare_jobs_only(
     """
     found = compare_jobs(before, after, endings)
     commits = {run.sha for run in runs if run.sha}
-    changes = [one for one in found if is_listed(one)]
-    same = [one for one in found if not is_listed(one)]
+    changes = [one for one in found if one.is_listed]
+    same = [one for one in found if not one.is_listed]
     return JobsComparison(
         _state(changes),
         *runs,

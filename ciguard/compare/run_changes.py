@@ -223,6 +223,11 @@ class JobChange:
     url: str = ""
     ending: Ending | None = None
 
+    @property
+    def is_listed(self) -> bool:
+        """Say that a job ended in another way, or was cancelled again."""
+        return self.before != self.after or self.transition == "still cancelled"
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -282,13 +287,8 @@ def job_changes(
     return tuple(
         one
         for one in compare_jobs(before, after, endings)
-        if is_listed(one) and not (one.transition in _BY_TESTS and one.name in of_tests)
+        if one.is_listed and not (one.transition in _BY_TESTS and one.name in of_tests)
     )
-
-
-def is_listed(job: JobChange) -> bool:
-    """Say that a job ended in another way, or was cancelled again."""
-    return job.before != job.after or job.transition == "still cancelled"
 
 
 def compare_jobs(

@@ -127,11 +127,13 @@ def sections(
     comparison: Comparison, links: Links = NO_LINKS, shown: Shown = NOTHING_SHOWN
 ) -> tuple[Section, ...]:
     """All that is below the headline, in order."""
-    said = headline(comparison, shown).facts
+    said, jobs = headline(comparison, shown).facts, comparison.jobs
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
         _lost(comparison.lost_units if not shown.missing else ()),
-        _jobs(comparison.jobs),
+        Section(
+            "jobs", (_job_table(jobs),), "Jobs", (len(jobs), "changed or cancelled job"), drop=5
+        ),
         _leaks(comparison, said),
         *_transitions([one for one in comparison.transitions if not shown.has(one)], links),
         _measure(comparison, comparison.memory, said, links),
@@ -172,25 +174,6 @@ def _lost(lost: Sequence[LostUnits]) -> Section:
     return Section("lost", tuple(folds), "Lost tests", (len(lost), "shard"), drop=3)
 
 
-def _jobs(jobs: Sequence[JobChange]) -> Section:
-    rows = tuple(
-        (
-            Link(job.name, job.url),
-            job.before or "absent",
-            words.conclusion_text(job),
-            job.transition or "",
-            _change_of(job.wall_before_s, job.wall_after_s, duration),
-        )
-        for job in jobs
-    )
-    columns = (
-        Column("job"), Column("before"), Column("after"), Column("change"),
-        Column("wall time", "right", 1),
-    )  # fmt: skip
-    table = Table(columns, rows, "job")
-    return Section("jobs", (table,), "Jobs", (len(rows), "listed job"), drop=5)
-
-
 def jobs_document(comparison: JobsComparison) -> tuple[Block, ...]:
     """Two runs without records: what their jobs ended with, and how long each took."""
     state = JOBS_STATES.get(comparison.state, "neutral")
@@ -220,7 +203,8 @@ def _job_table(jobs: Sequence[JobChange]) -> Table:
         )
         for job in jobs
     )
-    return Table((Column("job"), Column("conclusion"), Column("wall time", "right")), rows, "job")
+    columns = Column("job"), Column("conclusion"), Column("wall time", "right")
+    return Table(columns, rows, "job")
 
 
 def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.run_changes import is_listed
 from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     )
     from ciguard.compare.leaks import Leak
     from ciguard.compare.missing import IncompleteReason, LostUnits
-    from ciguard.compare.run_changes import Cost, JobChange, JobTransition, LegChange
+    from ciguard.compare.run_changes import Cost, JobChange, LegChange
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.statistics import Tier
@@ -299,7 +298,7 @@ def job_times_text(job: JobChange) -> str:
     """ "16 min 00 s -> 9 min 00 s (-43.75 %)"; no change of a job that is listed for its end."""
     before_s, after_s = job.wall_before_s, job.wall_after_s
     text = f"{duration(before_s)} -> {duration(after_s)}"
-    if is_listed(job) or not before_s or after_s is None:
+    if job.is_listed or not before_s or after_s is None:
         return text
     return f"{text} ({100 * (after_s / before_s - 1):+,.2f} %)"
 
@@ -382,25 +381,22 @@ def run_text(run: RunInfo) -> str:
 
 
 def conclusions_text(job: JobChange) -> str:
-    """ "success -> cancelled (timeout)"; without the first where both are the same."""
-    after = conclusion_text(job)
-    return after if job.before == job.after else f"{job.before or 'absent'} -> {after}"
+    """ "success -> cancelled (timeout)"; one word where both are the same."""
+    reason = f" ({job.ending.replace('_', ' ')})" if job.ending and job.after == "cancelled" else ""
+    before, after = (one or "absent" for one in (job.before, job.after))
+    return f"{before} -> {after}{reason}" if before != after else f"{after}{reason}"
 
 
-def conclusion_text(job: JobChange) -> str:
-    """ "cancelled (timeout)": how a job of the candidate ended, and why where that is known."""
-    stopped = job.ending if job.after == "cancelled" else None
-    return (job.after or "absent") + (f" ({stopped.replace('_', ' ')})" if stopped else "")
-
-
-def cancelled_text(jobs: Sequence[JobChange], transition: JobTransition) -> str:
-    """ "5 jobs still cancelled (4 at the time limit, after at least 45 min 12 s)"; "" for none."""
-    found = [job for job in jobs if job.transition == transition]
-    walls_s = [job.wall_after_s for job in found if "timeout" in (job.ending, job.after)]
-    known_s = [wall_s for wall_s in walls_s if wall_s is not None]
-    after = f", after at least {duration(min(known_s))}" if known_s else ""
-    limit = f" ({len(walls_s):,} at the time limit{after})" if walls_s else ""
-    return f"{count_of(len(found), 'job')} {transition}{limit}" if found else ""
+def job_counts(jobs: Iterable[JobChange]) -> Iterator[str]:
+    """ "5 jobs still cancelled (4 at the time limit, after at least 45 min 12 s)" """
+    by_transition: dict[str, list[JobChange]] = defaultdict(list)
+    for job in jobs:
+        by_transition[job.transition or "changed otherwise"].append(job)
+    for transition, found in by_transition.items():
+        walls_s = [job.wall_after_s or 0.0 for job in found if "timeout" in (job.ending, job.after)]
+        after = f", after at least {duration(min(walls_s))}" if any(walls_s) else ""
+        limit = f" ({len(walls_s):,} at the time limit{after})" if walls_s else ""
+        yield f"{count_of(len(found), 'job')} {transition}{limit}"
 
 
 def baseline_text(baseline: BaselineInfo) -> str:
