@@ -114,7 +114,7 @@ def compare_run(
     verdicts = _judge(candidate, table, previous)
     coverage = leg_coverage(candidate, plan)
     names = match_renames(base, candidate, coverage.shard_of) if base is not None else NO_RENAMES
-    lost = lost_units(base, candidate, coverage, frozenset(names.sure.values()))
+    lost = lost_units(base, candidate, coverage, names.old_keys)
     base_is_complete = base is not None and leg_coverage(base).is_complete
     found = _changes(base, candidate, coverage.shard_of, lost, names)
     found = found if base_is_complete else _without_known(found, candidate, table)

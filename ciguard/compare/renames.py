@@ -1,9 +1,9 @@
 """Tests that are the same under another name: moved to another file or class, or renamed. Pure.
 
 Both have the same parameters, and one name is the likeliest. A test that is taken for another one
-hides that a test is gone, and is judged by what it never was: so only what moved under its own name
-is sure, and a like name in the same place is doubtful. What would decide, the lines and the body of
-a test, no history keeps.
+is judged by what it never was: so only what moved under its own name is sure, and the one function
+of a place with the same several parameters; a like name in the same place is doubtful. What would
+decide, the lines and the body of a test, no history keeps.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ class Renames(NamedTuple):
     sure: dict[CaseKey, CaseKey]
     perhaps: dict[CaseKey, CaseKey]
 
+    @property
+    def old_keys(self) -> frozenset[CaseKey]:
+        """The cases of the base that are not gone, surely or perhaps."""
+        return frozenset((*self.sure.values(), *self.perhaps.values()))
+
 
 NO_RENAMES: Final = Renames({}, {})
 
@@ -40,6 +45,7 @@ class _TestName(NamedTuple):
     path: str
     name: str
     parameters: str
+    row: frozenset[str] = frozenset()  # the parameters of all cases of this name
 
     @property
     def last(self) -> str:
@@ -51,7 +57,9 @@ def _spelled(key: CaseKey) -> _TestName:
     found = _PARAMETERS.search(key.case)
     head = key.case[: found.start()] if found else key.case
     place, mark, name = head.partition("::")
-    if not mark:
+    if not key.case.startswith(key.unit):  # a sentence in a file, as Jest has it
+        place, name = key.unit, head
+    elif not mark:
         place, _, name = head.rpartition(".")
     # JUnit XML has "tests.test_a" for "tests/test_a.py": of two spellings one place is one place.
     place = place.removesuffix(".py").replace("/", ".")
@@ -69,14 +77,11 @@ def match_renames(
     # Most runs have the same tests: that is known without a unit's name being made of any key.
     if base.keys == candidate.keys or not set(candidate.keys) - set(base.keys):
         return NO_RENAMES
-    before = {key.unit_key for key in base.keys}
-    after = {key.unit_key for key in candidate.keys}
-    still = after | set(planned or ())
-    removed = [_spelled(key) for key in base.keys if key.unit_key not in still]
-    new = [_spelled(key) for key in candidate.keys if key.unit_key not in before]
+    removed = _only_in(base, candidate, set(planned or ()))
+    new = _only_in(candidate, base, set())
     found = Renames({}, {})
     if removed and new:
-        for likeness in (_same_name, _same_name_in_file, _same_place):
+        for likeness in (_same_name, _same_name_in_file, _same_row, _same_place):
             pairs = _pairs(removed, new, likeness)
             for old, now, is_sure in pairs:
                 (found.sure if is_sure else found.perhaps)[now.key] = old.key
@@ -84,6 +89,25 @@ def match_renames(
             removed = [one for one in removed if one.key not in taken]
             new = [one for one in new if one.key not in taken]
     return found
+
+
+def _only_in(run: Run, other: Run, planned: set[UnitKey]) -> list[_TestName]:
+    """The cases that the other run lacks, and not because their unit died or did not run there."""
+    others = set(other.keys)
+    units = {key.unit_key for key in other.keys}
+    whole = {key.unit_key for key in (*run.keys, *others) if key.case == key.unit}
+    found = [
+        _spelled(key)
+        for key in run.keys
+        if key not in others and key.unit_key not in (whole if key.unit_key in units else planned)
+    ]
+    rows: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for one in found:
+        rows[one.key.suite, one.key.variant, one.path, one.name].add(one.parameters)
+    return [
+        one._replace(row=frozenset(rows[one.key.suite, one.key.variant, one.path, one.name]))
+        for one in found
+    ]
 
 
 def _same_name(one: _TestName) -> tuple[str, ...]:
@@ -96,6 +120,11 @@ def _same_name_in_file(one: _TestName) -> tuple[str, ...]:
 
 def _same_place(one: _TestName) -> tuple[str, ...]:
     return (one.path, one.name.rpartition("::")[0], one.parameters)
+
+
+def _same_row(one: _TestName) -> tuple[str, ...]:
+    several = sorted(one.row) if len(one.row) > 1 else [one.name]
+    return (*_same_place(one), *several)
 
 
 def _pairs(
@@ -114,14 +143,15 @@ def _pairs(
         for one in cases:
             groups[(one.key.suite, one.key.variant, *match_key(one))][side].append(one)
     for old, now in groups.values():
-        if not old or not now or len(old) * len(now) > PAIRS:
+        is_row = match_key is _same_row
+        if not old or not now or len(old) * len(now) > (1 if is_row else PAIRS):
             continue
         scores = [[_score(a, b, same_name=match_key is not _same_place) for b in now] for a in old]
         for row, a in enumerate(old):
             column = _best(scores[row])
             if column is not None and _best([line[column] for line in scores]) == row:
                 b = now[column]
-                same = match_key is _same_name or (
+                same = match_key in (_same_name, _same_row) or (
                     match_key is _same_name_in_file and a.path == b.path
                 )
                 pairs.append((a, b, same and len(old) == len(now)))

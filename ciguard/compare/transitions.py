@@ -227,7 +227,7 @@ def transitions(
             for one in _in_candidate(before, after, names)
             if one.kind != "added" or one.key not in flaky
         ),
-        *_only_in_base(before, after, shard_of, frozenset(names.sure.values())),
+        *_only_in_base(before, after, shard_of, names.old_keys),
         *_flaky(before, after, names.sure),
     ]
     reported = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
@@ -272,7 +272,9 @@ def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator
         was = names.sure.get(key)
         old = before.index_of(key if was is None else was)
         kind = _kind(None if old is None else int(before.statuses[old]), fate)
-        if was is not None and kind is None:
+        if kind == "added" and key in names.perhaps:
+            kind, old = "renamed", before.index_of(names.perhaps[key])
+        elif was is not None and kind is None:
             kind = "renamed"
         if kind is not None:
             yield Transition(

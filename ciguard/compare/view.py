@@ -219,7 +219,7 @@ def _transitions(found: Sequence[Transition], links: Links) -> tuple[Section, Se
     changed = [one for one in found if not one.fails_on_both]
     both = [one for one in found if one.fails_on_both]
     counts = Counter(one.kind for one in changed)
-    text = ", ".join(f"{number:,} {words.kind_text(kind)}" for kind, number in counts.items())
+    text = "; ".join(f"{number:,} {words.kind_text(kind)}" for kind, number in counts.items())
     table = _transition_table(changed, links)
     blocks = (Paragraph(text if len(changed) > MAX_UNCOUNTED else ""), table)
     number = len(table.rows), "changed test"
@@ -233,7 +233,10 @@ def _transitions(found: Sequence[Transition], links: Links) -> tuple[Section, Se
 def _transition_table(found: Sequence[Transition], links: Links) -> Table:
     columns = ("test", "change", "before", "after", "shard", "message")
     groups = group_variants(found, lambda one: one.key, _how)
-    rows = tuple(_transition(group, links) for group in groups)
+    moved: dict[object, list[Sequence[Transition]]] = {}
+    for number, group in enumerate(groups):
+        moved.setdefault(words.moved_texts(group[0]) or number, []).append(group)
+    rows = tuple(_transition(alike, links) for alike in moved.values())
     return Table(tuple(map(Column, columns)), rows, "test")
 
 
@@ -245,17 +248,26 @@ def _how(one: Transition) -> tuple[object, ...]:
     return (one.kind, *names, *states, fingerprint(one.first_line))
 
 
-def _transition(group: Sequence[Transition], links: Links) -> Row:
+def _transition(groups: Sequence[Sequence[Transition]], links: Links) -> Row:
+    """A test, with its combinations; or all tests that were renamed with one file or function."""
+    group = groups[0]
     one = group[0]
     if len(group) > 1:  # how often it failed before differs between combinations
         one = replace(one, baseline_failures=None)
+    is_doubtful = one.kind == "renamed" and one.renamed_from is None
+    kind = f"{'perhaps ' * is_doubtful}{words.kind_text(one.kind)}"
+    if len(groups) > 1:
+        old, new = words.moved_texts(one)
+        moved = identifier(old), " -> ", identifier(new), f": {count_of(len(groups), 'test')}"
+        shards = [two.shard for alike in groups for two in alike]
+        return (moved, kind, "", "", link_shards(shards, links), "")
     name = _name([two.key for two in group], links)
     for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
         if other is not None:
             name = (*name, f", {relation} ", identifier(case_name(other)))
     return (
         name,
-        words.kind_text(one.kind),
+        kind,
         words.before_text(one),
         f"{words.case_text(one.after)}{words.failure_rate_text(one)}",
         link_shards([two.shard for two in group], links),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.machine_view import slowdown_text
-from ciguard.text import count_of, duration, one_line, percent, percents, price, size
+from ciguard.text import case_name, count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -93,6 +94,7 @@ ONE_RUN_EACH: Final = (
     "durations and memory were not compared."
 )
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
+_PARTS: Final = re.compile(r"(?=::|[\[( ])")
 MAX_NAMED: Final = 3  # shards in a phrase; the rest is counted
 
 
@@ -338,6 +340,20 @@ def lost_text(lost: LostUnits) -> str:
     if lost.certain:
         return f"{tests} lost with {shards}"
     return f"{tests} of the base without a result: lost with {shards}, or removed"
+
+
+def moved_texts(one: Transition) -> tuple[str, ...]:
+    """The old and the new name of a renamed test, without the end that they have in common.
+
+    "a.py" and "b.py" for "a.py::t[1]" and "b.py::t[1]"; () for a test that kept its name.
+    """
+    was = one.renamed_from or one.perhaps_was
+    if one.kind != "renamed" or was is None:
+        return ()
+    old, new = (_PARTS.split(case_name(key._replace(variant=""))) for key in (was, one.key))
+    while min(len(old), len(new)) > 1 and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    return "".join(old), "".join(new)
 
 
 def case_text(state: CaseState | None) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from compare.compare_factories import case, run_of
+from compare.compare_factories import case, died, run_of
+from guard.fixtures import make_plan
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.renames import match_renames
 from ciguard.compare.wording import case_text
-from ciguard.model import UnitKey
+from ciguard.model import Result, UnitKey
 
 PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
     (["a.py::t"], ["b.py::t"], {"b.py::t": "a.py::t"}),
@@ -32,6 +33,16 @@ PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
     (["N.One.Soon"], ["N.Two.Sooner"], {}),
     (["N.One.T(x: 1)"], ["N.Two.T(x: 1)"], {"N.Two.T(x: 1)": "N.One.T(x: 1)"}),
     (["a.py::t"], ["a.py::t"], {}),
+    (
+        ["a.py::test_parse[json]", "a.py::test_parse[xml]"],
+        ["a.py::test_reads[json]", "a.py::test_reads[xml]"],
+        {
+            "a.py::test_reads[json]": "a.py::test_parse[json]",
+            "a.py::test_reads[xml]": "a.py::test_parse[xml]",
+        },
+    ),
+    (["a.py::p[1]", "a.py::p[2]"], ["a.py::r[1]", "a.py::r[3]"], {}),  # other parameters
+    (["a.py::p[1]", "a.py::p[2]"], [f"a.py::{f}[{n}]" for f in "rs" for n in (1, 2)], {}),
 ]
 
 
@@ -68,11 +79,8 @@ def test_uncertain_rename_is_shown_and_not_compared() -> None:
     base = run_of({"01": [case("a.py::test_logs_in", outcome="failed")]})
     head = run_of({"01": [case("a.py::test_login")]}, run_id=2)
     found = compare_run(head, None, [base])
-    assert [(one.kind, one.renamed_from) for one in found.transitions] == [
-        ("no_longer_run", None),
-        ("added", None),
-    ]
-    assert found.transitions[1].perhaps_was == base.keys[0]
+    (one,) = found.transitions
+    assert (one.kind, one.renamed_from, one.perhaps_was) == ("renamed", None, base.keys[0])
     for shape in ("text", "markdown", "html"):
         assert "perhaps" in FORMATS[shape](found)
     assert found.state == "inconclusive", "the failure is not called fixed"
@@ -101,6 +109,52 @@ def test_renamed_test_is_compared_with_its_old_name(before: str, after: str, kin
     (found,) = compare_run(head, None, [base]).transitions
     assert (found.kind, found.renamed_from) == (kind, base.keys[0])
     assert (case_text(found.before), case_text(found.after)) == (before, after)
+
+
+JEST = [f"cart > adds {n}.5 items" for n in range(41)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            [case(f"tests/a.py::test_t{n}") for n in range(41)],
+            [case(f"tests/b.py::test_t{n}") for n in range(41)],
+            "tests/a.py -> tests/b.py: 41 tests",
+        ),
+        (
+            [case("a.test.js", case=name) for name in JEST],
+            [case("b.test.js", case=name) for name in JEST],
+            "a.test.js -> b.test.js: 41 tests",
+        ),
+        (
+            [case(f"a.py::C::test_parse[{n}]") for n in range(3)],
+            [case(f"a.py::C::test_reads[{n}]") for n in range(3)],
+            "a.py::C::test_parse -> a.py::C::test_reads: 3 tests",
+        ),
+        (
+            [case("u.test.js", case="cart"), case("u.test.js", case="cart sums up to 10")],
+            [case("u.test.js", case="cart"), case("u.test.js", case="cart sums up at 10")],
+            "u.test.js cart sums up at 10, perhaps was u.test.js cart sums up to 10",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_rename_is_one_row(
+    old: list[Result], new: list[Result], words: str, is_planned: bool
+) -> None:
+    base, head = run_of({"01": old}), run_of({"01": new}, run_id=2)
+    plan = make_plan({"01": tuple({one.unit for one in new})}) if is_planned else None
+    text = " ".join(FORMATS["text"](compare_run(head, None, [base], plan=plan)).split())
+    assert words in text
+    assert "removed" not in text
+    assert "no longer run" not in text
+
+
+def test_cases_of_a_file_that_died_were_not_renamed() -> None:
+    base = run_of({"01": [case("a.test.js", case="works"), case("b.test.js", case="x")]})
+    died_unit = [died("a.test.js", "crash"), case("b.test.js", case="works")]
+    assert not match_renames(base, run_of({"01": died_unit})).old_keys
 
 
 def test_renamed_test_is_not_lost() -> None:
