@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.logs.pattern import LogPattern
-    from ciguard.model import CaseKey, Ending
-    from ciguard.model.jobs import Job
+    from ciguard.model import CaseKey, Ending, Record
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
@@ -315,20 +314,9 @@ def _compare(
             console.err(f"warning: {place}{problem}")
     if base.recorded.has_only_jobs or head.recorded.has_only_jobs:
         return _compare_jobs(base.recorded, head.recorded, arguments)
-    bases, heads = base.runs, head.runs
-    endings = [_endings(side.recorded) for side in (base, head)]
-    if base.recorded.from_result_files != head.recorded.from_result_files or history is not None:
-        bases, heads = _join_names(base, head, history, arguments)
-    bases, heads = (
-        tuple(with_job_endings(run, side.recorded.jobs, why) for run in runs)
-        if side.recorded.from_result_files
-        else runs
-        for runs, side, why in zip((bases, heads), (base, head), endings, strict=True)
-    )
-    context = replace(
-        _context(invocation, lookup, heads[-1], history, (base.recorded.jobs, head.recorded.jobs)),
-        endings=endings[1],
-    )
+    bases, heads = _join_names(base, head, history, arguments)
+    old, new = base.recorded, head.recorded
+    context = _context(invocation, lookup, heads[-1], history, (old, new))
     found = compare_run(
         heads[-1],
         history,
@@ -336,7 +324,6 @@ def _compare(
         previous=heads[-2] if len(heads) > 1 else None,
         context=context,
     )
-    old, new = base.recorded, head.recorded
     commits = {sha for run in (*bases[-1:], heads[-1]) for sha in (run.sha, run.head_sha) if sha}
     return replace(
         found,
@@ -443,8 +430,14 @@ def _read(recorded: FoundRecords, name: str) -> _Runs:
     if damages and not any(known):
         fix = "name a folder of records, or result files such as JUnit XML or TRX"
         raise InputError(damages[0], fix=fix)
-    runs = runs_from_records(recorded.records, name)
-    return _Runs(runs, recorded)
+    return _Runs(_runs(recorded, recorded.records, name), recorded)
+
+
+def _runs(recorded: FoundRecords, records: tuple[Record, ...], name: str) -> tuple[Run, ...]:
+    runs = runs_from_records(records, name)
+    if not recorded.from_result_files:
+        return runs
+    return tuple(with_job_endings(run, recorded.jobs, _endings(recorded)) for run in runs)
 
 
 def _join_names(
@@ -461,7 +454,7 @@ def _join_names(
         )
         if note:
             console.err(f"{name}: {note}")
-        found.append(runs_from_records(records, name))
+        found.append(_runs(side.recorded, records, name))
     return found[0], found[1]
 
 
@@ -470,15 +463,16 @@ def _context(
     lookup: RecordFinder,
     head: Run,
     history: History | None,
-    jobs: tuple[tuple[Job, ...], tuple[Job, ...]],
+    recorded: tuple[FoundRecords, FoundRecords],
 ) -> Context:
     commits = [run.sha for run in history.runs if run.sha] if history is not None else []
     by_git = CheckoutFiles(invocation.folder, invocation.environ).ancestors_among
     return Context(
         lineage=ancestry_of(base_commit(head), commits, by_git, lookup.ancestor_query()),
         prices=_prices(invocation),
-        jobs_before=jobs[0],
-        jobs_after=jobs[1],
+        jobs_before=recorded[0].jobs,
+        jobs_after=recorded[1].jobs,
+        endings=_endings(recorded[1]),
         excused=_quarantined(invocation, head),
         directions=_directions(invocation),
     )

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ciguard.compare.missing import LostUnits
     from ciguard.compare.normalize import NormalizedBaseline
     from ciguard.compare.renames import Renames
-    from ciguard.compare.run_changes import JobChange
     from ciguard.compare.run_columns import Floats, Run
     from ciguard.compare.significance import MeasureVerdict
     from ciguard.compare.suite_speed import SuiteSpeed
@@ -145,7 +144,9 @@ def compare_run(
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, found)),
-            jobs=_job_changes(base, candidate, context),
+            jobs=job_changes(
+                base, candidate, context.jobs_before, context.jobs_after, context.endings
+            ),
             # What is gone costs nothing: only whole runs are held against each other.
             cost_before=cost(base, context.jobs_before, context.prices)
             if base_is_complete
@@ -159,12 +160,6 @@ def compare_run(
             neighbours=find_neighbours(base.printed if base else (), candidate.printed),
         )
     )
-
-
-def _job_changes(base: Run | None, candidate: Run, context: Context) -> tuple[JobChange, ...]:
-    if base is None:
-        return ()
-    return job_changes(base, candidate, context.jobs_before, context.jobs_after, context.endings)
 
 
 def _baseline(

@@ -199,7 +199,7 @@ def state_of(comparison: Comparison) -> State:
         return "better"
     if has_missing_tests(found) or comparison.base is None:
         return "inconclusive"
-    if "newly_skipped" in kinds or "changed" in metrics:
+    if kinds & {"newly_skipped", "newly_xfailed"} or "changed" in metrics:
         return "inconclusive"
     if comparison.metrics.missing_exact:
         return "inconclusive"

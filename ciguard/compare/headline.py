@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
 
 HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
-    *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "ignored"
-)  # fmt: skip
+    *(*WORSE_KINDS, "no_longer_run", "removed", "newly_skipped", "newly_xfailed", "fixed"),
+    *("quarantined", "ignored"),
+)
 
 HEADLINE_JOBS: Final = ("still cancelled", "newly cancelled", "unblocked")
 UNMEASURED: Final = ("not measured", "baseline incomplete")
@@ -113,9 +115,10 @@ def _missing(comparison: Comparison) -> Iterator[str]:
 def _counts(comparison: Comparison) -> Iterator[str]:
     for word in HEADLINE_JOBS:
         yield from job_counts(one for one in comparison.jobs if one.transition == word)
+    counts: Counter[str] = Counter()
     for kind in HEADLINE_KINDS:
-        if number := len(comparison.of_kind(kind)):
-            yield f"{number:,} {kind_text(kind)}"
+        counts[kind_text(kind)] += len(comparison.of_kind(kind))
+    yield from (f"{number:,} {text}" for text, number in counts.items() if number)
     for ending, number in comparison.deaths_on_both.items():
         yield f"{number:,} {kind_text('failing_on_both')} ({ending.replace('_', ' ')})"
 

@@ -45,7 +45,7 @@ class _TestName(NamedTuple):
     path: str
     name: str
     parameters: str
-    row: frozenset[str] = frozenset()  # the parameters of all cases of this name
+    row: tuple[str, ...] = ()  # the parameters of all cases of this name
 
     @property
     def last(self) -> str:
@@ -96,17 +96,15 @@ def _only_in(run: Run, other: Run, planned: set[UnitKey]) -> list[_TestName]:
     others = set(other.keys)
     units = {key.unit_key for key in other.keys}
     whole = {key.unit_key for key in (*run.keys, *others) if key.case == key.unit}
-    found = [
-        _spelled(key)
-        for key in run.keys
-        if key not in others and key.unit_key not in (whole if key.unit_key in units else planned)
-    ]
-    rows: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for one in found:
-        rows[one.key.suite, one.key.variant, one.path, one.name].add(one.parameters)
+    rows: dict[tuple[str, ...], list[_TestName]] = defaultdict(list)
+    for key in run.keys:
+        if key not in others and key.unit_key not in (whole if key.unit_key in units else planned):
+            one = _spelled(key)
+            rows[(*key[:2], one.path, one.name)].append(one)
     return [
-        one._replace(row=frozenset(rows[one.key.suite, one.key.variant, one.path, one.name]))
-        for one in found
+        one._replace(row=tuple(sorted(two.parameters for two in row)))
+        for row in rows.values()
+        for one in row
     ]
 
 
@@ -123,8 +121,7 @@ def _same_place(one: _TestName) -> tuple[str, ...]:
 
 
 def _same_row(one: _TestName) -> tuple[str, ...]:
-    several = sorted(one.row) if len(one.row) > 1 else [one.name]
-    return (*_same_place(one), *several)
+    return (*_same_place(one), *(one.row if len(one.row) > 1 else [one.name]))
 
 
 def _pairs(

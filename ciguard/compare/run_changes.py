@@ -266,7 +266,7 @@ def with_job_endings(run: Run, jobs: Sequence[Job], endings: Mapping[str, Ending
 
 
 def job_changes(
-    base: Run,
+    base: Run | None,
     candidate: Run,
     before: Sequence[Job],
     after: Sequence[Job],
@@ -281,7 +281,7 @@ def job_changes(
         before, after: of both runs, as GitHub knows them; without one of them there is no answer.
         endings: why jobs of the candidate were cancelled, by name, where it is known.
     """
-    if not before or not after:
+    if base is None or not before or not after:
         return ()
     of_tests = {leg.job for run in (base, candidate) for leg in run.legs}
     return tuple(

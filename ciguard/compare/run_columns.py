@@ -38,6 +38,7 @@ CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)}
     for name, words in CODE_NAMES.items()
 }
+FILTERED: Final = ("focus", "filter")
 _GOOD: Final = [CODE["outcome"][outcome] for outcome in OUTCOMES if outcome not in BAD_OUTCOMES]
 
 
@@ -55,6 +56,7 @@ class RunLeg:
     probe_s: float | None = None  # a fixed piece of CPU work: how fast the runner is
     pool: str = ""
     units: int | None = None  # planned, where the history says so
+    is_filtered: bool = False  # by a focus or a filter, planned or not
     machine: MachineUse = NOT_MEASURED  # without the units that ran
 
     @property
@@ -78,7 +80,7 @@ class Run:
         process: the number of the process that ran each, -1 not known.
         sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
         flaky: went wrong in a try and right in the last one.
-        messages: of bad results, where they have one.
+        messages: of bad results and expected failures, where they have one.
         printed: metrics that a log printed.
         series: how they, and resident memory, went within each process.
         metrics: numbers that programs gave; of a run of the history, past metrics have them.
@@ -330,7 +332,7 @@ def _run(records: list[Record], name: str) -> Run:
         messages={
             key: result.message
             for key, (_, result) in zip(keys, ordered, strict=True)
-            if result.message and result.outcome in BAD_OUTCOMES
+            if result.message and (result.outcome in BAD_OUTCOMES or result.is_expected_failure)
         },
         metrics=metrics_of(records),
         printed=tuple(
@@ -375,6 +377,7 @@ def _leg(record: Record) -> RunLeg:
         and end.ending == "completed"
         and not record.damage
         and record.was_executed,
+        is_filtered=any(one.kind == "execution" and one.reason in FILTERED for one in record.events),
         wall_s=record.wall_s,
         peak_bytes=record.peak_bytes,
         memory_bytes=header.runner.memory_bytes,

@@ -54,6 +54,7 @@ TransitionKind = Literal[
     "failing_added",
     "no_longer_run",
     "newly_skipped",
+    "newly_xfailed",
     "failing_on_both",
     "quarantined",
     "ignored",
@@ -195,8 +196,12 @@ class _Indexed:
         return self.run.legs[self.run.leg[position]].name if self.run.legs else ""
 
     def is_leg_complete(self, position: int) -> bool:
-        """Say that the leg of a case ended by itself: what it has no result of was not there."""
-        return not self.run.legs or self.run.legs[self.run.leg[position]].complete
+        """Say that the leg of a case ran all of its tests: what it has no result of was not there.
+
+        A focus or a filter keeps cases of a unit that ran from running.
+        """
+        leg = self.run.legs[self.run.leg[position]] if self.run.legs else None
+        return leg is None or (leg.complete and not leg.is_filtered)
 
 
 def transitions(
@@ -276,6 +281,8 @@ def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator
             kind, old = "renamed", before.index_of(names.perhaps[key])
         elif was is not None and kind is None:
             kind = "renamed"
+        elif kind == "newly_skipped" and key in after.run.messages:
+            kind = "newly_xfailed"  # of what went right, only an expected failure has a message
         if kind is not None:
             yield Transition(
                 kind=kind,

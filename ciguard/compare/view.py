@@ -6,7 +6,6 @@ and `Shown` what a document has above this one.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from math import isclose
 from typing import TYPE_CHECKING, Final
@@ -102,7 +101,6 @@ TOTALS: Final[dict[TotalName, str]] = {
 }
 VISIBLE_SPEED: Final = 0.02  # a smaller correction is not seen in the numbers of a table
 MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
-MAX_UNCOUNTED: Final = 15  # changed tests in a table without their counts by kind
 
 
 def document(comparison: Comparison, links: Links = NO_LINKS) -> tuple[Block, ...]:
@@ -216,16 +214,13 @@ def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:
 
 def _transitions(found: Sequence[Transition], links: Links) -> tuple[Section, Section]:
     """The tests that changed, and folded those that fail as they did in the base."""
-    changed = [one for one in found if not one.fails_on_both]
-    both = [one for one in found if one.fails_on_both]
-    counts = Counter(one.kind for one in changed)
-    text = "; ".join(f"{number:,} {words.kind_text(kind)}" for kind, number in counts.items())
-    table = _transition_table(changed, links)
-    blocks = (Paragraph(text if len(changed) > MAX_UNCOUNTED else ""), table)
-    number = len(table.rows), "changed test"
+    changed, both = (
+        [one for one in found if one.fails_on_both == is_both] for is_both in (False, True)
+    )
     folded = Details(f"{len(both):,} failing on both", (_transition_table(both, links),))
+    number, title = (len(changed), "changed test"), "Tests that changed"
     return (
-        Section("transitions", blocks, "Tests that changed", number, drop=4),
+        Section("transitions", (_transition_table(changed, links),), title, number, drop=4),
         Section("failing_on_both", (folded,), size=(len(both), "failure on both"), drop=6),
     )
 

@@ -104,7 +104,9 @@ def state_text(state: State) -> str:
 
 
 def kind_text(kind: TransitionKind) -> str:
-    """ "newly timed out", "timed out, added"."""
+    """ "newly timed out", "timed out, added"; "gone" with and without a plan that tells why."""
+    if kind in ("removed", "no_longer_run"):
+        return "gone"
     return kind.replace("_added", ", added").replace("_", " ")
 
 

@@ -24,8 +24,8 @@ from ciguard.guard.diagnosis import (
 )
 from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.process_ends import process_findings, unexplained
-from ciguard.guard.verdict import Finding, Leg, Reason
-from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
+from ciguard.guard.verdict import COUNTED, Finding, Leg, Reason
+from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units, with_unclosed
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
@@ -124,7 +124,11 @@ def _row(
     """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
     known = any(unit.has_history for unit in shard.units)
     header = record.header if record is not None else None
-    outcomes = Counter([case.outcome for unit in units.values() for case in unit.cases])
+    outcomes = Counter(
+        "xfailed" if case.is_expected_failure else case.outcome
+        for unit in units.values()
+        for case in unit.cases
+    )
     bad = Counter(
         effective_ending(case)
         for unit in units.values()
@@ -145,7 +149,7 @@ def _row(
         peak_bytes=record.peak_bytes if record is not None else None,
         peak_measured_by=record.peak_measured_by if record is not None else None,
         run_attempt=header.run_attempt if header is not None else None,
-        counts={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
+        counts={outcome: outcomes[outcome] for outcome in COUNTED if outcomes[outcome]},
         endings={ending: bad[ending] for ending in ENDINGS[1:] if bad[ending]},
         bad=bad.total(),
         has_script=header is not None and bool(header.script),

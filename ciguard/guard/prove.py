@@ -26,6 +26,7 @@ from ciguard.guard.moved_tests import (
 )
 from ciguard.guard.orphans import orphan_findings
 from ciguard.guard.verdict import (
+    COUNTED,
     Failure,
     Finding,
     Flaky,
@@ -37,7 +38,7 @@ from ciguard.guard.verdict import (
     State,
     Verdict,
 )
-from ciguard.model import OUTCOMES, UnitKey
+from ciguard.model import UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from ciguard.guard.excusals import Excusals
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.record_selection import Selection
-    from ciguard.model import Outcome, Plan, Record, Suite
+    from ciguard.model import Plan, Record, Suite
     from ciguard.model.attempts import UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
@@ -186,11 +187,11 @@ def _legs(plan: Plan, selection: Selection, facts: RunFacts) -> list[LegResult]:
     ]
 
 
-def _counts(legs: Iterable[LegResult]) -> dict[Outcome, int]:
-    counts: Counter[Outcome] = Counter()
+def _counts(legs: Iterable[LegResult]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
     for leg in legs:
         counts.update(leg.row.counts)
-    return {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
+    return {outcome: counts[outcome] for outcome in COUNTED if counts[outcome]}
 
 
 def _order(finding: Finding) -> tuple[int, str, str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.errors import ExitCode
-from ciguard.model import ENDINGS
+from ciguard.model import ENDINGS, OUTCOMES
 from ciguard.model.machine_use import NOT_MEASURED
 
 if TYPE_CHECKING:
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.quarantine import Entry
     from ciguard.history.query import KnownFailure, LastShard, StableCases
-    from ciguard.model import (
-        CaseKey,
-        EmptyPolicy,
-        Ending,
-        Outcome,
-        Plan,
-        Result,
-        UnitCount,
-        UnitKey,
-    )
+    from ciguard.model import CaseKey, EmptyPolicy, Ending, Plan, Result, UnitCount, UnitKey
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
 
@@ -40,6 +31,8 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
     "failed": ExitCode.TESTS_FAILED,
     "incomplete": ExitCode.INCOMPLETE,
 }
+# How cases are counted: an expected failure is skipped by its outcome, but it ran.
+COUNTED: Final = (*OUTCOMES, "xfailed")
 
 
 # What can be known of a run, each with the words of wording.py; grouped by where it is found.
@@ -151,7 +144,7 @@ class Leg:
     peak_bytes: int | None = None
     peak_measured_by: str | None = None
     run_attempt: int | None = None
-    counts: Mapping[Outcome, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     endings: Mapping[Ending, int] = field(default_factory=dict)
     bad: int = 0
     has_script: bool = False
@@ -275,7 +268,7 @@ class Verdict:
     flaky: tuple[Flaky, ...]
     missing: tuple[Missing, ...]
     findings: tuple[Finding, ...]
-    counts: Mapping[Outcome, int]
+    counts: Mapping[str, int]
     quarantined: tuple[Excused, ...] = ()
     failing_on_base: tuple[Excused, ...] = ()
     failure_groups: tuple[FailureGroup, ...] = ()

@@ -12,6 +12,7 @@ from ciguard.compare.run_columns import CODE, Run, RunLeg, runs_from_records
 from ciguard.model import (
     CaseKey,
     EndLine,
+    EventLine,
     Line,
     ProcessEndLine,
     Result,
@@ -49,8 +50,10 @@ def died(unit: str, ending: str, **more: Any) -> Result:
 
 
 def leg_lines(shard: str, results: Sequence[Result], **facts: Any) -> list[Line]:
-    """What a leg writes; `facts` are of its shard line, and `ending`, `wall_s`, `peak_mib`."""
-    ending = facts.pop("ending", "completed")
+    """What a leg writes; `facts` are of its shard line, and `ending`, `wall_s`, `peak_mib`, and the
+    `execution` that its framework announced.
+    """
+    ending, execution = facts.pop("ending", "completed"), facts.pop("execution", None)
     wall_s, peak = facts.pop("wall_s", 10.0), facts.pop("peak_mib", 500)
     values: dict[str, Any] = {"plan_id": "p", "run_id": 1, "run_attempt": 1, "branch": "main"}
     runner = Runner("default", 4, 16384 * MIB, probe_s=0.3)
@@ -58,6 +61,8 @@ def leg_lines(shard: str, results: Sequence[Result], **facts: Any) -> list[Line]
     lines: list[Line] = [header, SampleLine(1.0, tree_bytes=peak * MIB)]
     for result in results:
         lines += [StartLine(result.unit, result.suite, result.variant, 1), result]
+    if execution is not None:
+        lines.append(EventLine("execution", reason=execution))
     lines.append(ProcessEndLine(1, "completed", 0, wall_s))
     if ending is not None:
         lines.append(EndLine(ending, wall_s, 0))

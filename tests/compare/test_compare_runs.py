@@ -106,7 +106,7 @@ def test_vanished_failures_are_no_improvement() -> None:
     base = run_of({"01": [case("a", outcome="failed"), case("b", outcome="failed")]})
     found = compare_run(run_of({"01": [case("a")]}, run_id=2), None, [base])
     assert found.state == "inconclusive"
-    assert "1 no longer run; 1 fixed" in headline(found).text
+    assert "1 gone; 1 fixed" in headline(found).text
 
 
 def test_missing_shard_is_found_by_its_number() -> None:

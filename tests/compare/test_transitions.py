@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from compare.compare_factories import case, died, run_of
+from guard.fixtures import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.headline import headline
 from ciguard.compare.transitions import WORSE_KINDS, transitions
 from ciguard.compare.wording import before_text, case_text, kind_text
 from ciguard.model import ENDINGS, OUTCOMES, Result, UnitKey
@@ -128,6 +131,26 @@ def test_died_unit_is_compared_with_its_cases() -> None:
 def test_case_missing_from_a_unit_that_ran() -> None:
     assert kinds(CASES, CASES[:1]) == ["no_longer_run u[2]"]
     assert kinds(CASES, CASES[:1], planned={"u"}) == ["removed u[2]"]
+
+
+@pytest.mark.parametrize("reason", ["focus", "filter", "executed"])
+def test_case_that_a_focus_or_filter_kept_from_running_was_not_removed(reason: str) -> None:
+    base = run_of({"01": [case("u", case=f"u {n}") for n in range(10)]})
+    head = run_of({"01": [case("u", case="u 1")]}, run_id=2, execution=reason)
+    found = compare_run(head, None, [base], plan=make_plan({"01": ("u",)}))
+    assert {one.kind for one in found.transitions} == {
+        "removed" if reason == "executed" else "no_longer_run"
+    }
+    assert headline(found).text.startswith("INCONCLUSIVE: 9 gone")
+
+
+def test_expected_failure_is_not_called_skipped() -> None:
+    xfail = case("u", outcome="skipped", message="xfail: issue 7")
+    assert kinds([PASSED], [xfail]) == ["newly_xfailed u"]
+    assert kinds([FAILED], [xfail]) == ["newly_xfailed u"]
+    unrun = case("u", outcome="skipped", message="xfail: [NOTRUN] hangs")
+    assert kinds([PASSED], [unrun]) == ["newly_skipped u"]
+    assert kinds([SKIPPED], [xfail]) == []
 
 
 def test_transition_has_both_outcomes_and_the_failure_message() -> None:

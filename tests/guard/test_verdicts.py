@@ -150,6 +150,15 @@ def test_headline_counts_skipped_cases_where_a_unit_has_several() -> None:
     assert headline(world.prove()) == said
 
 
+def test_expected_failure_is_not_counted_as_skipped() -> None:
+    world = World()
+    for unit, message in (("a.t::one", "xfail: issue 7"), ("a.t::two", "xfail: [NOTRUN] hangs")):
+        world.result("01", unit, outcome="skipped", message=message)
+    verdict = world.prove()
+    assert verdict.counts == {"passed": 6, "skipped": 1, "xfailed": 1}
+    assert headline(verdict).endswith("have a result, 1 of them skipped")
+
+
 def test_variant_with_every_test_skipped_is_a_finding() -> None:
     world = World(plan=two_suites())
     for key, leg in world.legs.items():

@@ -193,7 +193,7 @@ def test_result_file_names_are_matched_to_record_names(ciguard: Ciguard, tmp_pat
     done = ciguard("compare", "base", "r.xml", cwd=tmp_path)
     assert "r.xml: 2 of 2 cases (100 %) joined by name" in done.stderr
     assert FAILING.format("pkg/mod.py::C::t") in done.stdout
-    assert "no longer run" not in done.stdout
+    assert "gone" not in done.stdout
 
 
 def test_empty_folder_and_invalid_path_are_errors(tmp_path: Path) -> None:
