@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.compare.run_columns import index_in
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.runs import UNDATED
 
@@ -30,6 +31,7 @@ PULL_REQUEST: Final = ("pull_request", "pull_request_target")
 AncestrySource = Literal["git", "github", "runs"]
 ExclusionReason = Literal[
     "candidate",
+    "other_tests",
     "pull_request",
     "merge_group",
     "other_workflow",
@@ -146,7 +148,11 @@ def select_baseline(
     """
     lineage = with_parents(lineage, history.runs, base_commit(candidate))
     criteria = _Criteria(candidate, branch, lineage)
-    reasons = [criteria.rejection(run) for run in history.runs]
+    others = _runs_of_other_tests(history, candidate)
+    reasons = [
+        "other_tests" if position in others else criteria.rejection(run)
+        for position, run in enumerate(history.runs)
+    ]
     event = _event(
         candidate, [run for run, why in zip(history.runs, reasons, strict=True) if not why]
     )
@@ -164,6 +170,15 @@ def select_baseline(
     used = used[-VALUES_PER_KEY:]
     by_date = sum(lineage.is_ancestor(history.runs[position].sha) is None for position in used)
     return Selection(tuple(used), tuple(left_out), lineage, by_date)
+
+
+def _runs_of_other_tests(history: History, candidate: Run) -> set[int]:
+    """Positions of the runs that have no case of a record made by hand, which names no run."""
+    if candidate.run_id is not None or not candidate.keys:
+        return set()
+    shared = index_in(history, candidate) >= 0
+    runs = history.values.run
+    return {*runs.tolist()} - {*runs[shared[history.values.key]].tolist()}
 
 
 def _event(candidate: Run, runs: Sequence[HistoryRun]) -> str | None:

@@ -54,6 +54,7 @@ ANCESTRY_SOURCE_TEXT: Final[dict[AncestrySource, str]] = {
 }
 EXCLUDED_RUN_TEXT: Final[dict[ExclusionReason, str]] = {
     "candidate": "the candidate itself",
+    "other_tests": "of other tests",
     "pull_request": "of a pull request",
     "merge_group": "of a merge group",
     "other_workflow": "of another workflow",

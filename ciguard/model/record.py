@@ -170,7 +170,7 @@ class Result:
 
     @property
     def is_expected_failure(self) -> bool:
-        """Say that its body ran and failed as its mark says; pytest reports it as skipped."""
+        """Say that it ran and failed as its mark says: the framework reports it as skipped."""
         is_xfail = self.outcome == "skipped" and (self.message or "").startswith("xfail:")
         return is_xfail and "[NOTRUN]" not in (self.message or "")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.codec.record.reader import read_records, result_file_location
+from ciguard.codec.record.reader import OWN_FILE, read_records, result_file_location
 from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.process_logs import is_process_log
@@ -292,6 +292,7 @@ def read_tree(
 ) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     """The records below a folder, or in one file: all `*.jsonl`, and result files beside them.
 
+    The file of a supervisor stands for its record, the results of which are in files beside it.
     Links are not followed: a record says where its lines are, nothing else may.
 
     Args:
@@ -304,6 +305,8 @@ def read_tree(
         InputError: nothing is there.
     """
     root = Path(path)
+    if root.name == OWN_FILE:
+        root = root.parent
     try:
         if root.is_file():
             return read_records([(root.name, root.read_bytes())]), ()

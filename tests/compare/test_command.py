@@ -110,6 +110,28 @@ def test_single_file_is_accepted_as_a_record(ciguard: Ciguard, place: Path) -> N
     assert json.loads(done.stdout)["state"] == "incomplete"
 
 
+def test_file_of_a_supervisor_stands_for_its_record(ciguard: Ciguard, tmp_path: Path) -> None:
+    """As a leg writes it: the results are in the files of its processes."""
+    write(tmp_path, "records", {"01": [case("a"), case("b")]}, run_id=None, run_attempt=None)
+    (own,) = (tmp_path / "records").rglob("*.jsonl")
+    lines = own.read_bytes().splitlines(keepends=True)
+    results = [line for line in lines if line.startswith(b'{"type":"result"')]
+    own.write_bytes(b"".join(line for line in lines if line not in results))
+    defaults = b'{"type":"defaults","plan_id":"p","shard":"01","suite":"","variant":"","process":1}\n'
+    (own.parent / "process-001.jsonl").write_bytes(b"".join([defaults, *results]))
+    shown = ciguard("compare", own.name, ".", cwd=own.parent).stdout
+    assert shown.count(", 2 tests\n") == 2
+
+
+def test_two_wrapped_commands_are_not_compared_with_runs_of_other_tests(
+    ciguard: Ciguard, place: Path
+) -> None:
+    for name in ("n1", "n2"):
+        ciguard("run", "--record", name, "--", "true", cwd=place)
+    shown = ciguard("compare", "n1", "n2", "--history", "history", cwd=place).stdout
+    assert "baseline   1 run: given as the base\nnot used   12 runs: of other tests\n" in shown
+
+
 def test_output_option_writes_a_file(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", "--format", "json", "-o", "x/out.json", cwd=place)
     found = json.loads((place / "x" / "out.json").read_bytes())

@@ -42,7 +42,7 @@ MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one fin
 # Of one run: a million units have three each. A line takes up to 306 bytes (a sample), so 2.4 GB.
 MAX_LINES: Final = 8_000_000
 _RESULT_FILE: Final = re.compile(r"(?:(.*)/)?results/(process-\d{3,}/.+)")
-_OWN_FILE: Final = "supervisor.jsonl"
+OWN_FILE: Final = "supervisor.jsonl"
 _PROCESS_FILE: Final = re.compile(r"process-0*(\d+)(-\w+)?\.jsonl")
 
 # (plan id, shard, run id, run attempt, folder); the folder only where a leg knew nothing else.
@@ -177,7 +177,7 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
             (leg,) = near
             process = _process_of(file)
             announced = process is not None and (file.folder, leg, process) in started
-            own = file.source.endswith(f"/{_OWN_FILE}") and file.folder not in headed
+            own = file.source.endswith(f"/{OWN_FILE}") and file.folder not in headed
             owner = leg if file.blocks or announced or own else None
         elif not near and len(everywhere) == 1 and file.blocks and not file.damage:
             (owner,) = everywhere
