@@ -377,7 +377,9 @@ def _leg(record: Record) -> RunLeg:
         and end.ending == "completed"
         and not record.damage
         and record.was_executed,
-        is_filtered=any(one.kind == "execution" and one.reason in FILTERED for one in record.events),
+        is_filtered=any(
+            one.kind == "execution" and one.reason in FILTERED for one in record.events
+        ),
         wall_s=record.wall_s,
         peak_bytes=record.peak_bytes,
         memory_bytes=header.runner.memory_bytes,

@@ -73,6 +73,11 @@ class JobEvidence:
     of_run: tuple[str, ...] = ()
     not_fetched: tuple[Evidence, ...] = ()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Say that the job was cancelled, or ran into its limit."""
+        return self.job is not None and self.job.conclusion in ("cancelled", "timed_out")
+
 
 @dataclass(frozen=True, slots=True)
 class LegEnd:

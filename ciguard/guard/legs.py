@@ -18,6 +18,7 @@ from ciguard.errors import ExitCode
 from ciguard.guard.diagnosis import (
     LegEnd,
     consistency,
+    diagnose,
     is_from_result_files,
     leg_end,
     with_diagnosis,
@@ -96,6 +97,10 @@ def read_leg(
     end = LegEnd("unknown", Reason("no_record")) if record is None else leg_end(record)
     if record is None and is_idle(shard, facts):
         end = LegEnd("unknown" if facts is None else "completed")
+    if record is not None and facts is not None and facts.is_stopped:
+        # A result file is whole whenever it was written: its job alone tells of its end.
+        is_ended = not is_from_result_files(record) or end.problem is not None
+        end = end if is_ended else LegEnd("unknown", diagnose(facts, record).cause)
     end = with_diagnosis(end, record, facts)
     started_units = last_starts(record.starts) if record is not None else {}
     units = resolve_units(record.results, started_units) if record is not None else {}

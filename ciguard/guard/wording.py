@@ -83,7 +83,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
         'no job of this run is named "{name}"',
         "check that the matrix is made from this plan, unchanged",
     ),
-    "job_limit": Words("the job hit its limit[ of {limit_s}]", _TIME),
+    "job_limit": Words(
+        "the job hit its limit[ of {limit_s}]",
+        "plan more shards, raise the limit, or shorten the slowest tests",
+    ),
     "not_executed": Words(
         "its job is {conclusion}", "check for a free runner, its `if:` and the jobs that it needs"
     ),

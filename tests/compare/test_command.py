@@ -117,7 +117,9 @@ def test_file_of_a_supervisor_stands_for_its_record(ciguard: Ciguard, tmp_path: 
     lines = own.read_bytes().splitlines(keepends=True)
     results = [line for line in lines if line.startswith(b'{"type":"result"')]
     own.write_bytes(b"".join(line for line in lines if line not in results))
-    defaults = b'{"type":"defaults","plan_id":"p","shard":"01","suite":"","variant":"","process":1}\n'
+    defaults = (
+        b'{"type":"defaults","plan_id":"p","shard":"01","suite":"","variant":"","process":1}\n'
+    )
     (own.parent / "process-001.jsonl").write_bytes(b"".join([defaults, *results]))
     shown = ciguard("compare", own.name, ".", cwd=own.parent).stdout
     assert shown.count(", 2 tests\n") == 2

@@ -136,6 +136,20 @@ def test_files_pass_where_nobody_can_be_asked(judge: Judge) -> None:
     )
 
 
+def test_tests_of_a_job_that_died_at_its_limit_are_not_called_gone(judge: Judge) -> None:
+    """Its file was written before, and holds a part of its tests."""
+    for shard, name in {**JOBS, "04": "Tests - E"}.items():
+        if shard == "01":
+            add_job(judge.github, name, "cancelled", completed_at=LIMIT)
+        else:
+            add_job(judge.github, name)
+    judge.upload(JOBS["01"].replace("/", "_"), SHARDS["01"][:1])
+    text = judge(expect=13)
+    assert "shard 01: the job hit its limit of 45 min 00 s. Plan more shards" in text
+    assert "ake the plan again" not in text
+    assert "its record is complete" not in text
+
+
 def test_job_at_its_limit_is_said_in_place_of_no_record(judge: Judge) -> None:
     for told in ((), (NEW_LIMIT,)):
         judge.github.jobs.clear()
@@ -178,7 +192,7 @@ def test_shard_without_a_file_is_explained_by_its_job(
 def test_file_of_a_cancelled_job_is_incomplete(judge: Judge) -> None:
     serve(judge.github, s03="cancelled")
     text = judge(expect=13)
-    assert "INCOMPLETE: shard 03: its record is complete, but its job is 'cancelled'" in text
+    assert "INCOMPLETE: shard 03 of 4 did not end by itself (cancelled)" in text
 
 
 def test_failed_tests_explain_a_failed_job_and_nothing_else_does(judge: Judge) -> None:
@@ -225,7 +239,7 @@ def test_job_is_guessed_by_the_key_where_the_plan_has_no_name(
         (judge.folder / "artifacts" / name_.replace("/", "_") / "r.xml").unlink()
     add_job(judge.github, name, "cancelled")
     text = judge(expect=state)
-    assert ("its job is 'cancelled'" in text) == bool(state)
+    assert ("shard 03: cancelled" in text) == bool(state)
     assert "does not consider" not in text
 
 
