@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.logs.pattern import LogPattern
-    from ciguard.model import CaseKey, Ending, Record
+    from ciguard.model import CaseKey, Record
+    from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
@@ -352,13 +353,13 @@ def _compare_jobs(
         run_of_jobs(arguments[1], head.run_id, head.jobs),
     )
     artifacts = (base.artifacts, head.artifacts)
-    return compare_jobs_only(base.jobs, head.jobs, runs, _endings(head), artifacts)
+    return compare_jobs_only(base.jobs, head.jobs, runs, artifacts)
 
 
-def _endings(found: FoundRecords) -> dict[str, Ending]:
-    """Why jobs were cancelled, by name, where GitHub says it."""
-    matches = {name: first_match(texts) for name, texts in found.annotations.items()}
-    return {name: match[0].ending for name, match in matches.items() if match is not None}
+def _with_ending(job: Job, annotations: Mapping[str, tuple[str, ...]]) -> Job:
+    """The job with why it was cancelled, where GitHub says it."""
+    match = first_match(annotations.get(job.name, ()))
+    return replace(job, ending=match[0].ending) if match is not None else job
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,6 +431,8 @@ def _read(recorded: FoundRecords, name: str) -> _Runs:
     if damages and not any(known):
         fix = "name a folder of records, or result files such as JUnit XML or TRX"
         raise InputError(damages[0], fix=fix)
+    jobs = tuple(_with_ending(job, recorded.annotations) for job in recorded.jobs)
+    recorded = replace(recorded, jobs=jobs)
     return _Runs(_runs(recorded, recorded.records, name), recorded)
 
 
@@ -437,7 +440,7 @@ def _runs(recorded: FoundRecords, records: tuple[Record, ...], name: str) -> tup
     runs = runs_from_records(records, name)
     if not recorded.from_result_files:
         return runs
-    return tuple(with_job_endings(run, recorded.jobs, _endings(recorded)) for run in runs)
+    return tuple(with_job_endings(run, recorded.jobs) for run in runs)
 
 
 def _join_names(
@@ -472,7 +475,6 @@ def _context(
         prices=_prices(invocation),
         jobs_before=recorded[0].jobs,
         jobs_after=recorded[1].jobs,
-        endings=_endings(recorded[1]),
         excused=_quarantined(invocation, head),
         directions=_directions(invocation),
     )

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Excuse, Transition
     from ciguard.history.file import History
     from ciguard.logs.pattern_table import Direction
-    from ciguard.model import CaseKey, Ending, Plan, UnitKey
+    from ciguard.model import CaseKey, Plan, UnitKey
     from ciguard.model.jobs import Job
 
 
@@ -62,7 +62,6 @@ class Context:
         lineage: which commits came before the candidate's base.
         prices: of a minute, by pool, in USD.
         jobs_before, jobs_after: of the base and the candidate, as GitHub knows them.
-        endings: why jobs of the candidate were cancelled, by name, where it is known.
         excused: failures of the candidate that do not count.
         directions: how metrics are judged, by their name.
     """
@@ -72,7 +71,6 @@ class Context:
     prices: Mapping[str, float] = field(default_factory=dict)
     jobs_before: tuple[Job, ...] = ()
     jobs_after: tuple[Job, ...] = ()
-    endings: Mapping[str, Ending] = field(default_factory=dict)
     excused: Mapping[CaseKey, Excuse] = field(default_factory=dict)
     directions: Mapping[str, Direction] = field(default_factory=dict)
 
@@ -144,9 +142,7 @@ def compare_run(
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, found)),
-            jobs=job_changes(
-                base, candidate, context.jobs_before, context.jobs_after, context.endings
-            ),
+            jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
             # What is gone costs nothing: only whole runs are held against each other.
             cost_before=cost(base, context.jobs_before, context.prices)
             if base_is_complete

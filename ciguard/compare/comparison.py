@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -148,14 +149,10 @@ class Comparison:
         return tuple(change for one in verdicts for change in one.of_tier("suspect"))
 
     @property
-    def deaths_on_both(self) -> Mapping[Ending, int]:
-        """How many cases ran out of time or memory here that had failed before, by ending."""
-        endings = [
-            one.after.ending
-            for one in self.of_kind("failing_on_both")
-            if one.after is not None and one.after.ending in DEATHS
-        ]
-        return {ending: endings.count(ending) for ending in DEATHS if ending in endings}
+    def deaths_on_both(self) -> Counter[Ending]:
+        """How many cases still run out of time or memory, by ending."""
+        endings = [one.after.ending for one in self.of_kind("failing_on_both") if one.after]
+        return Counter(ending for ending in endings if ending in DEATHS)
 
     def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
         """The transitions of one kind."""

@@ -79,7 +79,6 @@ def compare_jobs_only(
     before: Sequence[Job],
     after: Sequence[Job],
     runs: tuple[RunInfo, RunInfo],
-    endings: Mapping[str, Ending],
     artifacts: tuple[Sequence[RunArtifact] | None, Sequence[RunArtifact] | None] = (None, None),
 ) -> JobsComparison:
     """Compare each job in the last attempt in which it ran, by name.
@@ -87,10 +86,9 @@ def compare_jobs_only(
     Args:
         before, after: of all attempts, at least one of each run.
         runs: that the jobs are of, in the same order.
-        endings: why jobs of the candidate were cancelled, by name, where it is known.
         artifacts: of both runs; None where they are not known.
     """
-    found = compare_jobs(before, after, endings)
+    found = compare_jobs(before, after)
     commits = {run.sha for run in runs if run.sha}
     changes = [one for one in found if one.is_listed]
     same = [one for one in found if not one.is_listed]
@@ -99,7 +97,7 @@ def compare_jobs_only(
         *runs,
         tuple(sorted(changes, key=lambda one: (not _is_worse(one), _ORDER.index(one.transition)))),
         tuple(sorted(same, key=lambda one: -max(one.wall_before_s or 0, one.wall_after_s or 0))),
-        endings,
+        {one.name: one.ending for one in found if one.ending is not None},
         compare_steps(before, after, commits),
         compare_artifacts(artifacts[0], artifacts[1], commits),
     )

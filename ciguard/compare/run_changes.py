@@ -57,7 +57,6 @@ _TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
     ("success", "skipped"): "newly skipped",
     **{(before, after): "still cancelled" for before in STOPPED for after in STOPPED},
 }
-NO_ENDINGS: Final[Mapping[str, Ending]] = {}
 _MINUTE_S: Final = 60
 _BY_TESTS: Final = ("newly failing", "fixed")
 
@@ -244,33 +243,26 @@ class Cost:
     includes_all_jobs: bool
 
 
-def with_job_endings(run: Run, jobs: Sequence[Job], endings: Mapping[str, Ending]) -> Run:
+def with_job_endings(run: Run, jobs: Sequence[Job]) -> Run:
     """A run of result files, its legs ended as GitHub says: a file does not tell of its job's end.
 
     Args:
         jobs: of the run; the one of a leg is named after its shard.
-        endings: why jobs were cancelled, by name, where it is known.
     """
-    stopped = {
-        name: endings.get(name, "timeout" if job.conclusion == "timed_out" else "cancelled")
-        for name, job in _last_attempts(jobs).items()
-        if job.conclusion in STOPPED
-    }
-    legs = []
-    for leg in run.legs:
-        names = [name for name in stopped if leg.shard and ends_with(name, leg.shard)]
-        if len(names) == 1:
-            leg = replace(leg, job=names[0], ending=stopped[names[0]], complete=False)  # noqa: PLW2901
-        legs.append(leg)
-    return replace(run, legs=tuple(legs))
+    stopped = [job for job in _last_attempts(jobs).values() if job.conclusion in STOPPED]
+
+    def as_its_job(leg: RunLeg) -> RunLeg:
+        own = [job for job in stopped if leg.shard and ends_with(job.name, leg.shard)]
+        if len(own) != 1:
+            return leg
+        ending = own[0].ending or ("timeout" if own[0].conclusion == "timed_out" else "cancelled")
+        return replace(leg, job=own[0].name, ending=ending, complete=False)
+
+    return replace(run, legs=tuple(map(as_its_job, run.legs)))
 
 
 def job_changes(
-    base: Run | None,
-    candidate: Run,
-    before: Sequence[Job],
-    after: Sequence[Job],
-    endings: Mapping[str, Ending] = NO_ENDINGS,
+    base: Run | None, candidate: Run, before: Sequence[Job], after: Sequence[Job]
 ) -> tuple[JobChange, ...]:
     """The jobs that ended in another way than on the base or are still cancelled, by name.
 
@@ -279,27 +271,21 @@ def job_changes(
 
     Args:
         before, after: of both runs, as GitHub knows them; without one of them there is no answer.
-        endings: why jobs of the candidate were cancelled, by name, where it is known.
     """
     if base is None or not before or not after:
         return ()
     of_tests = {leg.job for run in (base, candidate) for leg in run.legs}
     return tuple(
         one
-        for one in compare_jobs(before, after, endings)
+        for one in compare_jobs(before, after)
         if one.is_listed and not (one.transition in _BY_TESTS and one.name in of_tests)
     )
 
 
-def compare_jobs(
-    before: Sequence[Job], after: Sequence[Job], endings: Mapping[str, Ending] = NO_ENDINGS
-) -> tuple[JobChange, ...]:
+def compare_jobs(before: Sequence[Job], after: Sequence[Job]) -> tuple[JobChange, ...]:
     """All jobs of both runs, each in the last attempt in which it ran, by name."""
     old, new = _last_attempts(before), _last_attempts(after)
-    return tuple(
-        replace(_job_change(name, old.get(name), new.get(name)), ending=endings.get(name))
-        for name in sorted({*old, *new})
-    )
+    return tuple(_job_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new}))
 
 
 def _last_attempts(jobs: Sequence[Job]) -> dict[str, Job]:
@@ -322,6 +308,7 @@ def _job_change(name: str, old: Job | None, new: Job | None) -> JobChange:
         wall_before_s=old.wall_s if old is not None else None,
         wall_after_s=new.wall_s if new is not None else None,
         url=new.url if new is not None else "",
+        ending=new.ending if new is not None else None,
     )
 
 

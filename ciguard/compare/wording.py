@@ -95,6 +95,12 @@ ONE_RUN_EACH: Final = (
     "durations and memory were not compared."
 )
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
+CHANGE_NOUN: Final = {  # of a change that is not confirmed, by its verdict
+    "suspect": "suspect",
+    "possible gain": "possible gain",
+    "not confirmed": "refuted suspect",
+    "no verdict": "unjudged change",
+}
 _PARTS: Final = re.compile(r"(?=::|[\[( ])")
 MAX_NAMED: Final = 3  # shards in a phrase; the rest is counted
 
@@ -217,14 +223,9 @@ def unlisted_text(verdict: MeasureVerdict) -> str:
 
 
 def unconfirmed_text(changes: Iterable[CaseChange]) -> str:
-    """ "17 suspects, 1 possible gain", "6 changes (no verdict)": as the headline counts them."""
-    counts = Counter(map(change_verdict, changes))
-    return ", ".join(
-        count_of(number, word)
-        if word in ("suspect", "possible gain")
-        else f"{count_of(number, 'change')} ({word})"
-        for word, number in counts.items()
-    )
+    """ "17 suspects, 1 possible gain": as the headline counts them."""
+    counts = Counter(CHANGE_NOUN[change_verdict(one)] for one in changes)
+    return ", ".join(count_of(number, noun) for noun, number in counts.items())
 
 
 def interval_text(change: CaseChange) -> str:

@@ -11,6 +11,8 @@ from ciguard.model.types import SLOTS
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ciguard.model.types import Ending
+
 
 def is_github_actions(environ: Mapping[str, str]) -> bool:
     """Whether this process belongs to a job of GitHub Actions, which sets `true`."""
@@ -43,7 +45,8 @@ class Job:
     """One job in one attempt of its run.
 
     `status` and `conclusion` are GitHub's words, also such as nobody knows yet. `started_at` may be
-    before the run attempt: a job that was not run again is listed with it all the same.
+    before the run attempt: a job that was not run again is listed with it all the same. `ending` is
+    why it was cancelled, where an annotation tells it.
     """
 
     id: int
@@ -57,6 +60,7 @@ class Job:
     url: str = ""  # of its page, for a person
     head_sha: str | None = None  # of its run: a pull request's own commit, not the merge
     labels: tuple[str, ...] = ()  # that its runner was asked for by
+    ending: Ending | None = None
 
     @property
     def wall_s(self) -> float | None:

@@ -164,11 +164,11 @@ def test_a_large_matrix_does_not_flood_the_text() -> None:
     ]
     before, after = sides
     runs = (run_of_jobs("5", 5, before), run_of_jobs("7", 7, after))
-    text = FORMATS["text"](compare_jobs_only(before, after, runs, {}))
+    text = FORMATS["text"](compare_jobs_only(before, after, runs))
     steps = text.partition("Steps: ")[2]
     assert steps.count("+300.00 % (+30 s)") == 20
     assert "and 1,260 more steps" in steps
-    same = FORMATS["text"](compare_jobs_only(before, before, runs, {}))
+    same = FORMATS["text"](compare_jobs_only(before, before, runs))
     assert "1,280 steps changed by less than 5.00 s or 10 %." in same
     assert "step 3" not in same
 
