@@ -125,7 +125,10 @@ def incomplete_text(reason: IncompleteReason) -> str:
     if reason.kind == "no_record":
         return f"no record of {shards}"
     ending = reason.ending or "unknown"
-    words: dict[Ending, str] = {"completed": "damaged record", "unknown": "results truncated"}
+    words: dict[Ending, str] = {
+        "completed": "record damaged, or no test executed",
+        "unknown": "results truncated",
+    }
     return f"{shards}: {words.get(ending, ending.replace('_', ' '))}"
 
 

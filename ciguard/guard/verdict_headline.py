@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.wording import finding_message
+from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -78,13 +79,13 @@ def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
     if verdict.missing:
         lost = verdict.planned - verdict.with_result
         verb = "has" if lost == 1 else "have"
-        tests = count_of(verdict.planned, "test")
+        tests = count_of(verdict.planned, _noun(verdict))
         yield f"{lost:,} of {tests} {verb} no result{_difference(verdict)}"
 
 
 def _failed(verdict: Verdict) -> Iterator[str]:
     if verdict.failures:
-        tests = count_of(verdict.planned, "test")
+        tests = count_of(verdict.planned, _noun(verdict))
         said = "" if verdict.missing else _difference(verdict)
         yield f"{_units(verdict.failures):,} of {tests} failed{said}"
     red = {one.shard for one in verdict.findings if one.kind == "unexplained_exit"}
@@ -97,7 +98,8 @@ def _passed(verdict: Verdict) -> str:
     unknown = sum(not leg.recorded and leg.ending == "unknown" for leg in verdict.legs)
     shards = count_of(len(verdict.legs) - unknown, "shard")
     skipped = verdict.counts.get("skipped", 0)
-    every = "the one test" if verdict.planned == 1 else f"all {verdict.planned:,} tests"
+    tests = count_of(verdict.planned, _noun(verdict))
+    every = f"the one {_noun(verdict)}" if verdict.planned == 1 else f"all {tests}"
     if skipped and skipped == sum(verdict.counts.values()):
         was = "was" if verdict.planned == 1 else "were"
         return f"{EXCEPTION_PREFIX}NOTHING RAN: {every} of {shards} {was} skipped"
@@ -108,6 +110,13 @@ def _passed(verdict: Verdict) -> str:
     suffix = f", {skipped:,} {whose} skipped" if skipped else ""
     rest = f", nothing is known of {count_of(unknown, 'shard')} without tests" if unknown else ""
     return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
+
+
+def _noun(verdict: Verdict) -> str:
+    """ "test file" where the frameworks of all suites select files, whose cases are tests too."""
+    adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
+    are_files = all(one is not None and one.UNIT == "file" for one in adapters)
+    return "test file" if are_files and adapters else "test"
 
 
 def _accepted_orphans(verdict: Verdict) -> str:

@@ -53,7 +53,7 @@ def test_duplicate_record_is_a_warning(ciguard: Ciguard, place: Path) -> None:
     write(place, "both/one", {"01": [case("a", 1.0)]}, started_at="2026-11-20T10:00:00Z")
     write(place, "both/two", {"01": [case("a", 2.0)]}, started_at="2026-11-20T11:00:00Z")
     done = ciguard("compare", "base", "both", cwd=place)
-    assert done.stdout.startswith("INCOMPLETE: shard 01: damaged record; ")
+    assert done.stdout.startswith("INCOMPLETE: shard 01: record damaged, or no test executed; ")
     (warning,) = done.stderr.splitlines()
     assert warning.startswith(
         "warning: both: one/1-1/01/supervisor.jsonl: 2 shard lines that differ"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
-from guard.fixtures import World, passed, text_of, two_suites
+from guard.fixtures import World, make_plan, passed, text_of, two_suites
 
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
@@ -157,6 +157,18 @@ def test_expected_failure_is_not_counted_as_skipped() -> None:
     verdict = world.prove()
     assert verdict.counts == {"passed": 6, "skipped": 1, "xfailed": 1}
     assert headline(verdict).endswith("have a result, 1 of them skipped")
+
+
+def test_headline_counts_files_where_units_are_files() -> None:
+    plan = make_plan({"01": ("a.test.js", "b.test.js"), "02": ("c.test.js",)})
+    plan = replace(plan, suites={"": replace(plan.suites[""], framework="mocha")})
+    world = World(plan)
+    world.legs["01"].inner.append(passed("a.test.js", case="adds", outcome="skipped"))
+    world.end("01", counts={"passed": 2, "skipped": 1})
+    said = "all 3 test files of 2 shards have a result, 1 of 4 cases skipped"
+    assert headline(world.prove()) == f"PASSED: {said}"
+    world.result("02", "c.test.js", outcome="failed")
+    assert "1 of 3 test files failed" in headline(world.prove())
 
 
 def test_variant_with_every_test_skipped_is_a_finding() -> None:
