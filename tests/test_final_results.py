@@ -73,6 +73,7 @@ def records(draw: st.DrawFn) -> Record:
                 process=draw(st.integers(1, 3)),
                 try_number=draw(st.integers(1, 2)),
                 reruns=draw(st.sampled_from([None, None, 1])),
+                concurrent=draw(st.sampled_from([None, 2])),
                 wall_s=float(number),
             )
         )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.guard.verdict import Finding
-from ciguard.text import last_line
+from ciguard.model.attempts import find_bystanders
+from ciguard.text import last_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ciguard.guard.verdict import Level
-    from ciguard.model import Ending, EventLine, Record
+    from ciguard.model import Ending, EventLine, Record, UnitKey
 
 # How a process ends that nobody stopped and that did not say it was done.
 ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
@@ -35,6 +36,12 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
         yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
     if ended_by_itself:
         yield from _died_between_tests(record, shard)
+    beside: dict[UnitKey, list[UnitKey]] = defaultdict(list)
+    for (_, key), culprit in sorted(find_bystanders(record.results).items()):
+        beside[culprit].append(key)
+    for culprit, keys in beside.items():
+        facts = {"culprit": unit_name(culprit)}
+        yield Finding("warning", "ran_beside", shard, tuple(keys), facts)
 
 
 def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:

@@ -244,6 +244,9 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "[; last output: {output}]",
         "check why it ended",
     ),
+    "ran_beside": Words(
+        "{units:test} ran beside {culprit}, which ended their process, and again alone"
+    ),
     "not_imported": Words(
         _NO_RESULT,
         "fix the import, or install the missing package in the job too",

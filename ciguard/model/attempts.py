@@ -18,8 +18,8 @@ All results are of one record; which run attempt of a leg counts is decided befo
    is flaky. If memory ran out under each of these failures it is not flaky, and only passed after
    an out-of-memory retry: beside less it passes, and always did. An attempt that went right, as
    that of a predecessor which is executed again with a failed unit, is no failure; neither is an
-   attempt that its leg stopped. What a plugin of the framework executed again (`Result.reruns`) is
-   a failure.
+   attempt that its leg stopped, nor a death of another unit's making (`find_bystanders`). What a
+   plugin of the framework executed again (`Result.reruns`) is a failure.
 6. A superseded failure is one of its case. A failure of the unit as a whole, or of a case without a
    final result, is one of every case of the unit.
 7. Times and sizes are those of final results; a unit's time is the sum over its cases. A final
@@ -133,12 +133,50 @@ def resolve_attempts(results: Sequence[Result], last_start: int | None = None) -
     return UnitResult(max(map(classify_result, cases), key=STATUSES.index), cases, failures)
 
 
+def find_bystanders(results: Sequence[Result]) -> dict[tuple[int, UnitKey], UnitKey]:
+    """Find the units that only ran beside one that ended their process. O(results).
+
+    Each of several that ran then runs again, alone. One that dies there in the same way did it, and
+    what ends there by itself did not. Where none dies again, each of them may have done it.
+
+    Returns:
+        By process and unit, the one that did it.
+    """
+    deaths = [one for one in results if one.outcome == "died" and (one.concurrent or 1) > 1]
+    if not deaths:
+        return {}
+    later: dict[UnitKey, list[Result]] = {one.key.unit_key: [] for one in deaths}
+    for one in results:
+        later.get(one.key.unit_key, []).append(one)
+    culprits: dict[int, UnitKey] = {}
+    innocent: set[tuple[int, UnitKey]] = set()
+    for death in deaths:
+        process, key = death.process or 0, death.key.unit_key
+        after = [one for one in later[key] if (one.process or 0) > process]
+        died = {(one.ending, one.concurrent or 1) for one in after if one.outcome == "died"}
+        if (death.ending, 1) in died:
+            culprits[process] = min(key, culprits.get(process, key))
+        elif after and not died:
+            innocent.add((process, key))
+    return {place: culprits[place[0]] for place in innocent if place[0] in culprits}
+
+
+def _without_bystanders(results: Iterable[Result]) -> Sequence[Result]:
+    """The results without those deaths that other units brought about."""
+    every = tuple(results)
+    beside = find_bystanders(every)
+    if not beside:
+        return every
+    places = ((one, (one.process or 0, one.key.unit_key)) for one in every)
+    return [one for one, place in places if one.outcome != "died" or place not in beside]
+
+
 def resolve_units(
     results: Iterable[Result], last_start: Mapping[UnitName, int]
 ) -> dict[UnitKey, UnitResult]:
     """Find the final results of every unit of a leg; `last_start` as `last_starts` gives it."""
     grouped: dict[UnitKey, list[Result]] = {}
-    for result in results:
+    for result in _without_bystanders(results):
         of_unit = grouped.setdefault(UnitKey(result.suite, result.variant, result.unit), [])
         of_unit.append(result)
     return {key: resolve_attempts(found, last_start.get(key)) for key, found in grouped.items()}
@@ -175,7 +213,7 @@ def final_results(results: Iterable[Result]) -> FinalResults:
     """Find the final result of every case of a leg. O(results), 0.3 us for a unit's only one."""
     first: dict[tuple[str, str, str], Result] = {}
     several: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
+    for result in _without_bystanders(results):
         key = result.suite, result.variant, result.unit
         known = first.setdefault(key, result)
         if known is not result:

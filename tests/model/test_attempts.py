@@ -14,6 +14,7 @@ from ciguard.model.attempts import (
     UnitResult,
     classify_result,
     final_results,
+    find_bystanders,
     last_starts,
     resolve_attempts,
     resolve_units,
@@ -93,6 +94,39 @@ def test_a_pass_after_an_out_of_memory_retry_is_not_flaky(ending: str) -> None:
     assert final_results(tries).failed_attempts == {tries[0].key: 1}
     bad = resolve_attempts([died(1, ending), died(2, ending)])
     assert (bad.status, bad.is_flaky, bad.passed_after_oom) == ("bad", False, False)
+
+
+def of_crash(unit: str, process: int, outcome: Outcome, ending: Any = "completed") -> Result:
+    """In process 1 beside another one."""
+    number = 2 if process == 1 else 1
+    return Result(unit, outcome, ending=ending, process=process, concurrent=number)
+
+
+TOGETHER = (of_crash("a", 1, "died", "crash"), of_crash("b", 1, "died", "crash"))
+
+
+@pytest.mark.parametrize(
+    ("alone", "innocent"),
+    [
+        ([of_crash("a", 2, "died", "crash"), of_crash("b", 3, "passed")], ["b"]),
+        ([of_crash("a", 2, "died", "crash"), of_crash("b", 3, "failed")], ["b"]),
+        ([of_crash("a", 2, "died", "crash"), of_crash("b", 3, "died", "crash")], []),
+        ([of_crash("a", 2, "died", "timeout"), of_crash("b", 3, "passed")], []),
+        ([of_crash("a", 2, "died", "crash")], []),
+        ([of_crash("a", 2, "passed"), of_crash("b", 3, "passed")], []),
+    ],
+    ids=["passes", "fails", "dies too", "another death", "ran once", "none dies again"],
+)
+def test_death_is_of_the_unit_that_dies_so_again_alone(
+    alone: list[Result], innocent: list[str]
+) -> None:
+    results = [*TOGETHER, *alone]
+    key = UnitKey("", "", "a")
+    found = {(1, key._replace(unit=unit)): key for unit in innocent}
+    assert find_bystanders(results) == find_bystanders(results[::-1]) == found
+    flaky = {key.unit for key, one in resolve_units(results, {}).items() if one.is_flaky}
+    passed = {one.unit for one in alone if one.outcome == "passed"}
+    assert flaky == passed - set(innocent)
 
 
 def test_repeated_predecessors_and_stopped_units_are_not_flaky() -> None:

@@ -12,9 +12,11 @@ from run.hostile_suite import finals
 from run.leg_runner import PYTEST, UNGUARDED, no_survivor, plan_of, start_shard, until
 from run.replay import replays
 
-from ciguard.codec.plan_file import decode
+from ciguard.codec.plan_file import decode, encode
 from ciguard.guard.prove import prove
-from ciguard.model import LegPolicy, PlannedUnit, Suite
+from ciguard.history.ingest import history_of
+from ciguard.history.run_metadata import RunMetadata
+from ciguard.model import LegPolicy, Plan, PlannedUnit, Suite, Variant
 from ciguard.sources.local import read_record_tree
 from ciguard.text import size
 
@@ -147,6 +149,44 @@ def test_innocent():
     end = leg.record().end
     assert end is not None
     assert dict(end.counts) == {"passed": 1, "died": 1}
+    ran_beside(leg, plan, units[0], units[1:])
+
+
+def ran_beside(leg: Leg, plan: Plan, culprit: str, others: list[str]) -> None:
+    """Check that these died of the culprit alone: said once, and no flakiness of theirs."""
+    assert "flaky" not in leg.printed
+    reason = f"it ran beside {culprit}, which ended their process"
+    assert leg.said.count(reason) == leg.said.count("ran again ") == len(others)
+    verdict = prove(decode(encode(plan), "plan"), [leg.record()])
+    assert [one.result.unit for one in verdict.failures] == [culprit]
+    assert (verdict.flaky, verdict.passed_after_oom) == ((), ())
+    (found,) = verdict.findings
+    assert (found.level, found.kind, found.facts["culprit"]) == ("warning", "ran_beside", culprit)
+    assert [key.unit for key in found.units] == others
+    history = history_of([leg.record()], RunMetadata(run_id=1))
+    tries = zip(history.keys, history.values.try_number.tolist(), strict=True)
+    assert [key.unit for key, count in tries if count > 1] == [culprit]
+
+
+CONCURRENT_UNITS = """
+import json, os, pathlib, sys
+units = pathlib.Path(os.environ["CIGUARD_UNITS_FILE"]).read_text().split()
+with open(os.environ["CIGUARD_RECORD_FILE"], "a", buffering=1) as record:
+    for unit in units: print(json.dumps({"type": "start", "unit": unit}), file=record)
+    if sys.argv[1] in units: os.abort()
+    for unit in units:
+        print(json.dumps({"type": "result", "unit": unit, "outcome": "passed"}), file=record)
+        print(json.dumps({"type": "event", "kind": "closed", "unit": unit}), file=record)
+"""
+
+
+def test_test_beside_a_death_is_not_flaky_in_any_program(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(CONCURRENT_UNITS)
+    command = (sys.executable, "program.py", "bad")
+    suite = Suite("command", command, variants={"": Variant()}, closes_units=True)
+    plan = plan_of(["a", "bad", "c"], suites={"": suite})
+    leg = start_shard(tmp_path, plan).wait(10)
+    ran_beside(leg, plan, "bad", ["a", "c"])
 
 
 def test_hanging_test_does_not_fail_a_concurrent_test(tmp_path: Path) -> None:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, AbstractSet, Mapping, Sequence
 
 from ciguard.errors import ExitCode
 from ciguard.model import OUTCOMES, SLOTS, UnitKey
-from ciguard.model.attempts import classify_result, resolve_attempts
+from ciguard.model.attempts import (
+    classify_result,
+    find_bystanders,
+    resolve_attempts,
+    resolve_units,
+)
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, PlannedUnit, Result, StartLine
@@ -51,10 +56,14 @@ class Tally:
 
     def units(self) -> dict[UnitKey, UnitResult]:
         """What each unit comes to that has a result."""
-        return {
-            key: resolve_attempts(results, self._last_start.get(key))
-            for key, results in self.results_by_unit.items()
-        }
+        return resolve_units(self._results(), self._last_start)
+
+    def bystanders(self) -> dict[UnitKey, UnitKey]:
+        """Units that died as another one ended their process, and that one."""
+        return {key: by for (_, key), by in find_bystanders(self._results()).items()}
+
+    def _results(self) -> list[Result]:
+        return [one for results in self.results_by_unit.values() for one in results]
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -83,6 +92,7 @@ class LegVerdict:
     flaky: tuple[UnitKey, ...] = ()
     passed_after_oom: tuple[UnitKey, ...] = ()
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    bystanders: Mapping[UnitKey, UnitKey] = field(default_factory=dict)
 
 
 def judge_leg(
@@ -142,6 +152,7 @@ def judge_leg(
         flaky,
         passed_after_oom,
         settings,
+        tally.bystanders(),
     )
 
 
