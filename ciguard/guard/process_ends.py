@@ -6,17 +6,20 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.guard.verdict import Finding
+from ciguard.model import UnitKey
 from ciguard.model.attempts import find_bystanders
 from ciguard.text import last_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from ciguard.guard.verdict import Level
-    from ciguard.model import Ending, EventLine, Record, UnitKey
+    from ciguard.model import Ending, EventLine, Record
 
 # How a process ends that nobody stopped and that did not say it was done.
 ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
+NOTICED_S: Final = 0.5  # within which the leg sees that a reaper was killed, and kills its tests
 
 
 def unexplained(record: Record | None) -> list[EventLine]:
@@ -32,10 +35,17 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
     Args:
         ended_by_itself: the leg did; else its own end is what is told.
     """
-    for event in unexplained(record):
-        yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
+    killed = {one.process for one in record.events if one.kind == "reaper_killed"}
+    red = {one.process: one for one in unexplained(record)}
+    for process, event in red.items():
+        if process not in killed:
+            yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
+    for process in sorted(filter(None, killed)):
+        level: Level = "failed" if process in red else "warning"  # it was at its last test
+        units = _units_at_end(record, process)
+        yield Finding(level, "reaper_killed", shard, facts={"process": process}, culprits=units)
     if ended_by_itself:
-        yield from _died_between_tests(record, shard)
+        yield from _died_between_tests(record, shard, killed | red.keys())
     beside: dict[UnitKey, list[UnitKey]] = defaultdict(list)
     for (_, key), culprit in sorted(find_bystanders(record.results).items()):
         beside[culprit].append(key)
@@ -51,23 +61,44 @@ def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
     return {"process": event.process, "exit_code": codes.get(event.process or 0), "output": output}
 
 
-def _died_between_tests(record: Record, shard: str) -> Iterator[Finding]:
+def _units_at_end(record: Record, process: int) -> tuple[UnitKey, ...]:
+    """The units that ran when a process ended, or until just before, the last to begin first.
+
+    The one that killed its parent may have passed since.
+    """
+    starts = {
+        UnitKey(one.suite, one.variant, one.unit): one.at_s or 0.0
+        for one in record.starts
+        if one.process == process
+    }
+    results = [one for one in record.results if one.process == process and one.outcome != "died"]
+    ends = {one.key.unit_key: one.at_s or 0.0 for one in results}
+    last_s = max([*starts.values(), *ends.values()], default=0.0)
+    near = (key for key in starts if ends.get(key, last_s) >= last_s - NOTICED_S)
+    return tuple(sorted(near, key=lambda key: starts[key], reverse=True))
+
+
+def _died_between_tests(
+    record: Record, shard: str, told: AbstractSet[int | None]
+) -> Iterator[Finding]:
     """Processes that died between units: what they left passed in another one, or nothing was left.
 
     Where nothing was left no failed result of theirs is the reason, so that none excuses them.
+
+    Args:
+        told: processes of which another finding tells.
     """
     died = [one for one in record.process_ends if one.ending in ENDED_UNREQUESTED]
     if not died:
         return
     found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
     outputs = {one.process: one for one in record.events if one.kind == "last_output"}
-    red = {one.process for one in unexplained(record)}
     given = _units_given(record)
     ran = {(one.process, one.key.unit_key) for one in record.results}
     done = Counter(process for process, _ in ran)
     for end in died:
         left = done[end.process] < given.get(end.process, 0)
-        if end.process in outputs.keys() - red and not (left and found):
+        if end.process in outputs.keys() - told and not (left and found):
             facts = {"ending": end.ending, **_exit_facts(record, outputs.pop(end.process))}
             level: Level = "warning" if left else "failed"
             yield Finding(level, "died_between_tests", shard, facts=facts)

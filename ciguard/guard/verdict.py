@@ -60,7 +60,7 @@ Kind = Literal[
     # what a leg cannot have written
     "contradictory", "process_lines", "process_end", "concurrent_units", "too_many_tries",
     "too_long", "too_large", "lines_missing", "end_incomplete", "failure_missing",
-    "unexplained_exit", "died_between_tests", "ran_beside",
+    "unexplained_exit", "died_between_tests", "ran_beside", "reaper_killed",
     # why a unit has no result
     "not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run",
     "no_result", "no_reason_recorded", "not_mentioned", "reported", "shard_without_record",

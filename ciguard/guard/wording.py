@@ -244,6 +244,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "[; last output: {output}]",
         "check why it ended",
     ),
+    "reaper_killed": Words(
+        "the parent of process {process}, which is ciguard's own, was killed",
+        "find the test that kills its parent process",
+    ),
     "ran_beside": Words(
         "{units:test} ran beside {culprit}, which ended their process, and again alone"
     ),

@@ -73,6 +73,7 @@ EventKind = Union[
         "listing",
         "not_run",
         "paused",
+        "reaper_killed",
         "received",
         "result_file",
         "results_left_out",

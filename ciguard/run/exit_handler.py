@@ -107,6 +107,8 @@ class ProcessExitHandler:
         error = REAPER_LOST if ended.is_reaper_lost else ended.error
         output = error or last_output(live.last_output())
         ending = self._classify(live, ended, output, had_results=had_results)
+        if ended.is_reaper_lost:
+            self.record.append(EventLine("reaper_killed", now_s, number, detail=error))
         stacks = live.stacks()
         if stacks:
             self.record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))

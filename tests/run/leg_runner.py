@@ -20,6 +20,7 @@ from conftest import ADDOPTS
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.legs import contradictions
+from ciguard.guard.prove import prove
 from ciguard.model import (
     InventorySummary,
     LegPolicy,
@@ -37,6 +38,7 @@ from ciguard.sources.local import read_record_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ciguard.guard.verdict import Verdict
     from ciguard.model import Record
 
 PYTEST = Suite(
@@ -176,6 +178,11 @@ class Leg:
             return 0
         records = read_record_tree(self.record_folder)
         return sum(r.outcome == outcome for record in records for r in record.results)
+
+    def verdict(self) -> Verdict:
+        """What guard says of it, whose record is the whole run."""
+        plan = plan_codec.decode((self.folder / "plan.json").read_bytes(), "plan")
+        return prove(plan, [self.record()])
 
     def outcomes(self) -> dict[str, str]:
         """Outcome by case; every case has one result."""

@@ -12,11 +12,11 @@ from run.hostile_suite import finals
 from run.leg_runner import PYTEST, UNGUARDED, no_survivor, plan_of, start_shard, until
 from run.replay import replays
 
-from ciguard.codec.plan_file import decode, encode
+from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
 from ciguard.history.ingest import history_of
 from ciguard.history.run_metadata import RunMetadata
-from ciguard.model import LegPolicy, Plan, PlannedUnit, Suite, Variant
+from ciguard.model import LegPolicy, PlannedUnit, Suite, Variant
 from ciguard.sources.local import read_record_tree
 from ciguard.text import size
 
@@ -149,15 +149,15 @@ def test_innocent():
     end = leg.record().end
     assert end is not None
     assert dict(end.counts) == {"passed": 1, "died": 1}
-    ran_beside(leg, plan, units[0], units[1:])
+    ran_beside(leg, units[0], units[1:])
 
 
-def ran_beside(leg: Leg, plan: Plan, culprit: str, others: list[str]) -> None:
+def ran_beside(leg: Leg, culprit: str, others: list[str]) -> None:
     """Check that these died of the culprit alone: said once, and no flakiness of theirs."""
     assert "flaky" not in leg.printed
     reason = f"it ran beside {culprit}, which ended their process"
     assert leg.said.count(reason) == leg.said.count("ran again ") == len(others)
-    verdict = prove(decode(encode(plan), "plan"), [leg.record()])
+    verdict = leg.verdict()
     assert [one.result.unit for one in verdict.failures] == [culprit]
     assert (verdict.flaky, verdict.passed_after_oom) == ((), ())
     (found,) = verdict.findings
@@ -186,7 +186,7 @@ def test_test_beside_a_death_is_not_flaky_in_any_program(tmp_path: Path) -> None
     suite = Suite("command", command, variants={"": Variant()}, closes_units=True)
     plan = plan_of(["a", "bad", "c"], suites={"": suite})
     leg = start_shard(tmp_path, plan).wait(10)
-    ran_beside(leg, plan, "bad", ["a", "c"])
+    ran_beside(leg, "bad", ["a", "c"])
 
 
 def test_hanging_test_does_not_fail_a_concurrent_test(tmp_path: Path) -> None:

@@ -150,7 +150,27 @@ def test_later(): pass
     assert outcomes.pop(more[0]) in ("passed", "died"), "whichever comes first"
     assert outcomes == {**dict.fromkeys(passed, "passed"), UNITS[1]: "died"}
     assert "its reaper was killed" in leg.printed
+    verdict = leg.verdict()
+    first, *_ = [one for one in verdict.findings if one.kind == "reaper_killed"]
+    assert (first.level, first.facts) == ("warning", {"process": 1}), "nothing is lost"
+    assert more[0] in [key.unit for key in first.culprits], "it may have passed since"
     no_survivor(leg)
+
+
+def test_reaper_killed_in_the_last_test_fails_the_run_and_names_the_test(tmp_path: Path) -> None:
+    (tmp_path / "test_kills.py").write_text("""
+import os, signal
+def test_before(): pass
+def test_kills(): os.kill(os.getppid(), signal.SIGKILL)
+""")
+    plan = plan_of(["test_kills.py::test_before", "test_kills.py::test_kills"])
+    leg = start_shard(tmp_path, plan).wait(10)
+    verdict = leg.verdict()
+    assert verdict.state == "failed"
+    first, *_ = [one for one in verdict.findings if one.kind == "reaper_killed"]
+    assert first.level == ("warning" if verdict.failures else "failed"), "killed first, or passed"
+    assert first.culprits[0].unit == "test_kills.py::test_kills"
+    assert "unexplained_exit" not in [one.kind for one in verdict.findings], "once is enough"
 
 
 STOPS = """
