@@ -24,7 +24,7 @@ from ciguard.guard.diagnosis import (
     with_diagnosis,
 )
 from ciguard.guard.failure_groups import effective_ending
-from ciguard.guard.process_ends import process_findings, unexplained
+from ciguard.guard.process_ends import process_findings, time_after_tests, unexplained
 from ciguard.guard.verdict import COUNTED, Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units, with_unclosed
@@ -160,6 +160,7 @@ def _row(
         has_script=header is not None and bool(header.script),
         machine=leg_machine_use(record) if record is not None else NOT_MEASURED,
         memory_bytes=header.runner.memory_bytes if header is not None else None,
+        after_tests=time_after_tests(record) if record is not None else None,
         started_at=_started_at(record),
     )
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from ciguard.guard.verdict import Finding
+from ciguard.guard.verdict import Finding, Reason
 from ciguard.model import UnitKey
 from ciguard.model.attempts import find_bystanders
+from ciguard.model.types import AFTER_TESTS_S
 from ciguard.text import last_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.verdict import Level
+    from ciguard.guard.verdict import Kind, Level
     from ciguard.model import Ending, EventLine, Record
 
 # How a process ends that nobody stopped and that did not say it was done.
@@ -35,23 +36,44 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
     Args:
         ended_by_itself: the leg did; else its own end is what is told.
     """
-    killed = {one.process for one in record.events if one.kind == "reaper_killed"}
     red = {one.process: one for one in unexplained(record)}
+    told: set[int | None] = set()
+    for event in record.events:
+        kind = event.reason if event.kind == "after_tests" else event.kind
+        if kind not in ("no_exit", "threads_left", "reaper_killed"):
+            continue
+        facts: dict[str, Any] = {"process": event.process}
+        if event.kind == "after_tests":
+            facts.update(after_s=event.facts.get("wall_s"), threads=event.detail)
+        is_killed = kind == "reaper_killed"
+        units = _units_at_end(record, event.process) if is_killed else ()
+        explains = event.process in red and kind != "threads_left"
+        level: Level = "failed" if explains else "warning"
+        yield Finding(level, cast("Kind", kind), shard, facts=facts, culprits=units)
+        told.update([event.process] if explains or is_killed else [])
     for process, event in red.items():
-        if process not in killed:
+        if process not in told:
             yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
-    for process in sorted(filter(None, killed)):
-        level: Level = "failed" if process in red else "warning"  # it was at its last test
-        units = _units_at_end(record, process)
-        yield Finding(level, "reaper_killed", shard, facts={"process": process}, culprits=units)
     if ended_by_itself:
-        yield from _died_between_tests(record, shard, killed | red.keys())
+        yield from _died_between_tests(record, shard, told | red.keys())
     beside: dict[UnitKey, list[UnitKey]] = defaultdict(list)
     for (_, key), culprit in sorted(find_bystanders(record.results).items()):
         beside[culprit].append(key)
     for culprit, keys in beside.items():
         facts = {"culprit": unit_name(culprit)}
         yield Finding("warning", "ran_beside", shard, tuple(keys), facts)
+
+
+def time_after_tests(record: Record) -> Reason | None:
+    """How long a leg took to end behind its last test, and why; None for a short time."""
+    events = [one for one in record.events if one.kind == "after_tests"]
+    if not events:
+        return None
+    event = max(events, key=lambda one: one.at_s or 0.0)
+    after_s = (event.at_s or 0.0) - max((one.at_s or 0.0 for one in record.results), default=0.0)
+    if after_s < AFTER_TESTS_S:  # others were still at their tests
+        return None
+    return Reason(cast("Kind", event.reason), {"after_s": after_s})
 
 
 def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
@@ -61,7 +83,7 @@ def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
     return {"process": event.process, "exit_code": codes.get(event.process or 0), "output": output}
 
 
-def _units_at_end(record: Record, process: int) -> tuple[UnitKey, ...]:
+def _units_at_end(record: Record, process: int | None) -> tuple[UnitKey, ...]:
     """The units that ran when a process ended, or until just before, the last to begin first.
 
     The one that killed its parent may have passed since.

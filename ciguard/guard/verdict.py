@@ -61,6 +61,7 @@ Kind = Literal[
     "contradictory", "process_lines", "process_end", "concurrent_units", "too_many_tries",
     "too_long", "too_large", "lines_missing", "end_incomplete", "failure_missing",
     "unexplained_exit", "died_between_tests", "ran_beside", "reaper_killed",
+    "no_exit", "threads_left", "session_teardown", "process_exit",
     # why a unit has no result
     "not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run",
     "no_result", "no_reason_recorded", "not_mentioned", "reported", "shard_without_record",
@@ -130,6 +131,7 @@ class Leg:
     went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
     cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
     of the job's own step ran the tests. `memory_bytes` is the size of its runner.
+    `after_tests`: how long it took to end behind its last test, if that was long, and why.
     `started_at` is by the clock of the runner; None also if the leg resumed an earlier one.
     """
 
@@ -150,6 +152,7 @@ class Leg:
     has_script: bool = False
     machine: MachineUse = NOT_MEASURED
     memory_bytes: int | None = None
+    after_tests: Reason | None = None
     started_at: datetime | None = None
 
 

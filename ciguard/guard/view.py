@@ -457,11 +457,12 @@ def _leg(leg: Leg, links: Links, words: Sequence[str], *, has_peaks: bool) -> Ro
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
     counts = (leg.bad, leg.counts.get("skipped", 0), *(_ended(leg.endings, one) for one in words))
     slowed = slowdown_text(leg.machine, leg.wall_s)
+    after = reason_text(leg.after_tests) if leg.after_tests is not None else ""
     return (
         Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),
         Cell(f"{leg.with_result:,} of {leg.planned:,}" if leg.planned else "-", leg.with_result),
-        Cell(", ".join(filter(None, (duration(leg.wall_s), slowed))), leg.wall_s),
+        Cell(", ".join(filter(None, (duration(leg.wall_s), slowed, after))), leg.wall_s),
         Cell(duration(leg.predicted_wall_s), leg.predicted_wall_s),
         *(Cell(size(value), value) for value in peaks),
         *(Cell(f"{value:,}", value) for value in counts),

@@ -38,6 +38,7 @@ _FEWER: Final = (
     "[; fewer also of {others}]"
 )
 _SETTING: Final = "{}[ in {{count:shard}}]: {{settings}}"
+_THREADS: Final = "end each thread in the test that starts it, or make it a daemon"
 _OUTPUT: Final = "see the last output in its record"
 
 
@@ -239,6 +240,17 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "check the log of its job: a hook of the session, a coverage gate or a crash after the "
         "last test",
     ),
+    "no_exit": Words(
+        "[process {process} did not end: ]after its last test {after_s}, then stopped"
+        "[; threads left over: {threads}]",
+        _THREADS,
+    ),
+    "threads_left": Words(
+        "[process {process}: ]after its last test {after_s}: threads left over[, {threads}]",
+        _THREADS,
+    ),
+    "session_teardown": Words("after its last test {after_s}: session teardown"),
+    "process_exit": Words("after its last test {after_s}: process exit"),
     "died_between_tests": Words(
         "process {process} ended by {ending:words} ({exit_code:exit}), and no test explains it"
         "[; last output: {output}]",

@@ -59,6 +59,7 @@ EventKind = Union[
         "recycled",
         "rerun_skipped",
         # What the leg saw.
+        "after_tests",
         "claimed",
         "claims_ended",
         "taken",
@@ -102,11 +103,15 @@ EventKind = Union[
         "interrupted",
         "not_collected",
         "second_session",
+        "seed",
         "session_end",
         "session_stopped",
+        "thread_left",
         "unit_paused",
     ],
 ]
+
+AFTER_TESTS_S: Final = 5.0  # after its last test, from which on a process's end is accounted for
 
 # What of a comparison may fail a run: `policy.fail_on`, `--fail-on`.
 FailCondition = Literal[

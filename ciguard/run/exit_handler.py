@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
 from ciguard.model.failure_texts import memory_failure
+from ciguard.model.types import AFTER_TESTS_S
 from ciguard.run.output.view import (
     REAPER_LOST,
+    after_tests_event,
+    describe_after_tests,
     describe_culprit,
     describe_exit,
     describe_import_crash,
@@ -159,7 +162,14 @@ class ProcessExitHandler:
             self._print_culprit(culprit, has_stacks=bool(stacks))
         if of_file:
             self.console.print_line(of_file)
-        if unexplained:
+        last_s = running.last_activity_s
+        if now_s - last_s >= AFTER_TESTS_S and (running.finished or running.has_result):
+            after = after_tests_event(
+                number, last_s, live.report, now_s, was_stopped=running.refuses_exit
+            )
+            self.record.append(after)
+            self.console.print_line(describe_after_tests(after))
+        if unexplained and not running.refuses_exit:
             for line in describe_unexplained_exit(number, ended.exit_code, output):
                 self.console.print_line(line)
 

@@ -76,6 +76,31 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
     assert world.prove().findings == (), "the search found it"
 
 
+@pytest.mark.parametrize(
+    ("after_s", "reason", "row", "findings"),
+    [
+        (57.0, "session_teardown", "57 s: session teardown", []),
+        (57.0, "threads_left", "57 s: threads left over", ["threads_left"]),
+        (4.9, "process_exit", None, []),
+    ],
+    ids=["teardown", "threads", "others still ran"],
+)
+def test_time_behind_the_last_test_is_in_the_row_of_its_shard(
+    after_s: float, reason: str, row: str | None, findings: list[str]
+) -> None:
+    world = World()
+    last_s = max(one.at_s or 0 for one in world.legs["01"].inner if isinstance(one, Result))
+    detail = "Thread-1 of a.t::two" if findings else ""
+    event = EventLine("after_tests", last_s + after_s, 1, reason=reason, detail=detail)
+    world.legs["01"].own.insert(-1, event)
+    verdict = world.prove()
+    after = verdict.legs[0].after_tests
+    assert (reason_text(after) if after else None) == (row and f"after its last test {row}")
+    assert [(one.kind, one.facts["threads"]) for one in verdict.findings] == [
+        (kind, detail) for kind in findings
+    ]
+
+
 CAUSED = [
     ("not_imported", "it could not be imported: ImportError: x", "fix the import"),
     (

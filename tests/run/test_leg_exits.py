@@ -12,6 +12,7 @@ from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard
 from run.replay import replays
 
 from ciguard.model import LegPolicy, PlannedUnit, Suite
+from ciguard.run.policy import rules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -252,12 +253,27 @@ def test_durations_measured_by_the_program_are_unchanged(tmp_path: Path) -> None
 # A leg that waits for what would not end as long as a test can.
 HURRIED = """
 import os, sys, time
-from ciguard.run import leg
+from ciguard.run import exit_handler, leg
 from ciguard.run.policy import rules
-rules.EXIT_S = 1.0
+rules.EXIT_S, rules.THREAD_S, exit_handler.AFTER_TESTS_S = 1.0, (0.5, 0.5), 0.5
 plan = leg.read_plan("plan.json")
 found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
 sys.exit(int(found.exit_code))
+"""
+PATIENT = (sys.executable, "-c", HURRIED.replace("= 1.0,", "= 300.0,"))  # but not with threads
+
+
+THREADS = """
+import threading, time
+def run(): time.sleep(600)
+def start(daemon, name): threading.Thread(target=run, daemon=daemon, name=name).start()
+def test_before():
+    start(True, "spared")
+    thread = threading.Thread(target=len, args=("",))
+    thread.start()
+    thread.join()
+def test_leaves_a_thread(): start(False, "left over")
+def test_behind(): start(True, "spared too")
 """
 
 
@@ -274,19 +290,67 @@ def test_file_whose_import_hangs_is_stopped_and_named(tmp_path: Path) -> None:
     no_survivor(leg)
 
 
-def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(tmp_path: Path) -> None:
+def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A thread that never ends: all results are there, and pytest would wait for ever."""
-    (tmp_path / "test_thread.py").write_text("""
-import threading, time
-def test_leaves_a_thread():
-    threading.Thread(target=time.sleep, args=(600,)).start()
-""")
-    plan = plan_of(["test_thread.py::test_leaves_a_thread"])
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", HURRIED)).wait(10)
-    assert leg.outcomes() == {"test_thread.py::test_leaves_a_thread": "passed"}
-    text = "timeout: all its tests are done, and it has not ended for 1 s"
-    assert text in leg.printed
+    (tmp_path / "test_thread.py").write_text(THREADS)
+    units = [f"test_thread.py::test_{name}" for name in ("before", "leaves_a_thread", "behind")]
+    plan = plan_of(units)
+    leg = start_shard(tmp_path, plan, program=PATIENT).wait(10)
+    monkeypatch.setattr(rules, "THREAD_S", (0.5, 0.5))
+    replays(leg.record_folder, plan)
+    assert leg.outcomes() == dict.fromkeys(units, "passed")
+    assert "timeout: its tests are over, and it has not ended for 0.5 s" in leg.printed
     assert "most recent call first" in leg.printed, "where"
     (end,) = leg.record().process_ends
     assert end.ending == "timeout"
+    left = "left over of test_thread.py::test_leaves_a_thread"
+    assert f"s: it did not end by itself: {left}\n" in leg.printed
+    assert "and no failed result explains it" not in leg.printed, "this does"
+    verdict = leg.verdict()
+    assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "no_exit")]
+    assert verdict.findings[0].facts["threads"] == left
     no_survivor(leg)
+
+
+def test_thread_left_over_blames_no_file_that_could_not_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for the file of the one test that the process had not come to."""
+    (tmp_path / "test_broken.py").write_text("import no_such_module_here\n")
+    (tmp_path / "test_thread.py").write_text(THREADS)
+    units = ["test_thread.py::test_leaves_a_thread", "test_broken.py::test_a"]
+    plan = plan_of(units, timeout_s=0.5)
+    leg = start_shard(tmp_path, plan, program=PATIENT).wait(13)
+    monkeypatch.setattr(rules, "THREAD_S", (0.5, 0.5))
+    replays(leg.record_folder, plan)
+    assert leg.outcomes() == {units[0]: "passed"}
+    (cause,) = causes(leg).values()
+    assert cause == (
+        "not_imported",
+        "it could not be imported: ModuleNotFoundError: No module named 'no_such_module_here'",
+    )
+    assert len(leg.record().processes) == 1, "no search for what hangs"
+    assert {one.kind for one in leg.verdict().findings} == {"not_imported", "no_exit"}
+    no_survivor(leg)
+
+
+@pytest.mark.parametrize(
+    ("hook", "reason", "words"),
+    [
+        ("sessionfinish", "session_teardown", "session teardown (hooks, coverage)"),
+        ("unconfigure", "process_exit", "process exit"),
+    ],
+)
+def test_time_behind_the_last_test_is_accounted_for(
+    tmp_path: Path, hook: str, reason: str, words: str
+) -> None:
+    (tmp_path / "conftest.py").write_text(f"import time\ndef pytest_{hook}(): time.sleep(1)\n")
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    plan = plan_of(["test_a.py::test_a"])
+    leg = start_shard(tmp_path, plan, program=PATIENT).wait(0)
+    (event,) = [one for one in leg.record().events if one.kind == "after_tests"]
+    assert (event.process, event.reason, event.detail) == (1, reason, "")
+    assert event.facts["wall_s"] >= 1
+    assert f"  after its last test {event.facts['wall_s']:.0f} s: {words}\n" in leg.printed

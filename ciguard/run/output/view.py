@@ -51,7 +51,7 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "second_session": "the suite's command started its framework twice for one batch of tests",
     "deadline": "deadline: {limit_s} have passed, and the platform stops the job soon",
     "unit_timeout": "over its limit of {limit_s}",
-    "no_exit": "all its tests are done, and it has not ended for {waited_s}",
+    "no_exit": "its tests are over, and it has not ended for {waited_s}",
     "idle": "it has tests left, and was at none for {idle_s}",
     "memory_guard": "headroom {headroom_bytes}; the largest process has {largest_process_bytes}",
     "retained_memory": "resident {resident_bytes}, the next test needs {next_bytes}, "
@@ -68,6 +68,12 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "record_removed": "the record was removed while tests ran: pass a folder outside of the "
     "checkout to --record",
     "internal_error": "ciguard itself failed",
+}
+_AFTER_TESTS: Final = {
+    "no_exit": "it did not end by itself",
+    "threads_left": "threads left over",
+    "session_teardown": "session teardown (hooks, coverage)",
+    "process_exit": "process exit",
 }
 _CLAIMS_END: Final = {
     "nothing_left": "the service has none",
@@ -246,6 +252,37 @@ def describe_unexplained_exit(process: int, exit_code: int, output: str) -> Tupl
         f"  its last output: {last_error_line(output)}",
         f"  {'it died after its last test' if killed else question}",
     )
+
+
+def after_tests_event(
+    process: int, last_s: float, report: ProcessReport, now_s: float, *, was_stopped: bool
+) -> EventLine:
+    """How long a process took to end behind its last test, and which part of that was the longest.
+
+    Args:
+        last_s: when that test ended.
+        was_stopped: as it did not end.
+    """
+    over_s = last_s if report.session_end_s is None else max(last_s, report.session_end_s)
+    reason, names = "process_exit", [_thread(one) for one in report.threads]
+    if over_s - last_s > now_s - over_s:
+        reason, names = "session_teardown", []
+    elif was_stopped or names:
+        reason = "no_exit" if was_stopped else "threads_left"
+    facts = {"wall_s": round(now_s - last_s, 6)}
+    detail = ", ".join(names)
+    return EventLine("after_tests", now_s, process, detail=detail, reason=reason, facts=facts)
+
+
+def _thread(event: EventLine) -> str:
+    return f"{event.detail} of {event.unit}" if event.unit else event.detail
+
+
+def describe_after_tests(event: EventLine) -> str:
+    """A line of the console on what was waited for."""
+    names = f": {event.detail}" if event.detail else ""
+    what = _AFTER_TESTS[event.reason or ""]
+    return f"  after its last test {event.facts['wall_s']:.0f} s: {what}{names}"
 
 
 def describe_peak(peak: Peak) -> str:

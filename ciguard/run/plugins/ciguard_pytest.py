@@ -30,6 +30,7 @@ import contextlib
 import json
 import os
 import signal
+import threading
 import time
 import warnings
 from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional, Tuple
@@ -53,6 +54,7 @@ Wrapper = Generator[None, Any, None]
 FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
 WAIT_S = 0.02  # between two looks for the units
 STOP_REQUESTED = "ciguard: asked to stop after this test"
+MAX_THREADS = 20  # named at the end of a session
 RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
 
 
@@ -152,6 +154,25 @@ class _FixtureTimer:
         if self._depth == 0:
             self.wall_s += REAL.monotonic() - wall_s
             self.cpu_s += REAL.process_time() - cpu_s
+
+
+class _Threads:
+    """Threads that a test began, by their number in the system: no other ever gets it."""
+
+    def __init__(self) -> None:
+        self._began: Dict[Optional[int], Optional[str]] = {}
+
+    def end_test(self, unit: Optional[str]) -> None:
+        """Note what lives now, and did not before."""
+        alive = threading.enumerate() if threading.active_count() > 1 else []
+        before = self._began
+        self._began = {one.native_id: before.get(one.native_id, unit) for one in alive}
+
+    def left(self) -> List[Tuple[str, Optional[str]]]:
+        """Name, and test, of those that the interpreter waits for."""
+        main = threading.main_thread()
+        left = [one for one in threading.enumerate() if not (one.daemon or one is main)]
+        return [(one.name, self._began.get(one.native_id)) for one in left]
 
 
 class _Failures:
@@ -254,6 +275,7 @@ class _Recorder:
         self._reports: Optional[_Reports] = None
         self._collected: Dict[int, str] = {}
         self._imports = False  # a file was begun to be collected
+        self._threads = _Threads()
 
     def _now_s(self) -> float:
         return round(max(0.0, REAL.monotonic() - self._leg.origin_s), 6)
@@ -274,6 +296,7 @@ class _Recorder:
         collects = not _warnings_may_be_errors(session.items)
         for detail in self._memory.prepare(collects=collects):
             self._event("unavailable", detail)
+        self._threads.end_test(None)  # those of imports
 
     def pytest_collectstart(self, collector: Any) -> None:
         # What ends the process from here on, in whatever way, is no fault of how it was started.
@@ -361,6 +384,7 @@ class _Recorder:
         line.update(place)
         self._write("result", **line)
         self._record.sync()
+        self._threads.end_test(unit)
         self._stop_if_requested(item.session)
 
     @pytest.hookimpl(trylast=True)
@@ -433,6 +457,10 @@ class _Recorder:
         stopped = session.shouldfail or session.shouldstop  # by -x, --maxfail, another plugin
         if stopped and stopped != STOP_REQUESTED and self._is_recording:
             self._event("session_stopped", truncated(str(stopped)))
+        # xdist ends its workers, whatever their threads do.
+        threads = [] if hasattr(self._config, "workerinput") else self._threads.left()
+        for name, unit in threads[:MAX_THREADS]:
+            self._event("thread_left", name, unit)
         self._event("session_end", str(int(session.exitstatus)))
         self._record.sync(every_s=0)
 

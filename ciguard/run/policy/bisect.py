@@ -20,7 +20,7 @@ SEARCHED: Final = frozenset({"crash", "out_of_memory", "memory_guard", "timeout"
 
 def died_unattributed(running: ProcessState, ending: Ending) -> bool:
     """Whether a process ended so that one of several units, or their file, may have done it."""
-    return ending in SEARCHED and not running.died
+    return ending in SEARCHED and not running.died and not running.refuses_exit
 
 
 def crashing_file(

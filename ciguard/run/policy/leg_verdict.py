@@ -16,7 +16,7 @@ from ciguard.model.attempts import (
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, PlannedUnit, Result, StartLine
-    from ciguard.model.attempts import UnitResult
+    from ciguard.model.attempts import UnitName, UnitResult
 
 
 class Tally:
@@ -25,7 +25,7 @@ class Tally:
     def __init__(self) -> None:
         self.results_by_unit: dict[UnitKey, list[Result]] = {}
         self._pending: dict[UnitKey, list[Result]] = {}
-        self._last_start: dict[UnitKey, int] = {}
+        self._last_start: dict[UnitName, int] = {}
         self._suspects: set[UnitKey] = set()  # with a result that is not good
 
     def start(self, line: StartLine) -> None:

@@ -90,6 +90,8 @@ class ProcessState(UnitProgress[int]):
     died: dict[int, Result] = field(default_factory=dict)
     had_concurrent_process: bool = False  # another process of the leg ran at some time of its life
     done_s: float | None = None  # its last unit was over, and it need only end
+    thread_left_s: float | None = None  # its session was over, and a thread was not
+    refuses_exit: bool = False  # the Stop was for that, or for another reason after its last unit
     finished_late: set[int] = field(default_factory=set)  # ended by themselves, after their limit
     max_bytes: int = 0  # that was seen of it since its last unit began
     resident_bytes: int | None = None  # after its last result
@@ -125,7 +127,8 @@ class ProcessState(UnitProgress[int]):
         Of an undisturbed one a second process would not give it a result either. Where a worker of
         it died, its framework may have lost what that was to do, or want no other in its place.
         """
-        return self.recycled or ending != "completed" or bool(self.died)
+        is_over = ending == "completed" or self.refuses_exit
+        return self.recycled or not is_over or bool(self.died)
 
     def unstarted_units(self) -> tuple[int, ...]:
         """What it was given and is not at yet, in order."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Mapping, Sequence, cast
 
 from ciguard.model import EventLine, ProcessLine
 from ciguard.run.policy.actions import (
+    NO_TIME_S,
     Action,
     Assign,
     Claim,
@@ -41,9 +42,10 @@ if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State
 
-# A thread that never ends keeps a process from its end; what a session tears down takes minutes.
-# So does what is imported before its first unit.
+# A session's teardown may take minutes, and so may what is imported before its first unit.
 EXIT_S: Final = 300.0
+# After its session a process waits for its threads: as long as for a test, within these limits.
+THREAD_S: Final = (5.0, 60.0)
 # Of its time, what a step waits for what runs: a lost runner then costs two steps' work at most.
 # Once only: what is stopped a second time may need more than any step has, and would never end.
 CHECKPOINT_GRACE_RATIO: Final = 1.0
@@ -107,12 +109,20 @@ def _timeout(state: State, now_s: float) -> Action | None:
             limit_s = state.units[unit].timeout_s
             if limit_s is not None and now_s - at_s > limit_s:
                 return Stop(process, "timeout", Reason("unit_timeout", {"limit_s": limit_s}), unit)
-        if running.done_s is not None and now_s - running.done_s > EXIT_S:
-            return Stop(process, "timeout", Reason("no_exit", {"waited_s": EXIT_S}))
+        since_s, exit_s = _exit_limit(running)
+        if now_s - since_s > exit_s:
+            return Stop(process, "timeout", Reason("no_exit", {"waited_s": exit_s}))
         if now_s > _hang_after_s(state, running):
             idle_s = now_s - running.last_activity_s
             return Stop(process, "timeout", Reason("idle", {"idle_s": idle_s}))
     return None
+
+
+def _exit_limit(running: ProcessState) -> tuple[float, float]:
+    """Since when a process need only end, never for one with tests left, and how long it may."""
+    if running.thread_left_s is not None:
+        return running.thread_left_s, min(max(THREAD_S[0], running.longest_s), THREAD_S[1])
+    return NO_TIME_S if running.done_s is None else running.done_s, EXIT_S
 
 
 def _hang_after_s(state: State, running: ProcessState) -> float:
@@ -138,8 +148,8 @@ def _next_moment_s(state: State, now_s: float) -> float | None:
     elif now_s < _grace_ends_s(state) < float("inf"):
         moments.append(_grace_ends_s(state))
     for running in state.running.values():
-        if running.done_s is not None and running.stopping is None:
-            moments.append(running.done_s + EXIT_S)
+        if running.stopping is None and sum(_exit_limit(running)) < NO_TIME_S:
+            moments.append(sum(_exit_limit(running)))
         if running.stopping is None and _hang_after_s(state, running) < float("inf"):
             moments.append(_hang_after_s(state, running))
         for unit, at_s in running.open_units.items():

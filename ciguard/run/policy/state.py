@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 # Of the events that a tested process reports, those that the rules look at.
 PAUSED: Final = "unit_paused"
-OBSERVED_EVENTS: Final = ("closed", "second_session", PAUSED)
+OBSERVED_EVENTS: Final = ("closed", "second_session", "thread_left", PAUSED)
 CLAIM_EVENTS: Final = ("claimed", "taken", "claims_ended")
 NO_BLOCKS: Final[Mapping[str, "tuple[PlannedUnit, ...]"]] = {}
 # What a killed process held comes back within half a second; what does not is held by others.
@@ -85,6 +85,8 @@ class State:
             for name, suite in suites.items()
         }
         self._closing = frozenset(name for name, suite in suites.items() if suite.closes_units)
+        # A script goes on after the session of its tests.
+        self._scripts = frozenset(name for name, suite in suites.items() if suite.is_script)
         self.writes_result_files = frozenset(
             name for name, suite in suites.items() if suite.results
         )
@@ -214,6 +216,10 @@ class State:
             self.grace_used = True
         elif isinstance(line, EventLine) and line.kind == "closed":
             self._observe_closed(line)
+        elif isinstance(line, EventLine) and line.kind == "thread_left":
+            holder = self.running.get(line.process or 0)
+            if holder is not None and holder.start.suite not in self._scripts:
+                holder.thread_left_s = line.at_s
         elif isinstance(line, EventLine) and line.kind == PAUSED:
             self._observe_paused(line)
         elif isinstance(line, EventLine) and line.kind in CLAIM_EVENTS:
@@ -451,6 +457,7 @@ class State:
             self.running[action.process].stopping = action.ending
             self.running[action.process].stop_unit = action.unit
             self.running[action.process].at_checkpoint = action.checkpoint
+            self.running[action.process].refuses_exit = action.reason.kind == "no_exit"
             if action.ending == "memory_guard":
                 self.headrooms = ()  # the next kill needs two samples of its own
         elif isinstance(action, Recycle):

@@ -123,12 +123,8 @@ def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, err
         running: as observed to its end, the victims included.
         errors: it said that something could not be collected.
     """
-    if (
-        running.stopping == "timeout"
-        and running.stop_unit is None
-        and not running.unfinished_units()
-    ):
-        return not running.died  # it would not end by itself
+    if running.refuses_exit:
+        return not running.died
     if exit_code == 0 or running.stopping is not None or running.recycled or running.died:
         return False
     if running.failed and ending == "completed":

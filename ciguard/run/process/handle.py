@@ -67,6 +67,8 @@ class ProcessReport:
         session_status: exit status of its session, where it came to its end and named one.
         settings: what it said of dry runs, focus and filters.
         open_cases: by unit, cases that began and have no result, and when each began.
+        session_end_s: when that was.
+        threads: left over then, each with the test that began it, where that is known.
         unreadable: the first line of it that is none, and why; "" where all could be read.
     """
 
@@ -79,6 +81,8 @@ class ProcessReport:
     session_status: Optional[int] = None
     settings: List[EventLine] = field(default_factory=list)
     open_cases: Dict[UnitKey, Dict[str, Optional[float]]] = field(default_factory=dict)
+    session_end_s: Optional[float] = None
+    threads: List[EventLine] = field(default_factory=list)
     unreadable: str = ""
 
     def add(self, event: EventLine) -> None:
@@ -100,7 +104,10 @@ class ProcessReport:
             self.open_cases.setdefault(key, {})[event.detail] = event.at_s
         elif event.kind == "session_end":
             self.finished = True
+            self.session_end_s = max(self.session_end_s or 0.0, event.at_s or 0.0)  # the last one's
             self.session_status = int(event.detail) if event.detail.isdecimal() else None
+        elif event.kind == "thread_left":
+            self.threads.append(event)
 
     def error_of(self, unit: str) -> Optional[str]:
         """The error of the file, class or folder that holds the unit."""

@@ -136,6 +136,38 @@ def test_outcomes_under_every_python_version(project: Project, foreign_python: P
     assert {line["concurrent"] for line in spread.of("result")} == {2}
 
 
+THREADS = """
+import threading
+def begin(name, target=threading.main_thread().join, **more):
+    thread = threading.Thread(target=target, name=name, **more)
+    thread.start()
+    return thread
+begin("at import")
+go_on = threading.Event()
+def test_brief():
+    global brief
+    brief = begin("brief", go_on.wait)
+def test_swaps():
+    go_on.set()
+    brief.join()
+    begin("kept")
+def test_none():
+    begin("a daemon", daemon=True)
+"""
+
+
+def test_threads_left_over_are_named_with_the_tests_that_began_them(
+    project: Project, foreign_python: Path
+) -> None:
+    project.python = foreign_python
+    project.write("test_threads.py", THREADS)
+    session = project.run()
+    left = [(line["detail"], line.get("unit")) for line in session.events("thread_left")]
+    assert left == [("at import", None), ("kept", "test_threads.py::test_swaps")]
+    assert set(session.outcomes.values()) == {"passed"}
+    assert project.run("-n", "2").events("thread_left") == []
+
+
 def test_record_lines_conform_to_schema_1(project: Project) -> None:
     project.write("test_all.py", SUITE)
     project.run("--doctest-modules")

@@ -204,6 +204,27 @@ def test_process_that_is_done_and_does_not_exit_is_stopped() -> None:
     assert is_unexplained(state.running[1], "timeout", -15, errors=False)
 
 
+@pytest.mark.parametrize(
+    ("timeout_s", "waited_s"), [(None, 60.0), (300.0, 60.0), (20.0, 20.0), (0.1, 5.0)]
+)
+def test_thread_left_over_is_waited_for_as_long_as_a_test(
+    timeout_s: float | None, waited_s: float
+) -> None:
+    """Also if a test is left that its session did not come to; which a process may not run."""
+    units = [PlannedUnit(unit, timeout_s=timeout_s) for unit in ("f::a", "f::b")]
+    state = state_of(*units, files=True)
+    start(state)
+    state.observe(StartLine("f::a", process=1, at_s=0.0))
+    state.observe(Result("f::a", "passed", process=1, at_s=0.0))
+    state.observe(EventLine("thread_left", 1.0, 1, detail="Thread-1"))
+    assert next_action(state, 1.0) == Wait(1.0 + waited_s)
+    stop = Stop(1, "timeout", Reason("no_exit", {"waited_s": waited_s}))
+    assert next_action(state, 1.1 + waited_s) == stop
+    state.apply(stop)
+    state.observe(ProcessEndLine(1, "timeout", 0, 70.0))
+    assert (state.suspects, state.waiting, state.without_result) == ((), [], {1})
+
+
 def test_unit_that_starts_a_second_time_is_waited_for() -> None:
     """As a file that two projects of Jest share: its process is not done where it was closed."""
     state = state_of("a")
