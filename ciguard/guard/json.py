@@ -153,7 +153,6 @@ def _leg(leg: Leg) -> dict[str, Any]:
         },
         "counts": dict(leg.counts),
         "endings": dict(leg.endings),
-        "after_tests": _reason(leg.after_tests) if leg.after_tests is not None else None,
         "machine": _machine(leg.machine),
     }
 

@@ -134,6 +134,7 @@ def _row(
         for unit in units.values()
         for case in unit.cases
     )
+    events = record.events if record is not None else ()
     bad = Counter(
         effective_ending(case)
         for unit in units.values()
@@ -160,6 +161,7 @@ def _row(
         has_script=header is not None and bool(header.script),
         machine=leg_machine_use(record) if record is not None else NOT_MEASURED,
         memory_bytes=header.runner.memory_bytes if header is not None else None,
+        seeds={event.process or 0: event.detail for event in events if event.kind == "seed"},
         after_tests=time_after_tests(record) if record is not None else None,
         started_at=_started_at(record),
     )

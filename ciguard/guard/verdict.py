@@ -132,6 +132,7 @@ class Leg:
     cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
     of the job's own step ran the tests. `memory_bytes` is the size of its runner.
     `after_tests`: how long it took to end behind its last test, if that was long, and why.
+    `seeds`: of random orders, by process, as words for the framework's command line.
     `started_at` is by the clock of the runner; None also if the leg resumed an earlier one.
     """
 
@@ -153,6 +154,7 @@ class Leg:
     machine: MachineUse = NOT_MEASURED
     memory_bytes: int | None = None
     after_tests: Reason | None = None
+    seeds: Mapping[int, str] = field(default_factory=dict)
     started_at: datetime | None = None
 
 

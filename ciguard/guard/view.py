@@ -374,19 +374,23 @@ def _commands(verdict: Verdict, links: Links) -> Section:
     One is enough of a test that fails in several combinations.
     """
     failures = sorted(verdict.failures, key=lambda one: one.result.at_s or 0.0)
-    found = [(one.shard, one.result.key.unit_key) for one in failures]
-    found += [(one.shard, one.culprits[0]) for one in verdict.findings if one.culprits]
+    found = [(one.shard, one.result.key.unit_key, one.result.process) for one in failures]
+    found += [(one.shard, one.culprits[0], None) for one in verdict.findings if one.culprits]
+    seeds = {leg.shard: leg.seeds for leg in verdict.legs}
     # A shard runs what the plan gives it: a test that moved is executed again in its own.
     moves = (shard for shard in verdict.plan.shards if shard.blocks and found)
     home = {unit.key: one.key for one in moves for unit in one.units[one.own_count :]}
-    of_shard: dict[str, UnitKey] = {}
-    for shard, key in found:
+    of_shard: dict[str, tuple[UnitKey, str]] = {}
+    for shard, key, process in found:
         if shard:
-            of_shard.setdefault(home.get(key, shard), key)
-    of_test = {key._replace(variant=""): shard for shard, key in reversed(of_shard.items())}
+            # One that died with its leg is of its last process.
+            own = seeds.get(shard, {})
+            seed = own.get(process or max(own, default=0), "")
+            of_shard.setdefault(home.get(key, shard), (key, seed))
+    of_test = {key._replace(variant=""): shard for shard, (key, _) in reversed(of_shard.items())}
     first = {
-        shard: key.unit
-        for shard, key in of_shard.items()
+        shard: (key.unit, seed)
+        for shard, (key, seed) in of_shard.items()
         if of_test[key._replace(variant="")] == shard
     }
     artifact = Code(f"ciguard-plan-{verdict.plan.id}-...")
@@ -403,10 +407,10 @@ def _commands(verdict: Verdict, links: Links) -> Section:
         Item(
             (
                 *("shard ", Link(shard, links.job(shard)), ": "),
-                identifier(_command(shard, unit, has_script=shard in scripts)),
+                identifier(_command(shard, unit, seed, has_script=shard in scripts)),
             )
         )
-        for shard, unit in list(first.items())[:MAX_COMMANDS]
+        for shard, (unit, seed) in list(first.items())[:MAX_COMMANDS]
     )
     listing = Item(text, items)
     blocks = (Bullets((listing,) if items else ()),)
@@ -414,10 +418,11 @@ def _commands(verdict: Verdict, links: Links) -> Section:
     return Section("commands", blocks, title, drop=14, formats=("markdown", "html"), folded=True)
 
 
-def _command(shard: str, unit: str, *, has_script: bool) -> str:
+def _command(shard: str, unit: str, seed: str, *, has_script: bool) -> str:
     words = ["ciguard", "run", "--plan", "plan", "--shard", shard, "--record", "again"]
-    script = ["--script", "script"] if has_script else []
-    return shlex.join([*words, *script, "--until", unit])
+    words += ["--script", "script"] if has_script else [f"--args={seed}"] if seed else []
+    by_hand = f"  # add {seed} to the command in the script" if has_script and seed else ""
+    return shlex.join([*words, "--until", unit]) + by_hand
 
 
 def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:

@@ -41,8 +41,9 @@ def _run(arguments: Sequence[str]) -> ExitCode:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")
         if scope != ALL_UNITS:
             raise UsageError("a command has no units to choose from", fix="leave the option out")
-        if options.script or options.shell or options.working_directory or options.limit:
-            fix = "leave --script, --shell, --working-directory and --limit out"
+        ours_only = (options.script, options.shell, options.working_directory, options.args)
+        if any(ours_only) or options.limit:
+            fix = "leave --script, --shell, --working-directory, --args and --limit out"
             raise UsageError("an option for a plan's tests, and a command", fix=fix)
         for pattern in options.results:
             check_pattern(pattern, where="--results")

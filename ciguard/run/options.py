@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Sequence
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--limit TIME] [--for TIME]
                    [--until TEST | --resume-from DIR... [--unless-ended] | --continue DIR...]
                    [--github] [--script FILE [--shell SHELL]] [--working-directory DIR]
-                   [--results GLOB...]
+                   [--args WORDS] [--results GLOB...]
        %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
 
 
@@ -49,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shell", metavar="SHELL", help=help_text)
     help_text = "folder to run the tests in (default: that of the suite)"
     parser.add_argument("--working-directory", metavar="DIR", help=help_text)
+    help_text = "words to add to the arguments of the suite, such as the seed of a random order"
+    parser.add_argument("--args", metavar="WORDS", help=help_text)
     several: Any = {"action": "append", "default": []}
     help_text = (
         "DIR holds records of earlier attempts; run only tests without a result there, and the "
@@ -111,8 +114,15 @@ def adapted_plan(plan: Plan, options: argparse.Namespace, script: Script | None)
     """The plan with what the step says of its suites and of its own limit.
 
     Raises:
-        UsageError: result files of a framework that reports by itself; or see `seconds`.
+        UsageError: result files of a framework that reports by itself, arguments of a script; or
+            see `seconds`.
     """
+    if options.args and script is not None:
+        fix = "add the words to the command in the script"
+        raise UsageError("--args with --script: a script takes no arguments", fix=fix)
+    added = tuple(shlex.split(options.args or ""))
+    suites = {name: replace(one, args=one.args + added) for name, one in plan.suites.items()}
+    plan = replace(plan, suites=suites)
     if options.limit is not None:
         deadline_s = deadline_within(seconds(options.limit, where="--limit"))
         plan = replace(plan, policy=replace(plan.policy, deadline_s=deadline_s))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import html
+import re
+import shlex
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import plan_of, start
+from run.leg_runner import plan_of, start, start_shard
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
+from ciguard.guard.view import document
+from ciguard.model import Suite, Variant
+from ciguard.render.markdown import as_markdown
+from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,3 +71,33 @@ def test_until_with_a_test_of_another_shard_is_an_error(tmp_path: Path) -> None:
         f"  fix: did you mean {UNITS[2]}, {UNITS[0]}, {UNITS[3]}, {UNITS[1]}?\n"
     )
     assert not leg.record_folder.exists()
+
+
+RANDOM_ORDER = """
+import json, os, pathlib, random, sys
+seed = sys.argv[sys.argv.index("--seed") + 1] if "--seed" in sys.argv else os.environ["CHANCE"]
+units = pathlib.Path(os.environ["CIGUARD_UNITS_FILE"]).read_text().split()
+with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+    for line in (
+        {"type": "event", "kind": "seed", "detail": f"--seed {seed}"},
+        *({"type": "result", "unit": unit, "outcome": "failed"} for unit in units),
+    ):
+        print(json.dumps(line), file=record)
+"""
+
+
+def test_failure_in_a_random_order_is_reproduced_with_its_seed(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(RANDOM_ORDER)
+    suite = Suite("command", (sys.executable, "program.py"), variants={"": Variant()})
+    plan = plan_of(["a", "b"], suites={"": suite})
+    leg = start_shard(tmp_path, plan, CHANCE="1234").wait(10)
+    text = as_markdown(document(leg.verdict()))
+    (command,) = re.findall(r"<code>ciguard run (.*)</code>", text)
+    words = shlex.split(html.unescape(command))
+    assert "--args=--seed 1234" in words
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "plan.json").rename(tmp_path / "plan" / "plan.json")
+    again = start(tmp_path, *words, CHANCE="5").wait(10)
+    (record,) = read_record_tree(tmp_path / "again")
+    assert [one.detail for one in record.events if one.kind == "seed"] == ["--seed 1234"]
+    assert [one.unit for one in record.results] == ["a"], again.printed

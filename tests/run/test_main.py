@@ -113,6 +113,7 @@ def test_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
             "no pattern of result files: '../*'",
         ),
         (("--record", "r", "--limit", "9m", "--", "true"), 2, "an option for a plan's tests"),
+        (("--record", "r", "--args", "-x y", "--", "true"), 2, "an option for a plan's tests"),
         ((*SHARD, "--unless-ended"), 2, "--unless-ended is valid only with --resume-from"),
         (("--record", "r", "--", "no-such-program"), 2, "no program 'no-such-program'"),
         (SHARD, 3, "plan.json: cannot be read: No such file or directory"),

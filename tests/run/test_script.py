@@ -173,6 +173,7 @@ def test_long_scripts_are_told_apart_in_the_record() -> None:
     ("words", "what"),
     [
         ("--plan p --shard 01 --record r --shell bash", "--shell without --script"),
+        ("--plan p --shard 01 --record r --script p --args x", "--args with --script"),
         ("--record r --script s -- true", "an option for a plan's tests, and a command"),
     ],
 )
