@@ -37,25 +37,25 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
         ended_by_itself: the leg did; else its own end is what is told.
     """
     red = {one.process: one for one in unexplained(record)}
-    told: set[int | None] = set()
+    untold = dict(red)
     for event in record.events:
         kind = event.reason if event.kind == "after_tests" else event.kind
         if kind not in ("no_exit", "threads_left", "reaper_killed"):
             continue
-        facts: dict[str, Any] = {"process": event.process}
-        if event.kind == "after_tests":
-            facts.update(after_s=event.facts.get("wall_s"), threads=event.detail)
-        is_killed = kind == "reaper_killed"
-        units = _units_at_end(record, event.process) if is_killed else ()
-        explains = event.process in red and kind != "threads_left"
-        level: Level = "failed" if explains else "warning"
+        why = None if kind == "threads_left" else untold.pop(event.process, None)
+        facts = {
+            "process": event.process,
+            "after_s": event.facts.get("wall_s"),
+            "threads": event.detail,
+        }
+        units = _units_at_end(record, event.process) if kind == "reaper_killed" else ()
+        level: Level = "warning" if why is None else "failed"
         yield Finding(level, cast("Kind", kind), shard, facts=facts, culprits=units)
-        told.update([event.process] if explains or is_killed else [])
-    for process, event in red.items():
-        if process not in told:
-            yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
+    for event in untold.values():
+        yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
     if ended_by_itself:
-        yield from _died_between_tests(record, shard, told | red.keys())
+        killed = {one.process for one in record.events if one.kind == "reaper_killed"}
+        yield from _died_between_tests(record, shard, killed | red.keys())
     beside: dict[UnitKey, list[UnitKey]] = defaultdict(list)
     for (_, key), culprit in sorted(find_bystanders(record.results).items()):
         beside[culprit].append(key)

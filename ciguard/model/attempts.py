@@ -142,23 +142,26 @@ def find_bystanders(results: Sequence[Result]) -> dict[tuple[int, UnitKey], Unit
     Returns:
         By process and unit, the one that did it.
     """
-    deaths = [one for one in results if one.outcome == "died" and (one.concurrent or 1) > 1]
-    if not deaths:
+    deaths = [one for one in results if one.outcome == "died"]
+    shared = [one for one in deaths if (one.concurrent or 1) > 1]
+    if not shared:
         return {}
-    later: dict[UnitKey, list[Result]] = {one.key.unit_key: [] for one in deaths}
-    for one in results:
-        later.get(one.key.unit_key, []).append(one)
-    culprits: dict[int, UnitKey] = {}
-    innocent: set[tuple[int, UnitKey]] = set()
-    for death in deaths:
-        process, key = death.process or 0, death.key.unit_key
-        after = [one for one in later[key] if (one.process or 0) > process]
-        died = {(one.ending, one.concurrent or 1) for one in after if one.outcome == "died"}
-        if (death.ending, 1) in died:
-            culprits[process] = min(key, culprits.get(process, key))
-        elif after and not died:
-            innocent.add((process, key))
-    return {place: culprits[place[0]] for place in innocent if place[0] in culprits}
+    alone = {(one.key.unit_key, one.ending) for one in deaths if (one.concurrent or 1) == 1}
+    dead = {key for key, _ in alone}
+    shared.sort(key=lambda one: one.key, reverse=True)  # of two culprits the first is named
+    culprits = {
+        one.process or 0: one.key.unit_key
+        for one in shared
+        if (one.key.unit_key, one.ending) in alone
+    }
+    ended = {(one.key.unit_key, one.process or 0) for one in results if one.outcome != "died"}
+    last = dict(sorted(ended))
+    places = [(one.process or 0, one.key.unit_key) for one in shared]
+    return {
+        (process, key): culprits[process]
+        for process, key in places
+        if process in culprits and key not in dead and last.get(key, 0) > process
+    }
 
 
 def _without_bystanders(results: Iterable[Result]) -> Sequence[Result]:

@@ -10,7 +10,6 @@ from ciguard.model.failure_texts import memory_failure
 from ciguard.model.types import AFTER_TESTS_S
 from ciguard.run.output.view import (
     REAPER_LOST,
-    after_tests_event,
     describe_after_tests,
     describe_culprit,
     describe_exit,
@@ -164,14 +163,14 @@ class ProcessExitHandler:
             self.console.print_line(of_file)
         last_s = running.last_activity_s
         if now_s - last_s >= AFTER_TESTS_S and (running.finished or running.has_result):
-            after = after_tests_event(
+            line, text = describe_after_tests(
                 number, last_s, live.report, now_s, was_stopped=running.refuses_exit
             )
-            self.record.append(after)
-            self.console.print_line(describe_after_tests(after))
+            self.record.append(line)
+            self.console.print_line(text)
         if unexplained and not running.refuses_exit:
-            for line in describe_unexplained_exit(number, ended.exit_code, output):
-                self.console.print_line(line)
+            for text in describe_unexplained_exit(number, ended.exit_code, output):
+                self.console.print_line(text)
 
     def _with_message(
         self, culprit: Result, live: ProcessHandle, exit_code: int, output: str

@@ -155,8 +155,6 @@ def test_innocent():
 def ran_beside(leg: Leg, culprit: str, others: list[str]) -> None:
     """Check that these died of the culprit alone: said once, and no flakiness of theirs."""
     assert "flaky" not in leg.printed
-    reason = f"it ran beside {culprit}, which ended their process"
-    assert leg.said.count(reason) == leg.said.count("ran again ") == len(others)
     verdict = leg.verdict()
     assert [one.result.unit for one in verdict.failures] == [culprit]
     assert (verdict.flaky, verdict.passed_after_oom) == ((), ())

@@ -306,7 +306,7 @@ def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(
     (end,) = leg.record().process_ends
     assert end.ending == "timeout"
     left = "left over of test_thread.py::test_leaves_a_thread"
-    assert f"s: it did not end by itself: {left}\n" in leg.printed
+    assert f"s: stopped, as it did not end: {left}\n" in leg.printed
     assert "and no failed result explains it" not in leg.printed, "this does"
     verdict = leg.verdict()
     assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "no_exit")]

@@ -152,7 +152,7 @@ def test_later(): pass
     assert "its reaper was killed" in leg.printed
     verdict = leg.verdict()
     first, *_ = [one for one in verdict.findings if one.kind == "reaper_killed"]
-    assert (first.level, first.facts) == ("warning", {"process": 1}), "nothing is lost"
+    assert (first.level, first.facts["process"]) == ("warning", 1), "nothing is lost"
     assert more[0] in [key.unit for key in first.culprits], "it may have passed since"
     no_survivor(leg)
 

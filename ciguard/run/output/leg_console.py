@@ -194,9 +194,6 @@ class Console:
             self.print_reason(f"flaky {unit_name(key)}", "failed first, passed in its last try")
         for key in verdict.passed_after_oom[:MAX_NAMED]:
             self.print_line(f"  {OOM_RETRY}: {unit_name(key)}")
-        for key, culprit in sorted(verdict.bystanders.items())[:MAX_NAMED]:
-            beside = f"it ran beside {unit_name(culprit)}, which ended their process"
-            self.print_reason(f"ran again {unit_name(key)}", beside)
         missing = () if verdict.checkpoint else verdict.missing
         for key in missing[:MAX_NAMED]:
             self.print_reason(f"did not run {unit_name(key)}", _first_line(causes.get(key)))

@@ -70,7 +70,7 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "internal_error": "ciguard itself failed",
 }
 _AFTER_TESTS: Final = {
-    "no_exit": "it did not end by itself",
+    "no_exit": "stopped, as it did not end",
     "threads_left": "threads left over",
     "session_teardown": "session teardown (hooks, coverage)",
     "process_exit": "process exit",
@@ -254,35 +254,29 @@ def describe_unexplained_exit(process: int, exit_code: int, output: str) -> Tupl
     )
 
 
-def after_tests_event(
+def describe_after_tests(
     process: int, last_s: float, report: ProcessReport, now_s: float, *, was_stopped: bool
-) -> EventLine:
-    """How long a process took to end behind its last test, and which part of that was the longest.
+) -> Tuple[EventLine, str]:
+    """How long a process took to end behind its last test, and what took the most of it.
 
     Args:
         last_s: when that test ended.
         was_stopped: as it did not end.
+
+    Returns:
+        The record's line and the console's.
     """
     over_s = last_s if report.session_end_s is None else max(last_s, report.session_end_s)
-    reason, names = "process_exit", [_thread(one) for one in report.threads]
+    names = [f"{one.detail} of {one.unit}" if one.unit else one.detail for one in report.threads]
+    reason = "process_exit"
     if over_s - last_s > now_s - over_s:
         reason, names = "session_teardown", []
     elif was_stopped or names:
         reason = "no_exit" if was_stopped else "threads_left"
-    facts = {"wall_s": round(now_s - last_s, 6)}
-    detail = ", ".join(names)
-    return EventLine("after_tests", now_s, process, detail=detail, reason=reason, facts=facts)
-
-
-def _thread(event: EventLine) -> str:
-    return f"{event.detail} of {event.unit}" if event.unit else event.detail
-
-
-def describe_after_tests(event: EventLine) -> str:
-    """A line of the console on what was waited for."""
-    names = f": {event.detail}" if event.detail else ""
-    what = _AFTER_TESTS[event.reason or ""]
-    return f"  after its last test {event.facts['wall_s']:.0f} s: {what}{names}"
+    facts, detail = {"wall_s": round(now_s - last_s, 6)}, ", ".join(names)
+    line = EventLine("after_tests", now_s, process, detail=detail, reason=reason, facts=facts)
+    text = ": ".join(filter(None, (_AFTER_TESTS[reason], detail)))
+    return line, f"  after its last test {now_s - last_s:.0f} s: {text}"
 
 
 def describe_peak(peak: Peak) -> str:

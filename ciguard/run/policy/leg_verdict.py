@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, AbstractSet, Mapping, Sequence
 
 from ciguard.errors import ExitCode
 from ciguard.model import OUTCOMES, SLOTS, UnitKey
-from ciguard.model.attempts import (
-    classify_result,
-    find_bystanders,
-    resolve_attempts,
-    resolve_units,
-)
+from ciguard.model.attempts import classify_result, resolve_attempts, resolve_units
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, PlannedUnit, Result, StartLine
@@ -56,14 +52,7 @@ class Tally:
 
     def units(self) -> dict[UnitKey, UnitResult]:
         """What each unit comes to that has a result."""
-        return resolve_units(self._results(), self._last_start)
-
-    def bystanders(self) -> dict[UnitKey, UnitKey]:
-        """Units that died as another one ended their process, and that one."""
-        return {key: by for (_, key), by in find_bystanders(self._results()).items()}
-
-    def _results(self) -> list[Result]:
-        return [one for results in self.results_by_unit.values() for one in results]
+        return resolve_units(chain(*self.results_by_unit.values()), self._last_start)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -92,7 +81,6 @@ class LegVerdict:
     flaky: tuple[UnitKey, ...] = ()
     passed_after_oom: tuple[UnitKey, ...] = ()
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    bystanders: Mapping[UnitKey, UnitKey] = field(default_factory=dict)
 
 
 def judge_leg(
@@ -152,7 +140,6 @@ def judge_leg(
         flaky,
         passed_after_oom,
         settings,
-        tally.bystanders(),
     )
 
 
