@@ -94,6 +94,29 @@ def test_report_names_the_culprit_and_no_other_test(
 
 
 @pytest.mark.soak
+def test_test_beside_a_panic_has_passed(go: Loop) -> None:
+    (go.folder / "slow" / "slow_test.go").write_text("""package slow
+import ("os"; "testing"; "time")
+func seen() bool { _, err := os.Stat("seen"); return err == nil }
+func TestOne(t *testing.T) {
+    t.Parallel()
+    if !seen() { os.WriteFile("seen", nil, 0o644); select {} }
+}
+func TestTwo(t *testing.T) {
+    t.Parallel()
+    for !seen() { time.Sleep(time.Millisecond) }
+    go func() { panic("of the second") }()
+    select {}
+}
+""")
+    go.plan()
+    verdict = go.run()
+    is_whole(verdict, go)
+    assert bad(verdict) == {(f"{SHOP}/slow.TestTwo", ""): "crash"}, go.printed
+    assert verdict["flaky"] == []
+
+
+@pytest.mark.soak
 def test_package_without_set_up_is_named(go: Loop) -> None:
     verdict = go.run(WAY="setup")
     assert verdict["verdict"] == "incomplete"

@@ -181,7 +181,7 @@ class GoStream:
         self._ended.add(package)
         if bad:
             self._bad.add(package)
-        found = []
+        found: List[Line] = []
         for name, test in self._tests.pop(package, {}).items():
             unit = f"{package}.{name}"
             if "/" in name:
@@ -196,6 +196,8 @@ class GoStream:
             message = "\n".join([f"its test binary ended: {first}", *words])
             line = {"type": "result", "unit": unit, "outcome": "died", "ending": ending}
             found.append({**line, "message": message[:MESSAGE_CHARACTERS]})
+        for line in found:
+            line["concurrent"] = len(found)  # one of them did it: each runs again, alone
         if bad and package not in self._packages_begun:
             self._fail_package(package)
         return found

@@ -53,6 +53,15 @@ def test_paused_test_is_not_running() -> None:
     assert not stream.is_cut_short("other.TestC"), "nothing is known of its package"
 
 
+def test_each_parallel_test_of_a_binary_that_ends_is_one_of_several() -> None:
+    """So that each runs again, alone: without it both had died for good."""
+    stream = GoStream({})
+    read(stream, event("run", "TestA"), event("run", "TestB"), event("run", "TestB/x"))
+    lines, _ = stream.read(event("fail"))
+    died = [(one["unit"], one["outcome"], one["concurrent"]) for one in lines]
+    assert died == [("m/p.TestA", "died", 2), ("m/p.TestB", "died", 2)]
+
+
 def test_test_says_no_more_than_its_failed_subtest() -> None:
     stream = GoStream({"m/p": "p"})
     read(stream, event("run", "TestA"), event("run", "TestA/x"))
