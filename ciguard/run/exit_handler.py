@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from ciguard.run.memory.sampler import MemorySampler
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo
+    from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State
-    from ciguard.run.process.handle import ProcessHandle
+    from ciguard.run.process.handle import Peak, ProcessHandle
     from ciguard.run.record_writer import RecordWriter
     from ciguard.run.result_collector import ResultCollector
 
@@ -95,12 +96,7 @@ class ProcessExitHandler:
         running = self.state.running[number]
         self.settings += live.report.settings
         peak = live.peak(ended, self.memory.peak_bytes.get(number))
-        # A shell's 139 is the death that it hands on, as -11 is.
-        by_itself = fatal_signal(ended.exit_code) is None and not running.stopping
-        if self.job.is_command and running.open_units and by_itself:
-            result = command_result(self.state, number, ended, now_s, peak)
-            message = describe_exit(ended.exit_code) if ended.exit_code else None
-            self.observed(replace(result, message=message))
+        self._observe_command(running, ended, peak, now_s)
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.finished or running.has_result or live.report.vanished)
         had_results |= self._copy_files(live, concurrent, now_s)
@@ -161,16 +157,30 @@ class ProcessExitHandler:
             self._print_culprit(culprit, has_stacks=bool(stacks))
         if of_file:
             self.console.print_line(of_file)
-        last_s = running.last_activity_s
-        if now_s - last_s >= AFTER_TESTS_S and (running.finished or running.has_result):
-            line, text = describe_after_tests(
-                number, last_s, live.report, now_s, was_stopped=running.refuses_exit
-            )
-            self.record.append(line)
-            self.console.print_line(text)
+        self._record_after_tests(live, running, now_s)
         if unexplained and not running.refuses_exit:
-            for text in describe_unexplained_exit(number, ended.exit_code, output):
-                self.console.print_line(text)
+            for line in describe_unexplained_exit(number, ended.exit_code, output):
+                self.console.print_line(line)
+
+    def _observe_command(
+        self, running: ProcessState, ended: ExitInfo, peak: Peak, now_s: float
+    ) -> None:
+        # A shell's 139 is the death that it hands on, as -11 is.
+        by_itself = fatal_signal(ended.exit_code) is None and not running.stopping
+        if self.job.is_command and running.open_units and by_itself:
+            result = command_result(self.state, running.start.process, ended, now_s, peak)
+            message = describe_exit(ended.exit_code) if ended.exit_code else None
+            self.observed(replace(result, message=message))
+
+    def _record_after_tests(self, live: ProcessHandle, running: ProcessState, now_s: float) -> None:
+        last_s = running.last_activity_s
+        if now_s - last_s < AFTER_TESTS_S or not (running.finished or running.has_result):
+            return
+        line, text = describe_after_tests(
+            live.batch.process, last_s, live.report, now_s, was_stopped=running.refuses_exit
+        )
+        self.record.append(line)
+        self.console.print_line(text)
 
     def _with_message(
         self, culprit: Result, live: ProcessHandle, exit_code: int, output: str

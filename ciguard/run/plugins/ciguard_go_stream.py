@@ -196,8 +196,8 @@ class GoStream:
             message = "\n".join([f"its test binary ended: {first}", *words])
             line = {"type": "result", "unit": unit, "outcome": "died", "ending": ending}
             found.append({**line, "message": message[:MESSAGE_CHARACTERS]})
-        for line in found:
-            line["concurrent"] = len(found)  # one of them did it: each runs again, alone
+        for one in found:
+            one["concurrent"] = len(found)  # one of them did it: each runs again, alone
         if bad and package not in self._packages_begun:
             self._fail_package(package)
         return found
