@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import call_in_process, clean_environment
+
+from ciguard.codec.plan_file import decode
+from ciguard.run.frameworks.base import environment
+from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.run.plugin_files import extract_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +40,14 @@ def needs_program(name: str, package: str) -> None:
     """Skip the test where a program is missing, and say what has it."""
     if shutil.which(name) is None:
         pytest.skip(f"needs {name} ({package})")
+
+
+def needs_gem(name: str, package: str) -> None:
+    """Skip the test where a gem is missing, and say which package of Debian has it."""
+    needs_program("ruby", "Debian's ruby")
+    found = subprocess.run(["ruby", "-e", f'require "{name}"'], capture_output=True, check=False)
+    if found.returncode:
+        pytest.skip(f"needs {name} (Debian's {package})")
 
 
 @cache
@@ -78,6 +93,20 @@ class Loop:
         plan = json.loads((self.folder / "plan.json").read_text())
         return sorted(unit["unit"] for shard in plan["shards"] for unit in shard["units"])
 
+    def listed_filters(self, **environ: str) -> list[str]:
+        """The filters that the framework of the plan's suite names with its units."""
+        (suite,) = decode((self.folder / "plan.json").read_bytes(), "").suites.values()
+        private = tempfile.mkdtemp(dir=self.folder)
+        answer, inside = Path(private, "answer"), extract_plugins(private)
+        call = FRAMEWORKS[suite.framework].listing(suite, "", str(answer), inside)
+        inherited = clean_environment(**{**self.environ, **environ})
+        subprocess.run(
+            call.argv, cwd=self.folder, env=environment(inherited, suite, "", call), check=False
+        )
+        lines = [json.loads(line) for line in answer.read_text().splitlines()]
+        assert lines[-1]["done"], lines
+        return [line["filter"] for line in lines if "filter" in line]
+
     def command(self, shard: str, record: str, *words: str) -> list[str]:
         where = ("--plan", "plan.json", "--shard", shard, "--record", f"records/{record}")
         return [sys.executable, "-m", "ciguard.run", *where, *words]
@@ -114,6 +143,26 @@ class Loop:
         """All lines that tested processes wrote."""
         files = sorted(self.folder.glob("records/*/process-*.jsonl"))
         return [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
+
+    def execution(self) -> set[str]:
+        """Whether bodies were executed, as each tested process reports: the reason, the setting."""
+        lines = (line for line in self.record_lines() if line.get("kind") == "execution")
+        return {f"{line['reason']} {line['detail']}".strip() for line in lines}
+
+    def seeds(self) -> set[str]:
+        """The words that give the order of this run again."""
+        return {line["detail"] for line in self.record_lines() if line.get("kind") == "seed"}
+
+    def cases_begun(self) -> list[tuple[str, str]]:
+        """Unit and name of each case, where its start is directly before its result."""
+        lines = [line for line in self.record_lines() if line["type"] != "defaults"]
+        return [
+            (start["unit"], start["detail"])
+            for start, result in itertools.pairwise(lines)
+            if start.get("kind") == "case_start"
+            and [result.get(key) for key in ("type", "unit", "case")]
+            == ["result", start["unit"], start["detail"]]
+        ]
 
     def kill_and_resume(self, shard: str, after_s: float) -> None:
         """Kill a leg after a time, and let a second attempt go on from its record."""

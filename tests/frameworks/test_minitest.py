@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from frameworks.loop import (
     is_whole,
     kill_at_random_moments,
     lay_out,
+    needs_gem,
     needs_program,
 )
 
@@ -32,14 +32,6 @@ FILES = [
     *("test/deep/sums_test.rb", "test/ends_test.rb", "test/imports_test.rb"),
     *("test/memory_test.rb", "test/odd names_test.rb", "test/setup_test.rb", "test/sums_test.rb"),
 ]
-
-
-def needs_gem(name: str, package: str) -> None:
-    """Skip the test where a gem is missing, and say which package of Debian has it."""
-    needs_program("ruby", "Debian's ruby")
-    found = subprocess.run(["ruby", "-e", f'require "{name}"'], capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"needs {name} (Debian's {package})")
 
 
 @pytest.fixture
@@ -79,6 +71,9 @@ def test_every_test_of_every_file_is_recorded(minitest: Loop) -> None:
     assert twice.startswith("RuntimeError: no UTF-8: \ufffd\n    ")
     assert messages["SumsTest#test_adds"] == f"Expected: 42\n  Actual: 43\n{where}/{sums}:10"
     assert messages["SumsTest#test_divides"] == "not yet"
+    assert minitest.execution() == {"executed"}
+    begun = [case for unit, case in minitest.cases_begun() if unit == odd]
+    assert sorted(begun) == sorted(cases)
 
 
 @pytest.mark.soak
@@ -198,6 +193,35 @@ def test_own_reporters_and_hooks_go_on(minitest: Loop) -> None:
     assert verdict["verdict"] == "passed"
     assert minitest.printed.count("own: test_has_the_same_base_name") == 1
     assert minitest.printed.count("after the run") == 2
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"TESTOPTS": "-n=/adds/ --seed=7"}, ["-n=/adds/"]),
+        (
+            {"RUN": "ruby -Itest all.rb --seed 7 -e /twice/ --name adds"},
+            ["-e /twice/", "--name adds"],
+        ),
+    ],
+)
+def test_filter_is_named_with_the_units_and_in_the_record(
+    minitest: Loop, environ: dict[str, str], expected: list[str]
+) -> None:
+    minitest.run_shard("01", "01", **environ)
+    assert minitest.execution() == {f"filter {one}" for one in expected}
+    assert minitest.listed_filters(**environ) == sorted(expected)
+    assert minitest.seeds() == {"--seed 7"}
+
+
+@pytest.mark.soak
+def test_focus_is_named_with_its_file(minitest: Loop) -> None:
+    needs_gem("minitest/focus", "ruby-minitest-focus")
+    path = minitest.folder / SETUP
+    text = path.read_text().replace("  def test_one", "  focus\n  def test_one")
+    path.write_text(f'require "minitest/focus"\n{text}')
+    minitest.run()
+    assert f"focus {SETUP}: focus" in minitest.execution()
 
 
 @pytest.mark.soak

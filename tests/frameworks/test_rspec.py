@@ -12,6 +12,7 @@ from frameworks.loop import (
     is_whole,
     kill_at_random_moments,
     lay_out,
+    needs_gem,
     needs_program,
 )
 
@@ -23,6 +24,7 @@ framework = "rspec"
 command = ["sh", "-c", "exec ${RUN:-rspec} \\"$@\\"", "rspec"]
 timeout = "8s"
 """
+SOAK = pytest.mark.soak
 ENDS = ("spec/ends_spec.rb", "")
 IMPORTS = ("spec/imports_spec.rb", "")
 SETUP = "spec/setup_spec.rb"
@@ -66,6 +68,10 @@ def test_every_example_of_every_file_is_recorded(rspec: Loop) -> None:
         "sums multiplies": "Not yet implemented",
         "sums rounds": "xfail: not yet",
     }
+    assert rspec.execution() == {"executed"}
+    nameless = ("odd [x] (y) ", "odd [x] (y) is expected to eq 1")  # until they have run
+    begun = [case for unit, case in rspec.cases_begun() if unit == odd]
+    assert sorted(begun) == sorted(set(cases) - set(nameless))
 
 
 @pytest.mark.soak
@@ -140,12 +146,75 @@ def test_own_formatters_and_filters_go_on(rspec: Loop) -> None:
     (rspec.folder / ".rspec").write_text(options)
     (rspec.folder / SETUP).write_text('RSpec.describe("x") { it("two", :slow) { raise "no" } }')
     verdict = rspec.run()
+    assert (verdict["verdict"], ".rspec: --tag ~slow" in verdict["headline"]) == (
+        "incomplete",
+        True,
+    )
+    rspec.plan()
+    verdict = rspec.run()
     assert verdict["verdict"] == "passed"
     results = [line for line in rspec.record_lines() if line["type"] == "result"]
     (line,) = (line for line in results if line["unit"] == SETUP)
     assert (line["outcome"], line["message"]) == ("skipped", "no example of it is selected")
     assert rspec.printed.count("more sums\n  is shared") == 1
     assert json.loads((rspec.folder / "own.json").read_text())["summary"]["failure_count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "environ", "expected"),
+    [
+        ({".rspec": "--require spec_helper --dry-run"}, {}, "not_executed .rspec: --dry-run"),
+        pytest.param(
+            {}, {"SPEC_OPTS": "--dry-run"}, "not_executed SPEC_OPTS: --dry-run", marks=SOAK
+        ),
+        pytest.param(
+            {SETUP: "RSpec.configure { |config| config.dry_run = true }"},
+            {},
+            "not_executed RSpec.configure: dry_run = true",
+            marks=SOAK,
+        ),
+        (
+            {
+                SETUP: "RSpec.configure { |config| config.filter_run_when_matching :focus }\n"
+                'RSpec.describe("x") { fit("a") {}; it("b") {} }'
+            },
+            {},
+            f"focus {SETUP}: focus",
+        ),
+        ({}, {"SPEC_OPTS": "--seed 7 -e more"}, "filter SPEC_OPTS: -e more"),
+        pytest.param(
+            {
+                ".rspec": "-r spec_helper\n-r ./filters.rb",
+                "filters.rb": "RSpec.configure { |config| config.filter_run_excluding :slow }",
+            },
+            {},
+            "filter RSpec.configure: filter {:slow=>true}",
+            marks=SOAK,
+        ),
+    ],
+)
+def test_what_does_not_execute_or_leaves_examples_out_is_named(
+    rspec: Loop, files: dict[str, str], environ: dict[str, str], expected: str
+) -> None:
+    for name, text in files.items():
+        (rspec.folder / name).write_text(text)
+    verdict = rspec.run(**environ)
+    reason, _, setting = expected.partition(" ")
+    assert expected in rspec.execution()
+    assert (verdict["verdict"], setting in verdict["headline"]) == ("incomplete", True)
+    assert rspec.seeds() == {"--seed 7"} or "--seed" not in str(environ)
+    assert rspec.listed_filters(**environ) == ([setting] if reason == "filter" else [])
+
+
+@pytest.mark.soak
+def test_retry_is_a_rerun_of_its_case(rspec: Loop) -> None:
+    needs_gem("rspec/retry", "ruby-rspec-retry")
+    tried = 'it("is flaky", retry: 3) { raise "once" if ($tries = $tries.to_i + 1) == 1 }'
+    (rspec.folder / SETUP).write_text(f'require "rspec/retry"\nRSpec.describe("x") {{ {tried} }}')
+    verdict = rspec.run()
+    assert verdict["verdict"] == "passed"
+    (line,) = (one for one in rspec.record_lines() if one.get("reruns"))
+    assert (line["case"], line["outcome"], line["reruns"]) == ("x is flaky", "passed", 1)
 
 
 @pytest.mark.soak

@@ -19,6 +19,7 @@ module Ciguard
     def unit(unit, classes, error)
       @unit, @recorded, @failed = unit, 0, false
       @leg.start(unit)
+      @names = {}
       if error
         @leg.result(unit, nil, "errored", message: error)
       else
@@ -27,7 +28,7 @@ module Ciguard
         nothing = "no test of it is selected, or another file loads it"
         @leg.result(unit, nil, "skipped", message: nothing) if @recorded.zero?
       end
-      @leg.closed(unit)
+      @leg.closed(unit, facts: { defined: @names.size, selected: @recorded })
     rescue Interrupt
       @leg.closed(unit) if @failed # some reporters stop a run so that is to fail fast
       @leg.stopped("Minitest was interrupted, or is to fail fast")
@@ -35,7 +36,8 @@ module Ciguard
     end
 
     def prerecord(klass, name)
-      @name = @names[[klass, name]]
+      @name = @names[[klass, name]] || "#{klass}##{name}"
+      @leg.event("case_start", unit: @unit, detail: @name)
     end
 
     def record(test)
@@ -43,8 +45,7 @@ module Ciguard
       @recorded += 1
       @failed ||= %w[failed errored].include?(outcome)
       message = test.failures.map { |one| text(one) }.join("\n") unless outcome == "passed"
-      name = @name || "#{test.klass}##{test.name}"
-      @leg.result(@unit, name, outcome, wall_s: test.time, message: message)
+      @leg.result(@unit, @name, outcome, wall_s: test.time, message: message)
     end
 
     def start; end
@@ -60,7 +61,6 @@ module Ciguard
     # Two classes may have one name, as two of `describe` have. Their tests are numbered by the
     # order in the file, in whatever order they run.
     def name_tests(classes)
-      @names = {}
       classes.each do |klass|
         klass.runnable_methods.sort.each do |name|
           @names[[klass, name]] = @leg.numbered(@unit, "#{klass}##{name}")
@@ -101,6 +101,7 @@ module Ciguard
       (?:\A|/)(?:test|tests|spec)/(?!(?:dummy|fixtures|support)/)(?:.*/)?
       (?:(?!(?:test|spec)_helper\.rb)(?:test|spec)_[^/]*|[^/]*_(?:test|spec))\.rb\z
     }x.freeze
+    FILTERS = /\A(?:-[neix]|--(?:name|exclude|include)(?:\z|=))|\.rb(?::\d+)+\z/.freeze
 
     def initialize
       @classes = {} # by unit
@@ -114,7 +115,10 @@ module Ciguard
       file = test_file(path) unless @loading || @over
       return yield unless file
 
-      @leg ||= Leg.new("ciguard_minitest")
+      unless @leg
+        @leg = Leg.new("ciguard_minitest")
+        @filters = Ciguard.options(ARGV, FILTERS) # before minitest-focus, which adds to it
+      end
       unit = @leg.unit_of(file)
       return true if @found.include?(unit)
 
@@ -128,9 +132,10 @@ module Ciguard
       true
     end
 
-    def join(reporter)
+    def join(reporter, seed)
       return if @leg.collects || @over
 
+      @leg.event("seed", detail: "--seed #{seed}")
       Minitest.parallel_executor = SerialExecutor.new
       reporter.reporters.unshift(recorder) # before one that stops at a failure
     end
@@ -140,7 +145,7 @@ module Ciguard
       return yield if @over
 
       @over = true
-      return @leg.listed(@found) if @leg.collects
+      return list if @leg.collects
 
       all = Minitest::Runnable.runnables.dup
       others = all - @classes.values.flatten # of files that are none of ours
@@ -163,7 +168,7 @@ module Ciguard
     def finish
       if @leg.nil? then warn "ciguard: no test file was required" if defined?(Minitest::Runnable)
       elsif @over then return
-      elsif @leg.collects then @leg.listed(@found)
+      elsif @leg.collects then list
       else
         report_missing
         (@leg.units & @errors.keys).each { |unit| recorder.unit(unit, [], @errors[unit]) }
@@ -213,7 +218,21 @@ module Ciguard
       Minitest.singleton_class.prepend(Runner)
     end
 
+    def list
+      report_settings
+      @leg.listed(@found)
+    end
+
+    def report_settings
+      names = :@@filtered_names # of minitest-focus
+      focused = defined?(Minitest::Test) && Minitest::Test.class_variable_defined?(names)
+      classes = focused ? Minitest::Test.class_variable_get(names).map { |name| name[/.*(?=#)/] } : []
+      units = @classes.select { |_, defined| (defined.map(&:to_s) & classes).any? }.keys
+      @leg.execution(filter: @filters, focus: units.map { |unit| "#{unit}: focus" })
+    end
+
     def report_missing
+      report_settings
       (@leg.units - @found).each do |unit|
         @leg.not_collected(unit, File.exist?(unit) ? "the suite's command does not load it" : "")
       end
@@ -233,7 +252,7 @@ module Ciguard
 
   module Runner
     def init_plugins(options)
-      super.tap { TESTS.join(reporter) }
+      super.tap { TESTS.join(reporter, options[:seed]) }
     end
 
     def __run(reporter, options) # before Minitest 6

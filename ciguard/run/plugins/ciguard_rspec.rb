@@ -21,8 +21,12 @@ module Ciguard
       @groups.to_a.flat_map(&:descendants)
     end
 
+    def examples
+      descendants.flat_map(&:examples)
+    end
+
     def run(reporter)
-      @groups && @run.file(@unit, @error) do
+      @groups && @run.file(self) do
         ordering = RSpec.configuration.ordering_registry.fetch(:global)
         ordering.order(@groups).map { |group| group.run(reporter) }.all?
       end
@@ -34,14 +38,45 @@ module Ciguard
   class Run
     attr_reader :leg
 
-    def initialize(leg, world)
-      @leg, @world = leg, world
+    SETTINGS = /\A(?:-[eEtn]|--(?:dry-run|example|example-matches|tag|only-failures|next-failure)\b)/.freeze
+
+    def initialize(leg, world, options)
+      @leg, @world, @options = leg, world, options
       @files = leg.units.map { |unit| [unit, SpecFile.new(unit, self)] }.to_h
       @left = leg.units.dup
       @found = []
       @now = @loading = nil
-      @known = 0
+      @size = 0
       @names = {}
+    end
+
+    # Before test files are read: a listing reads none, and must name the same filters.
+    def read_settings
+      files = %w[.rspec .rspec-local]
+      words = files.map { |file| ["#{file}: ", @options.send(:args_from_options_file, file)] }
+      words += [["", @options.args], ["SPEC_OPTS: ", ENV["SPEC_OPTS"].to_s.shellsplit]]
+      given = words.flat_map { |place, options| Ciguard.options(options, SETTINGS, place) }
+      @dry_runs, @filters = given.partition { |text| text.include?("--dry-run") }
+      rules = RSpec.configuration.filter_manager.then { |found| [found.inclusions, found.exclusions] }
+      @known = rules.first.rules.keys
+      return unless @filters.empty?
+
+      @filters = rules.reject(&:empty?).map { |one| "RSpec.configure: filter #{one.description}" }
+    end
+
+    # Before the first example. What a test file filters by itself is in the facts of each file.
+    def report_settings
+      configuration = RSpec.configuration
+      @dry_runs << "RSpec.configure: dry_run = true" if configuration.dry_run? && @dry_runs.empty?
+      keys = configuration.filter_manager.inclusions.rules.keys.grep(/\Afocus/) - @known
+      focused = spec_files.select do |file|
+        file.examples.any? { |example| example.metadata.values_at(*keys).any? }
+      end
+      @leg.execution(
+        not_executed: @dry_runs, filter: @filters, focus: focused.map { |file| "#{file.unit}: focus" }
+      )
+      random = configuration.ordering_registry.fetch(:global).is_a?(RSpec::Core::Ordering::Random)
+      @leg.event("seed", detail: "--seed #{configuration.seed}") if random && !@leg.collects
     end
 
     def spec_files
@@ -72,15 +107,16 @@ module Ciguard
         @loading.error ||= "An `exit` while loading #{@loading.unit}: #{text(error)}" # before 3.11
       end
       # A group of a file that .rspec requires runs with the first one.
-      defined = @world.example_groups.slice!(@known..-1)
+      defined = @world.example_groups.slice!(@size..-1)
       @loading.groups = @loading.error ? [] : defined
       @world.wants_to_quit = false if @loading.error
-      @known = @world.example_groups.concat(@loading.groups).size
+      @size = @world.example_groups.concat(@loading.groups).size
       name_examples(@loading)
       @loading = nil
     end
 
-    def file(unit, error)
+    def file(file)
+      unit, error = file.unit, file.error
       return true if @leg.stop? || @world.wants_to_quit
 
       @now = unit
@@ -92,7 +128,8 @@ module Ciguard
       nothing = @recorded.zero? && !error && !@world.wants_to_quit
       @leg.result(unit, nil, "skipped", message: "no example of it is selected") if nothing
       # An interrupt leaves examples of it out; so does fail-fast, after one has failed.
-      @leg.closed(unit) if @failed || !@world.wants_to_quit
+      facts = { defined: file.examples.size, selected: file.descendants.sum { |one| one.filtered_examples.size } }
+      @leg.closed(unit, facts: facts) if @failed || !@world.wants_to_quit
       passed && !error
     end
 
@@ -102,6 +139,11 @@ module Ciguard
       elsif @now then @leg.result(@now, nil, "errored", message: message)
       else @error = message
       end
+    end
+
+    def example_started(notification)
+      name = @names[notification.example] # else it has one once it has run
+      @leg.event("case_start", unit: @now, detail: name) if name
     end
 
     def example_passed(notification)
@@ -135,7 +177,7 @@ module Ciguard
     # Of two examples of one name the second in the file is "name #2", in whatever order they run.
     # One without a name has it once it has run.
     def name_examples(file)
-      file.descendants.flat_map(&:examples).each do |example|
+      file.examples.each do |example|
         next if example.metadata[:description].to_s.empty?
 
         @names[example] = @leg.numbered(file.unit, example.full_description)
@@ -176,12 +218,15 @@ module Ciguard
     end
 
     def load_spec_files
+      ciguard.read_settings
       if ciguard.leg.collects
+        ciguard.report_settings
         ciguard.leg.listed(files_to_run)
         world.wants_to_quit = true
       else
         ciguard.leg.collecting { super }
         self.fail_if_no_examples = false # a shard may have files without any
+        ciguard.report_settings
         ciguard.report_missing
       end
     end
@@ -193,7 +238,8 @@ module Ciguard
 
         found.extend(Reporter)
         found.ciguard = ciguard
-        found.register_listener(ciguard, :example_passed, :example_failed, :example_pending)
+        events = %i[example_started example_passed example_failed example_pending]
+        found.register_listener(ciguard, *events)
       end
     end
 
@@ -227,7 +273,7 @@ module Ciguard
 
       known = @configuration.respond_to?(:load_file_handling_errors, true)
       abort("RSpec 3.8 or newer is needed, not #{RSpec::Core::Version::STRING}") unless known
-      ciguard = Run.new(Leg.new("ciguard_rspec"), @world)
+      ciguard = Run.new(Leg.new("ciguard_rspec"), @world, @options)
       @configuration.backtrace_exclusion_patterns << Regexp.new(Regexp.escape(__FILE__))
       [[@configuration, Configuration], [@world, World]].each do |object, change|
         object.singleton_class.include(change) # `extend` of the configuration is RSpec's own

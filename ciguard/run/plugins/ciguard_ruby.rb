@@ -20,6 +20,15 @@ module Ciguard
     end.enable
   end
 
+  # Of the words of a command line, the options of some names, each with its value and its place.
+  def self.options(words, names, place = "")
+    words.each_index.select { |at| words[at].match?(names) }.map do |at|
+      value = words[at + 1].to_s
+      whole = words[at].include?("=") || value.empty? || value.start_with?("-")
+      "#{place}#{words[at]}#{" #{value}" unless whole}"
+    end
+  end
+
   class Leg
     MESSAGE_BYTES = 4096
     COLOURS = /\e\[[0-9;]*m/.freeze
@@ -70,7 +79,7 @@ module Ciguard
 
     # Test files are read from "start" to "end": none of them may end the process.
     def collection(moment)
-      append(type: "event", kind: "collection_#{moment}", at_s: now_s)
+      event("collection_#{moment}")
     end
 
     def start(unit)
@@ -93,23 +102,36 @@ module Ciguard
       append(line)
     end
 
-    def closed(unit)
-      append(type: "event", kind: "closed", unit: unit, at_s: now_s)
+    def closed(unit, **more)
+      event("closed", unit: unit, **more)
     end
 
     def not_collected(unit, detail)
-      append(type: "event", kind: "not_collected", unit: unit, detail: detail, at_s: now_s)
+      event("not_collected", unit: unit, detail: detail)
+    end
+
+    # Whether bodies are executed: the settings of the run that say otherwise, by reason.
+    def execution(settings)
+      return settings[:filter].each { |text| append(filter: text) } if @collects
+
+      found = settings.flat_map { |reason, texts| texts.uniq.map { |text| [reason, text] } }
+      found = [["executed", ""]] if found.empty?
+      found.first(20).each { |reason, text| event("execution", reason: reason, detail: text) }
+    end
+
+    def event(kind, **more)
+      append(type: "event", kind: kind, at_s: now_s, **more)
     end
 
     # Files are read: a process that ends between has died of one of them, with exit code 0, too.
     def collecting
-      append(type: "event", kind: "collection_start", at_s: now_s)
+      collection("start")
       yield
-      append(type: "event", kind: "collection_end", at_s: now_s)
+      collection("end")
     end
 
     def stopped(detail)
-      append(type: "event", kind: "session_stopped", detail: detail, at_s: now_s)
+      event("session_stopped", detail: detail)
     end
 
     # What exists: all files, and at last that this is all.
