@@ -1,4 +1,4 @@
-"""A pytest that only sets its tests up has run none of them, however it was told to."""
+"""A pytest that executes no body of a test has run none of them, however it was told to."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ UNITS = ("test_bad.py::test_one", "test_bad.py::test_two")
         ("addopts", "--setup-only", ()),
         ("environment", "--setup-plan", ()),
         ("args", "--setup-only", ("-n", "2")),
+        ("addopts", "--trace", ()),
+        ("environment", "--collect-only", ()),
     ],
-    ids=["args", "addopts", "environment", "xdist"],
 )
-def test_setup_only_gives_no_results(
+def test_setting_under_which_no_test_executes_is_refused(
     tmp_path: Path, through: str, option: str, workers: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_bad.py").write_text("def test_one(): assert 0\ndef test_two(): assert 0\n")
@@ -35,4 +36,7 @@ def test_setup_only_gives_no_results(
     leg = start_shard(tmp_path, plan_of(UNITS, suites={"": suite}), **environ).wait(13)
 
     assert leg.record().results == ()
-    assert "--setup-only and --setup-plan run no test" in leg.printed
+    place = {"args": "", "addopts": "pytest.ini: ", "environment": "PYTEST_ADDOPTS: "}[through]
+    assert f"with {place}{option} pytest executes no test" in leg.printed
+    events = {(one.kind, one.detail) for one in leg.record().events}
+    assert ("execution", f"{place}{option}") in events

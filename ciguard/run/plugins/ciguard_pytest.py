@@ -55,6 +55,11 @@ FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
 WAIT_S = 0.02  # between two looks for the units
 STOP_REQUESTED = "ciguard: asked to stop after this test"
 MAX_THREADS = 20  # named at the end of a session
+COLLECTING = frozenset(("--collect-only", "--collectonly", "--co"))
+# `--trace` gives each test to a debugger, which ends it where there is no terminal.
+NOT_EXECUTING = COLLECTING.union(
+    ("--setup-only", "--setup-plan", "--trace", "--fixtures", "--fixtures-per-test")
+)
 RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
 
 
@@ -297,6 +302,11 @@ class _Recorder:
         for detail in self._memory.prepare(collects=collects):
             self._event("unavailable", detail)
         self._threads.end_test(None)  # those of imports
+        if self._is_recording:
+            self._write("event", at_s=self._now_s(), kind="execution", reason="executed", detail="")
+            seed = self._config.getoption("randomly_seed", None)
+            if seed is not None:
+                self._event("seed", f"--randomly-seed={seed}")
 
     def pytest_collectstart(self, collector: Any) -> None:
         # What ends the process from here on, in whatever way, is no fault of how it was started.
@@ -489,21 +499,28 @@ def _refuse_second_session(leg: _Assignment) -> None:
         pass  # a full disk: the record loses more than this
 
 
-def _refuse_setup_only(config: pytest.Config) -> None:
-    """Raise UsageError where pytest will set tests up, call none of them, and end with 0."""
-    if config.getoption("setuponly", False) or config.getoption("setupplan", False):
-        what = "--setup-only and --setup-plan run no test"
-        fix = "remove them from the suite's args, from addopts and from PYTEST_ADDOPTS"
-        raise pytest.UsageError(f"ciguard: {what}: {fix}")
+def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
+    """Raise UsageError where pytest executes no test and may yet end with 0, and tell the leg."""
+    ini = config.inipath.name if config.inipath else ""
+    words = [(f"{ini}: ", word) for word in config.getini("addopts")]
+    words += [("PYTEST_ADDOPTS: ", one) for one in os.environ.get("PYTEST_ADDOPTS", "").split()]
+    words += [("", word) for word in map(str, config.invocation_params.args)]
+    for setting in (place + word for place, word in words if word in NOT_EXECUTING):
+        event = {"type": "event", "kind": "execution", "reason": "not_executed"}
+        _RecordFile(leg.record_file).append({**event, "detail": setting})
+        what = f"with {setting} pytest executes no test"
+        raise pytest.UsageError(f"ciguard: {what}: remove it from the settings of pytest")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     leg, manager = _Assignment(os.environ), config.pluginmanager
-    if leg.record_file and not config.option.collectonly:
+    # A script may list its tests first; by any other setting no session of it runs any.
+    lists = COLLECTING.intersection(map(str, config.invocation_params.args))
+    if leg.record_file and not lists:
         # A pytest that a test starts inherits our variables: its tests are none of the plan's.
         owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
         if owner == str(os.getpid()) or hasattr(config, "workerinput"):
-            _refuse_setup_only(config)
+            _refuse_not_executing(config, leg)
             if not hasattr(config, "workerinput"):
                 _refuse_second_session(leg)
             manager.register(_Recorder(leg, config), "ciguard-recorder")

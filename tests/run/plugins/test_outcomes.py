@@ -398,3 +398,21 @@ def test_never_called_test_is_errored(project: Project) -> None:
     project.write("test_bad.py", "def test_bad(): assert 0")
     (result,) = project.run().results.values()
     assert (result["outcome"], "never called" in result["message"]) == ("errored", True)
+
+
+# pytest-randomly resolves its option to the seed before the first test is collected.
+RANDOMLY = """
+def pytest_addoption(parser):
+    parser.addoption("--randomly-seed", dest="randomly_seed", type=int, default=5)
+"""
+
+
+@pytest.mark.parametrize(("options", "seed"), [((), 5), (("--randomly-seed=7",), 7)])
+def test_session_reports_that_it_executes_tests_and_with_which_seed(
+    project: Project, options: tuple[str, ...], seed: int
+) -> None:
+    project.write("conftest.py", RANDOMLY)
+    project.write("test_one.py", "def test_one(): pass")
+    session = project.run(*options)
+    assert [line["reason"] for line in session.events("execution")] == ["executed"]
+    assert [line["detail"] for line in session.events("seed")] == [f"--randomly-seed={seed}"]
