@@ -78,8 +78,10 @@ def test_every_test_of_every_binary_is_recorded(rust: Loop) -> None:
     assert (failure["file"], failure["line"]) == ("src/lib.rs", 26)
     assert 'quote " < & ü' in failure["message"]
     lines = rust.record_lines()
+    assert rust.execution() == {"executed"}
     for kind in ("start", "result", "event"):
-        assert sorted(line["unit"] for line in lines if line["type"] == kind) == UNITS, kind
+        units = [line["unit"] for line in lines if line["type"] == kind and "unit" in line]
+        assert sorted(units) == UNITS, kind
 
 
 @pytest.mark.soak
@@ -114,6 +116,36 @@ def test_limit_of_nextest_itself_is_a_timeout(rust: Loop) -> None:
     verdict = rust.run(WAY="hang")
     is_whole(verdict, rust)
     assert bad(verdict) == {ENDS: "timeout"}
+
+
+WRAPPER = """experimental = ["wrapper-scripts"]
+[scripts.wrapper.nothing]
+command = "true"
+[[profile.default.scripts]]
+filter = "binary_id(shop::ends)"
+run-wrapper = "nothing"
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            '[profile.default]\nslow-timeout = { period = "1s", terminate-after = 1, '
+            'on-timeout = "pass" }\n',
+            {ENDS: "timeout"},
+        ),
+        (WRAPPER, {(f"shop::ends {name}", ""): "crash" for name in ("before", "ends", "f_behind")}),
+    ],
+)
+def test_exit_code_without_an_execution_is_no_pass(
+    rust: Loop, settings: str, expected: dict[tuple[str, str], str]
+) -> None:
+    (rust.folder / ".config" / "nextest.toml").write_text(settings)
+    verdict = rust.run(WAY="hang")
+    is_whole(verdict, rust)
+    assert bad(verdict) == expected, rust.printed
 
 
 @pytest.mark.soak

@@ -24,6 +24,7 @@ NO_PROGRAM = 127  # as a shell ends that finds none
 MESSAGE_BYTES = 4096
 LOG_CHARACTERS = 1 << 16  # that are kept of a test's output: its end
 LINES_AHEAD = 1000  # of a tool, that wait for us; then it waits
+EXECUTIONS = 20  # settings that are named
 POLL_S = 0.1
 LEFT_OPEN_S = 2.0  # that the last lines of a tool may take once it has ended
 # What says whose memory marks may be reset stays with the tool.
@@ -120,6 +121,15 @@ class Leg:
             with contextlib.suppress(OSError):
                 os.write(self._descriptor, (json.dumps(line) + "\n").encode("ascii"))
 
+    def report_execution(self, filters: Sequence[str]) -> None:
+        """Write whether all bodies are executed; for a listing, the filters alone."""
+        if self.collect_file:
+            self._write({"filter": one} for one in filters)
+            return
+        found = [("filter", one) for one in filters[:EXECUTIONS]] or [("executed", "")]
+        event = {"type": "event", "kind": "execution"}
+        self.append({**event, "reason": reason, "detail": detail} for reason, detail in found)
+
     def leave_signals_to_the_tool(self) -> None:
         """It gets them, too, and ends: what it says last is still read.
 
@@ -212,15 +222,18 @@ def launch(
     list_tests: Work,
     run_tests: Work,
     errors: "tuple[type[Exception], ...]" = (OSError,),
+    filters: Callable[[Sequence[str], Leg], Sequence[str]] = lambda words, leg: (),  # noqa: ARG005
 ) -> None:
     """Do what the leg asks for, with the command of its suite; exits.
 
     Args:
         errors: raised where the tool cannot be started so.
+        filters: settings of a command that select cases inside units.
     """
     leg = Leg(os.environ)
     leg.leave_signals_to_the_tool()
     try:
+        leg.report_execution(filters(words, leg))
         code = list_tests(words, leg) if leg.collect_file else run_tests(words, leg)
     except errors as error:
         what = getattr(error, "strerror", None) or error

@@ -1,8 +1,10 @@
 """Runs cargo-nextest for a leg, or lists its tests: `ciguard_nextest.py cargo nextest run OPTIONS`.
 
 One test at a time, of which nextest says as libtest's JSON when it starts and ends. That takes an
-exit code of 0 for a pass: nextest shows the output of each test, too, in which libtest's closing
-line is the evidence. https://nexte.st/docs/machine-readable/libtest-json/
+exit code of 0 for a pass, even of a wrapper that runs nothing: nextest shows the output of each
+test, too, in which libtest's closing line is the evidence. A harness of the project's own,
+`harness = false` in Cargo.toml, may print anything.
+https://nexte.st/docs/machine-readable/libtest-json/
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
@@ -48,9 +51,14 @@ TEST = re.compile(
 )
 RETRY = re.compile(r"^ +TRY \d+ ", re.M)
 STATUS = re.compile(rb" *[A-Z][A-Z\d -]* +\[[^\]]*s\]")
-LIBTEST = re.compile(r"^ *running 1 test$", re.M)  # with its own harness a test may print anything
+LIBTEST = re.compile(r"^ *running 1 test$", re.M)
 CLOSED = re.compile(r"^ *test result: \w", re.M)
+PROVEN = re.compile(r"^ *test result: ok\. 1 passed;", re.M)
+TARGET = re.compile(r"^\[+(lib|bin|test|bench|example)\]+\s*$(.*?)(?=^\[|\Z)", re.M | re.S)
+OWN_HARNESS = re.compile(r"^\s*harness\s*=\s*false\b", re.M)
+TARGET_NAME = re.compile(r"^\s*name\s*=\s*[\"']([^\"']+)", re.M)
 TIMEOUT_PASSED = re.compile(r"^ *\(test passed with timeout\)$", re.M)  # on-timeout = "pass"
+NOT_PROVEN = "exit code 0 and no `test result: ok. 1 passed`"
 ABORTED = re.compile(r"^ *\(test aborted with (.+)\)$", re.M)
 EXITED = re.compile(r"^ *\(test failed with (.+)\)$", re.M)
 NO_MEMORY = re.compile(r"^memory allocation of \d+ bytes failed", re.M)
@@ -64,8 +72,24 @@ def binary_id(crate: str, name: str, kind: str) -> str:
     return f"{crate}::{name}" if kind == "test" else f"{crate}::{kind}/{name}"
 
 
+def own_harnesses(cargo: Sequence[str], environ: Mapping[str, str]) -> Iterator[str]:
+    """The binaries of the workspace whose Cargo.toml declares a harness other than libtest."""
+    words = (*cargo, "metadata", "--no-deps", "--offline", "--format-version=1")
+    done = subprocess.run(words, env=dict(environ), stdout=subprocess.PIPE, check=False)
+    for package in json.loads(done.stdout or b"{}").get("packages", ()):
+        with open(package["manifest_path"], encoding="utf-8") as file:
+            targets = TARGET.findall(file.read())
+        for kind, text in targets:
+            name = TARGET_NAME.search(text)
+            if OWN_HARNESS.search(text):
+                yield binary_id(package["name"], name[1] if name else "", kind)
+
+
 class NextestStream:
     """What nextest prints of the units that were asked for.
+
+    Args:
+        own_harnesses: binaries whose tests print no closing line of libtest.
 
     Attributes:
         running: the unit that is; "" for none.
@@ -73,8 +97,9 @@ class NextestStream:
         printed: lines outside of every test.
     """
 
-    def __init__(self, units: Iterable[str]) -> None:
+    def __init__(self, units: Iterable[str], own_harnesses: Iterable[str]) -> None:
         self._units = frozenset(units)
+        self._own_harnesses = frozenset(own_harnesses)
         self._binaries: Dict[str, str] = {}  # ids, as tests name them: by crate and name
         self._log: List[str] = []
         self.running = ""
@@ -110,13 +135,15 @@ class NextestStream:
         output = json.loads(found["output"]) if found["output"] else ""
         outcome, message = "passed" if found["event"] == "ok" else "failed", output
         line: Line = {"type": "result", "unit": unit, "wall_s": float(found["wall_s"])}
-        is_cut = LIBTEST.search(last) and not CLOSED.search(last)
         aborted = ABORTED.search(last)
-        if found["timeout"]:
+        is_cut = LIBTEST.search(last) and not CLOSED.search(last)
+        if outcome == "passed" and unit.partition(" ")[0] not in self._own_harnesses:
+            is_cut = not PROVEN.search(last)
+        if found["timeout"] or TIMEOUT_PASSED.search(last):
             outcome, line["ending"], message = "died", "timeout", "over nextest's slow-timeout"
-        elif (aborted or is_cut) and not TIMEOUT_PASSED.search(last):
+        elif aborted or is_cut:
             how = aborted or EXITED.search(last)
-            why = how[1] if how else "exit code 0" if outcome == "passed" else "no result"
+            why = how[1] if how else NOT_PROVEN if outcome == "passed" else "no result"
             line["ending"] = "out_of_memory" if NO_MEMORY.search(output) else "crash"
             outcome, message = "died", f"its process ended with {why}\n{output}".strip()
         line["outcome"] = outcome
@@ -225,7 +252,8 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     """Run the units, in as many calls as their names need."""
     command, options = divided(words)
     options = without_filtersets(options)
-    stream, code, is_over = NextestStream(leg.units), PASSED, False
+    harnesses = own_harnesses(command[: command.index("nextest")], leg.environ)
+    stream, code, is_over = NextestStream(leg.units, harnesses), PASSED, False
 
     def take(line: bytes) -> bytes:
         nonlocal is_over

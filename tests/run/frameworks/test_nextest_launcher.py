@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from run.frameworks.test_registry import batch
@@ -21,6 +22,9 @@ from ciguard.run.plugins.ciguard_nextest import (
     without_filtersets,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 COMMAND = ("cargo", "nextest", "run")
 SUITE = (
     '{"type":"suite","event":"started","test_count":6,'
@@ -34,10 +38,16 @@ def event(name: str, what: str, more: str = "") -> str:
 
 
 def ended(
-    what: str, printed: str, more: str = "", *, name: str = "a", tries: str = ""
+    what: str,
+    printed: str,
+    more: str = "",
+    *,
+    name: str = "a",
+    tries: str = "",
+    own_harnesses: Sequence[str] = (),
 ) -> dict[str, object]:
     """What comes of a test that nextest says to have ended so."""
-    stream = NextestStream([f"shop::ends {name}"])
+    stream = NextestStream([f"shop::ends {name}"], own_harnesses)
     text = "\n".join(
         (
             *(SUITE, event(name, "started")),
@@ -57,9 +67,9 @@ def ended(
     [
         ("ok", OK, "", "passed", None),
         ("ok", "running 1 test\n", "", "died", "crash"),  # exit(0)
-        ("ok", "what a harness of its own prints", "", "passed", None),
-        ("ok", "", "", "passed", None),
-        ("ok", "running 1 test\n\n(test passed with timeout)", "", "passed", None),
+        ("ok", "what a harness of its own prints", "", "died", "crash"),  # or a wrapper
+        ("ok", OK.replace("1 passed", "0 passed"), "", "died", "crash"),
+        ("ok", "running 1 test\n\n(test passed with timeout)", "", "died", "timeout"),
         ("failed", OK.replace("ok.", "FAILED."), ',"stdout":""', "failed", None),
         ("failed", "running 1 test\n", ',"stdout":""', "died", "crash"),  # exit(101)
         ("failed", "(test failed with exit code 7)", ',"stdout":"x"', "failed", None),
@@ -83,6 +93,16 @@ def test_libtest_must_have_closed_what_it_began(
         line = ended(what, text, more)
         assert (line["outcome"], line.get("ending")) == (outcome, ending)
         assert line["wall_s"] == 0.25
+
+
+def test_harness_that_is_declared_may_print_anything() -> None:
+    for printed in ("", "what a harness of its own prints"):
+        line = ended("ok", printed, own_harnesses=["shop::ends"])
+        assert line["outcome"] == "passed"
+    line = ended("ok", "", own_harnesses=["shop::other"])
+    assert line["message"] == (
+        "its process ended with exit code 0 and no `test result: ok. 1 passed`"
+    )
 
 
 def test_message_says_how_a_process_ended() -> None:
@@ -115,7 +135,7 @@ def test_place_of_a_panic(head: str) -> None:
 
 
 def test_what_passed_shows_its_status_only() -> None:
-    stream = NextestStream(["shop::ends a"])
+    stream = NextestStream(["shop::ends a"], ())
     status = "        PASS [   0.005s] (1/9) shop::ends a\n"
     for line in (f"{SUITE}\n", event("a", "started"), status, "  output ───\n", OK):
         assert stream.read(line.encode())[1] == b""
@@ -124,7 +144,7 @@ def test_what_passed_shows_its_status_only() -> None:
 
 
 def test_what_was_not_asked_for_is_not_recorded() -> None:
-    stream = NextestStream(["shop::ends b"])
+    stream = NextestStream(["shop::ends b"], ())
     for line in (SUITE, event("a", "started"), event("a", "ok", ',"exec_time":0.1')):
         assert stream.read(line.encode()) == ([], b"")
     assert [line["unit"] for line in stream.missing()] == ["shop::ends b"]
