@@ -74,6 +74,7 @@ def test_every_case_of_every_test_is_recorded(go: Loop) -> None:
     ("way", "expected"),
     [
         ("", {}),
+        ("long", {}),
         ("kill", {ENDS: "crash"}),
         ("panic", {ENDS: "failed"}),
         ("goroutine", {ENDS: "crash"}),
@@ -114,6 +115,16 @@ func TestTwo(t *testing.T) {
     is_whole(verdict, go)
     assert bad(verdict) == {(f"{SHOP}/slow.TestTwo", ""): "crash"}, go.printed
     assert verdict["flaky"] == []
+
+
+@pytest.mark.soak
+def test_order_of_shuffled_tests_has_a_seed(go: Loop) -> None:
+    (go.folder / "ciguard.toml").write_text(TOML.replace('"./..."', '"-shuffle", "on", "./..."'))
+    go.plan()
+    assert go.run()["verdict"] == "passed"
+    assert go.execution() == {"executed"}
+    assert len(go.seeds()) == 2  # one a process, whatever packages it has
+    assert all(seed.startswith("-shuffle=1") for seed in go.seeds())
 
 
 @pytest.mark.soak

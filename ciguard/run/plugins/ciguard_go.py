@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:  # the same files by the names that a checker finds them under
@@ -31,7 +32,7 @@ PATTERN_BYTES = 100 << 10  # of one argument; Linux takes 128 KiB
 BATCH = "CIGUARD_GO_BATCH"  # for ourselves as `-exec`: path of a JSON file
 LISTED = re.compile(r"(?:Test|Example|Fuzz)\w*$")
 ALL_TESTS = "^(Test|Example|Fuzz)"
-LIMIT = re.compile(r"--?(?:test\.)?timeout(?:=(.*))?$")
+FLAG = r"--?(?:test\.)?{}(?:=(.*))?$"
 REPLACED = re.compile(r"-test\.(?:run|timeout)=")
 GO_LIMIT = "10m"  # where no flag says it
 # Flags of `go test` whose value may be another word that looks like a package.
@@ -55,17 +56,17 @@ def is_package(word: str) -> bool:
     return not word.startswith("-") and (word.startswith(".") or "/" in word or word == "all")
 
 
-def binary_limit(words: Sequence[str], go_flags: str) -> str:
-    """How long `go test` lets a test binary run, as a flag of Go: the last one given.
+def flag_value(name: str, words: Sequence[str], go_flags: str, otherwise: str) -> str:
+    """The value of a flag of Go: the last one given.
 
     Args:
         go_flags: what GOFLAGS holds.
     """
-    found, all_words = GO_LIMIT, [*go_flags.split(), *words]
+    found, all_words = otherwise, [*go_flags.split(), *words]
     for word, after in zip(all_words, [*all_words[1:], ""]):
-        limit = LIMIT.match(word)
-        if limit:
-            found = after if limit[1] is None else limit[1]
+        flag = re.match(FLAG.format(name), word)
+        if flag:
+            found = after if flag[1] is None else flag[1]
     return found
 
 
@@ -131,12 +132,16 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     left, code = leg.units, 0
     where = folders(command, list(by_package(left)), leg)
     stream = GoStream({name: _relative(path, os.getcwd()) for name, path in where.items()})
+    go_flags = leg.environ.get("GOFLAGS", "")
+    is_shuffled = flag_value("shuffle", command, go_flags, "off") == "on"
+    shuffle = [f"-shuffle={time.time_ns()}"] if is_shuffled else []  # one seed for all binaries
+    leg.append({"type": "event", "kind": "seed", "detail": seed} for seed in shuffle)
     while left and not leg.must_stop():
         packages = by_package(left)
         batch = {
             "stop": leg.stop_file,
             "lock": os.path.join(leg.private, "lock"),
-            "limit": binary_limit(command, leg.environ.get("GOFLAGS", "")),
+            "limit": flag_value("timeout", command, go_flags, GO_LIMIT),
             "tests": {
                 os.path.realpath(where[name]): tests
                 for name, tests in packages.items()
@@ -149,6 +154,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
         ourselves = f"'{sys.executable}' -I -S '{os.path.abspath(__file__)}' exec"
         # The limit is that of a binary, from its start: Go's own clock counts while ours waits.
         argv = [*command, "-json", "-count=1", "-exec", ourselves, "-run", "^$", "-timeout=0"]
+        argv += shuffle
         argv += ["-p=1"] if sys.platform == "win32" else []
 
         def take(line: bytes) -> bytes:

@@ -16,6 +16,9 @@ LOG_CHARACTERS = 1 << 16  # of a test or package: its start
 OUTCOMES = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME|ATTR) |\s*--- (?:PASS|FAIL|SKIP): |(?:FAIL|ok  )\t")
 ENDED = re.compile(r"\s*--- (?:PASS|FAIL|SKIP): ")
+# test2json gives out the end of a test as its output where that follows a line of some KiB without
+# a line feed. Go 1.27, https://github.com/golang/go/blob/master/src/cmd/internal/test2json
+LOST_END = re.compile(r"\x16\s*--- (PASS|FAIL|SKIP): (.+) \((\d+\.\d+)s\)\s*$")
 PLACE = re.compile(r"\s*([\w.-]+_test\.go):(\d+): ")
 NOT_BUILT = re.compile(r"FAIL\t(\S+) \[(?:build|setup) failed\]\s*$")
 BUILD = re.compile(r"# (\S+)")
@@ -105,7 +108,11 @@ class GoStream:
             self._builds[build] = self._builds.get(build, "") + output
             return [], output
         if action == "output":
-            return [], self._output(package, name, output)
+            shown = self._output(package, name, output.lstrip("\x16"))
+            lost = LOST_END.match(output)
+            if lost and lost[2] == name and name in self._tests.get(package, {}):
+                return self._end_test(package, name, OUTCOMES[lost[1].lower()], float(lost[3]))
+            return [], shown
         if not name:
             if action in OUTCOMES:
                 return self._end_package(package, bad=action == "fail"), ""

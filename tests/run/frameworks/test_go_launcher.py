@@ -13,9 +13,9 @@ from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import go
 from ciguard.run.plugins.ciguard_go import (
     PATTERN_BYTES,
-    binary_limit,
     by_package,
     divided,
+    flag_value,
     patterns,
 )
 from ciguard.run.plugins.ciguard_go_stream import GoStream
@@ -60,6 +60,16 @@ def test_each_parallel_test_of_a_binary_that_ends_is_one_of_several() -> None:
     lines, _ = stream.read(event("fail"))
     died = [(one["unit"], one["outcome"], one["concurrent"]) for one in lines]
     assert died == [("m/p.TestA", "died", 2), ("m/p.TestB", "died", 2)]
+
+
+@pytest.mark.parametrize(("word", "outcome"), [("PASS", "passed"), ("FAIL", "failed")])
+def test_end_behind_a_long_line_is_none_of_the_output(word: str, outcome: str) -> None:
+    """As test2json writes it: the end of the test is output, and no `pass` follows."""
+    stream = GoStream({})
+    read(stream, event("run", "TestA"), event("output", "TestA", Output="x" * 1024))
+    line = event("output", "TestA", Output=f"\x16--- {word}: TestA (0.25s)\n")
+    assert read(stream, line) == [(outcome, "m/p.TestA", ""), ("closed", "m/p.TestA", "")]
+    assert read(stream, event("pass")) == []
 
 
 def test_test_says_no_more_than_its_failed_subtest() -> None:
@@ -130,7 +140,7 @@ def test_value_of_a_flag_is_no_package() -> None:
 def test_limit_of_a_binary_is_that_of_the_command(
     words: list[str], go_flags: str, expected: str
 ) -> None:
-    assert binary_limit(words, go_flags) == expected
+    assert flag_value("timeout", words, go_flags, "10m") == expected
 
 
 def test_patterns_are_short_enough_and_match_each_name_once() -> None:

@@ -2,6 +2,7 @@ package ends
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -18,6 +19,8 @@ func TestEnds(t *testing.T) {
 		done := make(chan int)
 		go func() { var none map[string]int; none["x"] = 1; close(done) }()
 		<-done
+	case "long":
+		os.Stdout.WriteString(strings.Repeat("x", 3<<20))
 	case "exit0":
 		os.Exit(0)
 	case "sysexit0":
