@@ -91,6 +91,7 @@ def test_every_test_is_recorded(gtest: Loop) -> None:
     ("way", "expected"),
     [
         ("", {}),
+        ("long", {}),
         ("kill", {ENDS: "crash"}),
         ("segv", {ENDS: "crash"}),
         ("exit3", {ENDS: "crash"}),
@@ -166,6 +167,9 @@ def test_flags_and_one_program(gtest: Loop) -> None:
         verdict = gtest.run()
         is_whole(verdict, gtest)
         assert verdict["verdict"] == "passed", gtest.printed
+        assert gtest.execution() == {"executed"}
+        assert all("--gtest_shuffle --gtest_random_seed=" in seed for seed in gtest.seeds())
+        assert gtest.seeds()
     assert bad(gtest.run(WAY="setup_kill")) == {
         ("Shared.One", ""): "crash",
         ("Shared.Two", ""): "crash",

@@ -25,6 +25,7 @@ else:
 PASSED, FAILED = 0, 1
 # Variables that take tests out, repeat them, or change what is printed of them.
 CHANGES_RUN = re.compile(r"GTEST_(?:BRIEF|COLOR|FAIL_FAST|FILTER|PRINT_TIME|REPEAT|TOTAL|SHARD).*")
+SHUFFLED = re.compile(r"Note: Randomizing tests' orders with a seed of (\d+) \.")
 DISABLED = re.compile(r"(?:^|[./])DISABLED_")
 ALSO_DISABLED = "gtest_also_run_disabled_tests"
 # What a filter takes for something else than itself, and a flag file for the end of a line.
@@ -145,6 +146,10 @@ def run_program(argv: Sequence[str], stream: GTestStream, leg: Leg) -> Iterator[
 
         def take(line: bytes) -> bytes:
             leg.append_timed(stream.read(line))
+            seed = SHUFFLED.match(line.decode("utf-8", "replace"))
+            if seed:
+                words = f"--gtest_shuffle --gtest_random_seed={seed[1]}"
+                leg.append([{"type": "event", "kind": "seed", "detail": words}])
             return b"" if line.startswith(b"Note: Google Test filter = ") else line
 
         def must_end() -> bool:

@@ -38,7 +38,7 @@ PATHS = (
     *("baseline", "file"),
 )
 PATH_ELEMENTS = ("directory", "file", "includePath")
-SELECTING = ("--filter", "--exclude-filter", "--group", "--exclude-group")
+SELECTING = ("--filter", "--exclude-filter", "--group", "--exclude-group", "--covers", "--uses")
 FAIL_ON_RISKY = ("--fail-on-risky", "--fail-on-all-issues")
 LISTED = re.compile(r"<(?:testCaseClass|testClass|phptFile|phpt) ([^>]*)>")
 ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
@@ -138,6 +138,20 @@ def select_files(root: ET.Element, paths: Iterable[str]) -> None:
         ET.SubElement(suite, "file").text = path
 
 
+def filters(words: Sequence[str]) -> List[str]:
+    """The options, and the groups of the configuration, that select tests of a file."""
+    path = find_configuration(parse_options(words))
+    found = [
+        word if "=" in word else f"{word} {after}"
+        for word, after in zip(words, [*words[1:], ""])
+        if word.startswith(SELECTING)
+    ]
+    for kind in read_configuration(path).findall("groups/*"):
+        place = f"{os.path.normpath(path)}: {kind.tag}"
+        found += [f"{place} group {group.text}" for group in kind.findall("group")]
+    return found
+
+
 def follow_log(
     argv: Sequence[str], environ: Mapping[str, str], log: str, take: Callable[[List[bytes]], bool]
 ) -> int:
@@ -185,12 +199,17 @@ def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
         leg.append(found[: ends[-1]] if stops else found)
         return stops
 
-    argv = [*program, *options.kept, f"--configuration={configuration}", f"--log-teamcity={log}"]
+    order = " ".join((root.get("executionOrder", ""), *options.kept))
+    is_random = "random" in order and "random-order-seed" not in order
+    seed = [f"--random-order-seed={int(time.time())}"] if is_random else []  # as PHPUnit does
+    leg.append({"type": "event", "kind": "seed", "detail": one} for one in seed)
+    words_kept = (*options.kept, *seed)
+    argv = [*program, *words_kept, f"--configuration={configuration}", f"--log-teamcity={log}"]
     code = follow_log(argv, leg.environ, log, take)
     if not stream.has_begun and code not in SET_UP_FAILED:
         leg.append([{"type": "event", "kind": "collection_start"}])  # where it has ended
     if stream.is_complete and not leg.must_stop():
-        selects = root.find("groups") is not None or any(one.startswith(SELECTING) for one in words)
+        selects = filters(words)
         for unit in (one for one in files.values() if one not in stream.begun):
             leg.append(unselected(unit) if selects else [not_collected(unit, "it has no test")])
     return code
@@ -261,6 +280,7 @@ def main(count: str, *words: str) -> None:
         lambda words, leg: list_tests(words[:size], words[size:], leg),
         lambda words, leg: run_tests(words[:size], words[size:], leg),
         (OSError, ET.ParseError, ValueError),
+        lambda words, leg: filters(words[size:]),  # noqa: ARG005
     )
 
 

@@ -28,6 +28,7 @@ class _Case:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.case = ""  # as the record names it; "" for the file
         self.outcome, self.said = RANKS[0], {}  # type: str, Mapping[str, str]
 
     def take(self, outcome: str, said: Mapping[str, str]) -> None:
@@ -97,6 +98,10 @@ class TeamCityStream:
             if name in self._units:
                 lines += self._enter(self._units[name])
             self._case = _Case(name)
+            self._name_case(self._case)
+            if what == "testStarted" and self._unit and self._case.case:
+                start = {"type": "event", "kind": "case_start", "unit": self._unit}
+                lines.append({**start, "detail": self._case.case})
         assert self._case is not None
         if what == "testIgnored":
             self._case.take("skipped", said)
@@ -106,21 +111,24 @@ class TeamCityStream:
             self._case.take(self._risky if is_risky else "failed", said)
         return lines
 
+    def _name_case(self, case: _Case) -> None:
+        is_file = case.name in self._units
+        name = "" if is_file or case.name == self._class else f"{self._class}::{case.name}"
+        name = ATTEMPT.sub("", name)
+        self._names[name] += 1
+        count = self._names[name]
+        case.case = name if count == 1 or not name else f"{name} #{count}"
+
     def _end_case(self, duration_ms: Optional[str] = None) -> List[Line]:
         case, self._case = self._case, None
         if case is None or not self._unit:
             return []
         line: Line = {"type": "result", "unit": self._unit, "outcome": case.outcome}
-        is_file = case.name in self._units
         attempt = ATTEMPT.search(case.name)
         if attempt and attempt[1] != "1":
             line["reruns"] = int(attempt[1]) - 1
-        name = "" if is_file or case.name == self._class else f"{self._class}::{case.name}"
-        name = ATTEMPT.sub("", name)
-        self._names[name] += 1
-        if name:
-            count = self._names[name]
-            line["case"] = name if count == 1 else f"{name} #{count}"
+        if case.case:
+            line["case"] = case.case
         if duration_ms is not None:
             line["wall_s"] = int(duration_ms) / 1000
         if case.outcome != "passed":

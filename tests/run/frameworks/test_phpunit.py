@@ -40,10 +40,11 @@ def read(stream: TeamCityStream, *lines: str) -> list[dict[str, Any]]:
 
 
 def brief(*lines: str, risky: str = "passed") -> list[tuple[str, str, str]]:
-    """Kind or outcome, unit and case of the lines that come of it."""
+    """Kind or outcome, unit and case of the lines that come of it, without starts of cases."""
     return [
         (one.get("kind") or one.get("outcome") or "start", one["unit"], one.get("case", ""))
         for one in read(TeamCityStream(UNITS, "all", risky), *lines)
+        if one.get("kind") != "case_start"
     ]
 
 
@@ -99,16 +100,17 @@ def test_class_without_a_case_is_skipped() -> None:
 
 def test_second_case_of_a_name_has_a_number() -> None:
     once = (event("testStarted", "testA"), event("testFinished", "testA"))
-    assert [case for *_, case in brief(CLASS, *once, *once)][1:] == [
-        r"N\A::testA",
-        r"N\A::testA #2",
+    lines = read(TeamCityStream(UNITS, "all", "passed"), CLASS, *once, *once)[1:]
+    assert [(one.get("kind", ""), one.get("detail") or one["case"]) for one in lines] == [
+        (kind, name) for name in (r"N\A::testA", r"N\A::testA #2") for kind in ("case_start", "")
     ]
 
 
 def test_last_attempt_of_a_retried_test_has_the_name_of_the_test() -> None:
     name = "testA (attempt 3 of 4)"
     lines = (CLASS, event("testStarted", name), event("testFinished", name))
-    _, line = read(TeamCityStream(UNITS, "all", "passed"), *lines)
+    _, start, line = read(TeamCityStream(UNITS, "all", "passed"), *lines)
+    assert start["detail"] == line["case"]
     assert (line["case"], line["outcome"], line["reruns"]) == (r"N\A::testA", "passed", 2)
 
 
@@ -184,7 +186,9 @@ def test_recorded_log_ends_in_the_class_that_died(name: str) -> None:
         pytest.skip(f"needs {path}")
     stream = TeamCityStream({"/proj/php/tests/CrashTest.php": "c"}, "all", "passed")
     lines = [one for line in path.read_bytes().split(b"\n") for one in stream.read(line)]
-    assert [one.get("case") or one["type"] for one in lines] == ["start", "CrashTest::testBefore"]
+    *_, result, last = lines
+    assert result["case"] == "CrashTest::testBefore"
+    assert (last["kind"], last["detail"].partition("::")[0]) == ("case_start", "CrashTest")
     assert not stream.is_complete
 
 

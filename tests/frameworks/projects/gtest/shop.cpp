@@ -47,6 +47,7 @@ TEST(Ends, Ends) {
   if (way("kill")) std::raise(SIGKILL);
   if (way("segv")) std::raise(SIGSEGV);
   if (way("exit0")) std::exit(0);
+  if (way("long")) std::printf("%s", std::string(3u << 20, 'x').c_str());
   if (way("exit3")) std::exit(3);
   if (way("hang")) wait_s(60);
   if (way("memory")) fill_memory();
