@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,11 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import call_in_process, clean_environment
-
-from ciguard.codec.plan_file import decode
-from ciguard.run.frameworks.base import environment
-from ciguard.run.frameworks.registry import FRAMEWORKS
-from ciguard.run.plugin_files import extract_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,18 +88,11 @@ class Loop:
         return sorted(unit["unit"] for shard in plan["shards"] for unit in shard["units"])
 
     def listed_filters(self, **environ: str) -> list[str]:
-        """The filters that the framework of the plan's suite names with its units."""
-        (suite,) = decode((self.folder / "plan.json").read_bytes(), "").suites.values()
-        private = tempfile.mkdtemp(dir=self.folder)
-        answer, inside = Path(private, "answer"), extract_plugins(private)
-        call = FRAMEWORKS[suite.framework].listing(suite, "", str(answer), inside)
-        inherited = clean_environment(**{**self.environ, **environ})
-        subprocess.run(
-            call.argv, cwd=self.folder, env=environment(inherited, suite, "", call), check=False
-        )
-        lines = [json.loads(line) for line in answer.read_text().splitlines()]
-        assert lines[-1]["done"], lines
-        return [line["filter"] for line in lines if "filter" in line]
+        """The filters of a plan that is made now."""
+        self.environ = {**self.environ, **environ}
+        (suite,) = self.plan()["suites"].values()
+        found: list[str] = suite.get("filters") or []
+        return found
 
     def command(self, shard: str, record: str, *words: str) -> list[str]:
         where = ("--plan", "plan.json", "--shard", shard, "--record", f"records/{record}")

@@ -26,7 +26,7 @@ framework = "maven"
 command = ["sh", "-c", "exec mvn \\"$@\\" $MORE", "mvn", "-o", "-B", "-q", "test"]
 timeout = "8s"
 """
-ENDS = ("p.EndsTest", "")
+ENDS = ("p.EndsTest", "ends()")
 NAMES = (
     *("Adds", "Disabled", "Ends", "Flaky", "Imports", "Launcher", "Memory", "OddNames", "Setup"),
 )
@@ -71,6 +71,9 @@ def test_every_case_of_every_class_is_recorded(maven: Loop) -> None:
         "needsWindows()": "skipped",
         "Inner > deep()": "passed",
     }
+    assert maven.execution() == {"executed"}
+    begun = [case for unit, case in maven.cases_begun() if unit in ("p.OddNamesTest", "p.AddsTest")]
+    assert sorted(begun) == sorted(set(cases) - {"divides()"})
     (disabled,) = (line for line in results if line["unit"] == "p.DisabledTest")
     assert (disabled["outcome"], disabled["message"]) == ("skipped", "all of it")
 
@@ -154,6 +157,15 @@ def test_rerun_of_surefire_is_a_retry(maven: Loop) -> None:
         ("failed", 1),
         ("passed", 2),
     ]
+    assert [one["unit"] for one in verdict["flaky"]] == ["p.FlakyTest"]
+
+
+@pytest.mark.soak
+def test_settings_that_leave_tests_out_are_named(maven: Loop) -> None:
+    dry, tag = "-Djunit.platform.execution.dryRun.enabled=true", "-DexcludedGroups=slow"
+    maven.run(MORE=f"{dry} {tag}")
+    assert maven.execution() == {f"not_executed {dry}", f"filter {tag}"}
+    assert maven.listed_filters(MORE=tag) == [tag]
 
 
 @pytest.mark.soak

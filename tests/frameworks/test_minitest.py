@@ -24,7 +24,7 @@ framework = "minitest"
 command = ["sh", "-c", "exec ${RUN:-rake test}"]
 timeout = "8s"
 """
-ENDS = ("test/ends_test.rb", "")
+ENDS = ("test/ends_test.rb", "EndsTest#test_ends")
 WAYS_TO_DIE = ("kill", "exit0", "exit!0", "exit3", "exit!1", "abort")
 IMPORTS = ("test/imports_test.rb", "")
 SETUP = "test/setup_test.rb"

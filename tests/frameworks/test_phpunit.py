@@ -28,7 +28,7 @@ args = ["-c", "config"]
 timeout = "8s"
 """
 ADDS, DEEP = "tests/AddsTest.php", "tests/deep/AddsTest.php"
-ENDS = ("tests/EndsTest.php", "")
+ENDS = ("tests/EndsTest.php", "EndsTest::testEnds")
 IMPORTS, SETUP = "tests/ImportsTest.php", "tests/SetupTest.php"
 ODD, ROWS = "tests/Odd_ÄTest.php", "Odd_ÄTest::testRows with data set"
 FILES = [ADDS, ENDS[0], IMPORTS, "tests/MemoryTest.php", ODD, SETUP, DEEP, "tests/odd.phpt"]
@@ -70,6 +70,23 @@ def test_every_test_of_every_file_is_recorded(phpunit: Loop) -> None:
         "testDepends": "skipped",
     }
     assert others["testIncomplete"]["message"].splitlines()[0] == "later"
+    assert phpunit.execution() == {"executed"}
+    begun = {case for unit, case in phpunit.cases_begun() if unit == ODD}
+    assert begun == {line["case"] for line in results if line["unit"] == ODD}
+
+
+@pytest.mark.soak
+def test_filters_and_the_seed_of_a_random_order_are_named(phpunit: Loop) -> None:
+    words = '"--order-by=random", "--filter=/Adds|Ends/"'
+    (phpunit.folder / "ciguard.toml").write_text(TOML.replace("args = [", f"args = [{words}, "))
+    path = phpunit.folder / "config" / "phpunit.xml"
+    groups = "<groups><exclude><group>slow</group></exclude></groups>"
+    path.write_text(path.read_text().replace("<php>", f"{groups}<php>"))
+    filters = ["--filter=/Adds|Ends/", "config/phpunit.xml: exclude group slow"]
+    assert phpunit.listed_filters() == filters
+    assert phpunit.run()["verdict"] == "passed"
+    assert phpunit.execution() == {f"filter {one}" for one in filters}
+    assert {one.partition("=")[0] for one in phpunit.seeds()} == {"--random-order-seed"}
 
 
 @pytest.mark.soak

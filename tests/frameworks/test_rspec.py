@@ -25,7 +25,7 @@ command = ["sh", "-c", "exec ${RUN:-rspec} \\"$@\\"", "rspec"]
 timeout = "8s"
 """
 SOAK = pytest.mark.soak
-ENDS = ("spec/ends_spec.rb", "")
+ENDS = ("spec/ends_spec.rb", "ends ends")
 IMPORTS = ("spec/imports_spec.rb", "")
 SETUP = "spec/setup_spec.rb"
 FILES = [

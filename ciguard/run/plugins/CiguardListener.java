@@ -39,6 +39,9 @@ import org.junit.platform.launcher.TestPlan;
 public final class CiguardListener implements TestExecutionListener, PostDiscoveryFilter {
     private static final int MESSAGE_BYTES = 4096;
     private static final int NAME_CHARACTERS = 2000;
+    private static final String DRY_RUN = "junit.platform.execution.dryRun.enabled"; // JUnit 5.10
+    // What pom.xml states for Surefire itself, no class of ours is told.
+    private static final String[] SETTINGS = {"groups", "excludedGroups", "test", DRY_RUN};
     private static final String LIST = System.getProperty("ciguard.list", "");
     private static final String STOP = System.getProperty("ciguard.stop", "");
     private static final OutputStream RECORD = open(LIST, System.getProperty("ciguard.record", ""));
@@ -48,6 +51,7 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
     private static final double BEGAN_S = System.currentTimeMillis() / 1e3 - origin();
     // A launcher that a test starts finds this class, too: only the outer one's plan is the leg's.
     private static TestPlan outer;
+    private static boolean hasReported;
     // For a listing. Not a HashSet: each discovery has engines that equal those of the last one.
     private static final Set<TestDescriptor> ENGINES = Collections.newSetFromMap(new IdentityHashMap<>());
 
@@ -74,7 +78,27 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
     public synchronized void testPlanExecutionStarted(TestPlan started) {
         if (RECORD == null || outer != null) return;
         outer = plan = started;
+        report();
         if (!LIST.isEmpty()) list();
+    }
+
+    /** Write once whether bodies run, and all: Surefire runs failed tests again in another plan. */
+    private static void report() {
+        boolean executes = true;
+        for (String name : hasReported ? new String[0] : SETTINGS) {
+            String value = System.getProperty(name, "");
+            if (value.isEmpty() || value.equals("false")) continue;
+            executes = false;
+            setting(name.equals(DRY_RUN) ? "not_executed" : "filter", "-D" + name + "=" + value);
+        }
+        if (executes && !hasReported) setting("executed", "");
+        hasReported = true;
+    }
+
+    private static void setting(String reason, String detail) {
+        String both = ", " + field("reason", reason) + ", " + field("detail", detail);
+        if (LIST.isEmpty()) event("execution", both);
+        else if (reason.equals("filter")) write("{" + field("filter", detail) + "}\n");
     }
 
     /** Write what the plan holds and take it out, so that nothing runs and Maven ends well. */
@@ -107,7 +131,11 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
         TestIdentifier top = top(test);
         if (top == null) return;
         begun.put(test.getUniqueId(), System.nanoTime());
-        if (!test.equals(top)) return;
+        if (!test.equals(top)) {
+            String unit = field("unit", className(top.getSource(), "")) + ", ";
+            if (test.isTest()) event("case_start", ", " + unit + field("detail", name(test, top)));
+            return;
+        }
         // Here, and not where the last class ended: by now all other listeners have heard of that.
         if (!STOP.isEmpty() && new File(STOP).exists()) System.exit(0);
         start(test);
@@ -148,17 +176,7 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
         StringBuilder more = new StringBuilder(", ").append(field("outcome", outcome));
         String id = test.getUniqueId();
         reported.add(top.getUniqueId());
-        if (!test.equals(top)) {
-            String name = test.getDisplayName();
-            for (TestIdentifier at = parent(test); !at.equals(top); at = parent(at)) {
-                name = at.getDisplayName() + " > " + name;
-            }
-            name = name.substring(0, Math.min(name.length(), NAME_CHARACTERS));
-            List<String> same = names.computeIfAbsent(top.getUniqueId() + name, key -> new ArrayList<>());
-            if (!same.contains(id)) same.add(id);
-            int number = same.indexOf(id) + 1;
-            more.append(", ").append(field("case", number == 1 ? name : name + " #" + number));
-        }
+        if (!test.equals(top)) more.append(", ").append(field("case", name(test, top)));
         more.append(", \"try\": ").append(tries.get(top.getUniqueId()));
         Long at = begun.get(id);
         if (at != null) more.append(", \"wall_s\": ").append(seconds((System.nanoTime() - at) / 1e9));
@@ -166,10 +184,30 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
         line("result", top, more.toString());
     }
 
+    /** Of a case, with a number where its class has others of that name. */
+    private String name(TestIdentifier test, TestIdentifier top) {
+        String name = test.getDisplayName();
+        for (TestIdentifier at = parent(test); !at.equals(top); at = parent(at)) {
+            name = at.getDisplayName() + " > " + name;
+        }
+        name = name.substring(0, Math.min(name.length(), NAME_CHARACTERS));
+        List<String> same = names.computeIfAbsent(top.getUniqueId() + name, key -> new ArrayList<>());
+        if (!same.contains(test.getUniqueId())) same.add(test.getUniqueId());
+        int number = same.indexOf(test.getUniqueId()) + 1;
+        return number == 1 ? name : name + " #" + number;
+    }
+
+    private static void event(String kind, String more) {
+        write("{" + field("type", "event") + ", " + field("kind", kind) + ", " + now() + more + "}\n");
+    }
+
     private void line(String type, TestIdentifier top, String more) {
-        double nowS = BEGAN_S + (System.nanoTime() - BEGAN_NS) / 1e9;
         String unit = field("unit", className(top.getSource(), ""));
-        write("{" + field("type", type) + ", " + unit + ", \"at_s\": " + seconds(nowS) + more + "}\n");
+        write("{" + field("type", type) + ", " + unit + ", " + now() + more + "}\n");
+    }
+
+    private static String now() {
+        return "\"at_s\": " + seconds(BEGAN_S + (System.nanoTime() - BEGAN_NS) / 1e9);
     }
 
     /** The class of a unit that holds the test; null for none of ours. */
