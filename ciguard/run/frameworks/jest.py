@@ -8,35 +8,17 @@ sequencer, and runs them in one process.
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
+from ciguard.run.frameworks import defaults, node
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, enclosing
-from ciguard.run.frameworks.defaults import (
-    announced_first,
-    batch_variables,
-    ended_by_itself,
-    id_alone,
-    reported_timeout,
-)
-from ciguard.run.frameworks.node import (
-    EXTENSIONS,
-    SHARED_PLUGIN,
-    TEST_FILES,
-    missing_packages,
-    node_invocation,
-)
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 NAME: Final = "jest"
 IS_DEFAULT: Final = False
 FILE_PATTERNS: Final[tuple[str, ...]] = (
-    *TEST_FILES,
-    *(f"*__tests__/*.{extension}" for extension in EXTENSIONS),
+    *node.TEST_FILES,
+    *(f"*__tests__/*.{extension}" for extension in node.EXTENSIONS),
 )
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ("npx", "--no", "--", "jest")
 IGNORE_FOLDER: Final = "--testPathIgnorePatterns={}/"
@@ -48,29 +30,14 @@ LISTS_IN_TESTED_PROCESS: Final = False
 REPORTS_STARTS: Final = True
 
 PLUGIN: Final = "ciguard_jest.cjs"
-PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
+PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, node.SHARED_PLUGIN)
 
-
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Looks for test files only; the plugin writes `answer_file`."""
-    env = {"CIGUARD_COLLECT_FILE": answer_file}
-    return node_invocation(suite, variant, env, os.path.join(inside_folder, PLUGIN))
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """Paths from the suite's folder, sorted."""
-    return read_answer(suite, answer, printed, code, NAME)
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the plugin reads the files, orders and records."""
-    plugin = os.path.join(batch.inside_folder, PLUGIN)
-    return node_invocation(suite, variant, batch_variables(batch), plugin)
-
-
-file_of = announced_first
-hit_own_timeout = reported_timeout
-is_normal_exit = ended_by_itself
-junit_name = id_alone
-ancestors = enclosing
-advice = missing_packages
+listing = partial(node.listing_by, PLUGIN)
+read_listing = partial(read_answer, program=NAME)
+execution = partial(node.execution_by, PLUGIN)
+file_of = defaults.announced_first
+hit_own_timeout = defaults.reported_timeout
+is_normal_exit = defaults.ended_by_itself
+junit_name = defaults.id_alone
+ancestors = node.ancestors
+advice = node.missing_packages

@@ -1,21 +1,29 @@
-"""What the adapters of Node's frameworks share: how a plugin enters, and what files are called."""
+"""What the adapters of Node's frameworks share: how a plugin enters, and what units are called.
+
+A unit is a test file. Where several projects of a configuration run it, and in every project of
+Playwright that has a name, the id is `[project] path`.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.base import Invocation, variant_args
+from ciguard.run.frameworks.base import Invocation, enclosing, variant_args
+from ciguard.run.frameworks.defaults import batch_variables
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
 
 SHARED_PLUGIN: Final = "ciguard_node.cjs"
 EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")
 NOT_INSTALLED: Final = re.compile(
     r"npx canceled|could not determine executable|ERR_PNPM_RECURSIVE_EXEC|Cannot find module"
 )
+_PROJECT: Final = re.compile(r"\[.*?\] ", re.S)
 TEST_FILES: Final = tuple(
     f"*.{word}.{extension}" for word in ("test", "spec") for extension in EXTENSIONS
 )
@@ -39,3 +47,31 @@ def node_invocation(suite: Suite, variant: str, env: Mapping[str, str], plugin: 
     options = {"NODE_OPTIONS": (" ", f"{option} {json.dumps(plugin, ensure_ascii=False)}")}
     words = () if suite.is_script else variant_args(suite, variant)
     return Invocation((*suite.command, *words), env, {}, options)
+
+
+def listing_by(
+    plugin: str, suite: Suite, variant: str, answer_file: str, inside_folder: str
+) -> Invocation:
+    """Looks for test files; the plugin writes `answer_file`."""
+    env = {"CIGUARD_COLLECT_FILE": answer_file}
+    return node_invocation(suite, variant, env, os.path.join(inside_folder, plugin))
+
+
+def execution_by(plugin: str, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Runs a batch: the plugin selects, orders and records."""
+    env = batch_variables(batch)
+    return node_invocation(suite, variant, env, os.path.join(batch.inside_folder, plugin))
+
+
+def path_of(unit: str) -> str:
+    """The path in its id."""
+    project = _PROJECT.match(unit)
+    return unit[project.end() :] if project else unit
+
+
+def ancestors(unit: str) -> tuple[str, ...]:
+    """The file, its folders and its project."""
+    file = path_of(unit)
+    project = unit[: len(unit) - len(file)]
+    names = [project + name for name in enclosing(file)]
+    return (*names, "") if project else tuple(names)
