@@ -16,6 +16,7 @@ from ciguard.guard.combinations import lost_too_many
 from ciguard.guard.verdict import Finding
 from ciguard.model import UnitKey
 from ciguard.model.execution import unplanned_settings
+from ciguard.run.frameworks.node import path_of
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def find_case_losses(
 def _file(plan: Plan, key: UnitKey) -> str:
     """The path that the unit would have if it is named as its file; "" for none."""
     suite = plan.suites.get(key.suite)
-    path = posixpath.normpath(posixpath.join(suite.cwd if suite else ".", key.unit))
+    path = posixpath.normpath(posixpath.join(suite.cwd if suite else ".", path_of(key.unit)))
     is_path = "." in path and not path.startswith(("/", "..")) and path.isprintable()
     return path if is_path else ""
 

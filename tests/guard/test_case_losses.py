@@ -123,6 +123,7 @@ def test_units_of_files_hold_cases_and_units_of_tests_are_one() -> None:
     [
         ("./spec/a_spec.rb", ".", "spec/a_spec.rb"),
         ("test/a.test.js", "web", "web/test/a.test.js"),
+        ("[dom] test/a.test.js", "web", "web/test/a.test.js"),
         ("../a.test.js", ".", ""),
         ("Adds", ".", ""),
     ],
