@@ -92,6 +92,7 @@ EventKind = Union[
         "not_imported",
         "not_reached",
         # What the tested process reports.
+        "case_end",
         "case_start",
         "closed",
         "collection_end",

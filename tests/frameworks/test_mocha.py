@@ -16,11 +16,11 @@ framework = "mocha"
 command = ["node_modules/.bin/mocha"]
 timeout = "8s"
 """
-CASES, ENDS, LOCAL = "test/cases.js", ("test/ends.js", ""), "test/local.js"
+CASES, ENDS, LOCAL = "test/cases.js", ("test/ends.js", "ends"), "test/local.js"
 ODD = "test/more/odd [x] $(y) 'z' grüße.js"
 FILES = sorted(
     [
-        *(CASES, "test/ends.js", LOCAL, ODD, "test/broken.js", "test/first.js", "test/many.js"),
+        *(CASES, ENDS[0], LOCAL, ODD, "test/broken.js", "test/first.js", "test/many.js"),
         *("test/module.mjs", "test/zero.js"),
     ]
 )
@@ -115,7 +115,7 @@ def test_what_fails_after_its_end_is_an_error_of_its_file(mocha: Loop) -> None:
 @pytest.mark.soak
 def test_files_after_mocha_gave_up_are_named(mocha: Loop) -> None:
     verdict = mocha.run(WAY="tick")
-    assert bad(verdict) == {ENDS: "errored"}
+    assert bad(verdict) == {(ENDS[0], ""): "errored"}
     assert verdict["verdict"] == "incomplete"
     assert "Mocha gave up: Error: fails after its end" in " ".join(mocha.printed.split())
 
@@ -141,6 +141,8 @@ def test_only_is_of_its_file(mocha: Loop) -> None:
     (mocha.folder / CASES).write_text(source.replace('it("skips', 'it.only("skips'))
     verdict = mocha.run()
     is_whole(verdict, mocha)
+    assert (verdict["verdict"], bad(verdict)) == ("incomplete", {})
+    assert f"{CASES}: .only" in mocha.printed
     assert results(mocha, CASES) == {"cases skips itself": "skipped"}
     assert results(mocha, LOCAL) == {"has its hooks": "passed"}
 
@@ -163,6 +165,11 @@ def test_options_of_the_project_go_on(mocha: Loop, options: dict[str, object]) -
         (mocha.folder / CASES).write_text(f'require("./first.js");\n{source}')
     verdict = mocha.run(OPTIONS=json.dumps(options))
     is_whole(verdict, mocha)
+    if "grep" in options:  # newer than the plan, and then part of it
+        assert (verdict["verdict"], bad(verdict)) == ("incomplete", {})
+        mocha = Loop(mocha.folder, {"OPTIONS": json.dumps(options)})
+        mocha.plan()
+        verdict = mocha.run()
     assert verdict["verdict"] == "passed", (bad(verdict), mocha.printed)
     assert results(mocha, LOCAL) == {"has its hooks": "passed"}
     other = results(mocha, "test/module.mjs")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-ENDS = ("test/ends.test.js", "")
+ENDS = ("test/ends.test.js", "ends")
 SETUP = "test/setup.test.js"
 Bad = dict[tuple[str, str], str]
 
@@ -59,6 +59,7 @@ DEATHS: dict[str, Bad] = {
     "kill": {ENDS: "crash"},
     "hang": {ENDS: "timeout"},
     "heap": {ENDS: "out_of_memory"},
+    "close": {("test/ends.test.js", ""): "crash"},
     "import": {("test/imports.test.js", ""): "errored"},
 }
 EMPTY: dict[str, Bad] = {"empty": {("test/imports.test.js", ""): "errored"}}
@@ -80,9 +81,11 @@ TOOLS = [
         ways=DEATHS
         | EMPTY
         | {
+            # The test closes those of its worker.
+            "close": {},
             # A worker of Vitest lets no test end it so.
-            "exit0": {("test/ends.test.js", "ends"): "failed"},
-            "exit3": {("test/ends.test.js", "ends"): "failed"},
+            "exit0": {ENDS: "failed"},
+            "exit3": {ENDS: "failed"},
             "setup": {(SETUP, ""): "errored"},
         },
     ),
@@ -121,7 +124,8 @@ def test_every_case_of_every_file_is_recorded(loop: Loop, tool: Tool) -> None:
     verdict = loop.run(WAY="kill", FAIL="1")
     is_whole(verdict, loop)
     odd = "test/odd names.test.js"
-    assert bad(verdict) == {ENDS: "crash", (odd, tool.case("odd [x] (y)", "twice #2")): "failed"}
+    twice = (odd, tool.case("odd [x] (y)", "twice #2"))
+    assert bad(verdict) == tool.ways["kill"] | {twice: "failed"}
     lines = loop.record_lines()
     for unit in FILES:  # Vitest can tell of a file before it does of its last tests
         kinds = [line.get("kind") or line["type"] for line in lines if line.get("unit") == unit]
@@ -134,13 +138,23 @@ def test_every_case_of_every_file_is_recorded(loop: Loop, tool: Tool) -> None:
         tool.case("odd [x] (y)", name): "failed" if name == "twice #2" else "passed"
         for name in names
     }
+    # A case is named before its body runs: the last one is that which ends the process.
+    places = {
+        (line["unit"], line["detail"]): place
+        for place, line in enumerate(lines)
+        if line.get("kind") == "case_start"
+    }
+    assert [name for unit, name in places if unit == ENDS[0]] == ["before", "ends"]
+    for place, line in enumerate(lines):
+        if line.get("case") and line["outcome"] in ("passed", "failed"):
+            assert places[line["unit"], line["case"]] < place
     skipped = {line["case"] for line in results if line["outcome"] == "skipped"}
     assert skipped == {tool.case("sums", "divides"), tool.case("sums", "multiplies")}
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "way", ["", "kill", "hang", "heap", "import", "empty", "exit0", "exit3", "setup"]
+    "way", ["", "kill", "hang", "heap", "import", "empty", "exit0", "exit3", "setup", "close"]
 )
 def test_report_names_the_culprit_and_no_other_test(loop: Loop, tool: Tool, way: str) -> None:
     verdict = loop.run(WAY=way, NODE_OPTIONS="--max-old-space-size=300")
@@ -154,7 +168,7 @@ def test_report_names_the_culprit_and_no_other_test(loop: Loop, tool: Tool, way:
 def test_limit_of_a_test_is_a_timeout(loop: Loop) -> None:
     verdict = loop.run(WAY="slow")
     is_whole(verdict, loop)
-    assert bad(verdict) == {("test/ends.test.js", "ends"): "failed"}
+    assert bad(verdict) == {ENDS: "failed"}
     assert [one["ending"] for one in verdict["failures"]] == ["timeout"]
 
 

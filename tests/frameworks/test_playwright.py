@@ -59,6 +59,8 @@ def test_every_case_of_every_file_is_recorded(playwright: Loop) -> None:
     is_whole(verdict, playwright)
     assert bad(verdict) == {(ENDS, "ends"): "failed", (ODD, "odd [x] (y) › fails"): "failed"}
     assert sorted(one["ending"] for one in verdict["failures"]) == ["completed", "crash"]
+    starts = [line for line in playwright.record_lines() if line.get("kind") == "case_start"]
+    assert [one["detail"] for one in starts if one["unit"] == ENDS] == ["before", "ends", "behind"]
     assert cases(playwright, ENDS) == {"before": "passed", "ends": "failed", "behind": "passed"}
     assert cases(playwright, ODD) == {
         'odd [x] (y) › says "it\'s" so': "passed",
@@ -84,10 +86,10 @@ def test_every_case_of_every_file_is_recorded(playwright: Loop) -> None:
         ("", {}, ""),
         ("exit0", {(ENDS, "ends"): "failed"}, "crash"),
         ("exit3", {(ENDS, "ends"): "failed"}, "crash"),
-        ("hang", {(ENDS, ""): "timeout"}, "timeout"),
+        ("hang", {(ENDS, "ends"): "timeout"}, "timeout"),
         ("slow", {(ENDS, "ends"): "failed"}, "timeout"),
         ("heap", {(ENDS, "ends"): "failed"}, "out_of_memory"),
-        ("runner", {(ENDS, ""): "crash"}, "crash"),
+        ("runner", {(ENDS, "ends"): "crash"}, "crash"),
         ("import", {(IMPORTS, ""): "errored"}, "completed"),
         ("setup", {(SETUP, "one"): "failed"}, "completed"),
         ("serial", {(SERIAL, "one after the other › second"): "failed"}, "completed"),

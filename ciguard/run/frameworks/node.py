@@ -23,7 +23,7 @@ EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")
 NOT_INSTALLED: Final = re.compile(
     r"npx canceled|could not determine executable|ERR_PNPM_RECURSIVE_EXEC|Cannot find module"
 )
-_PROJECT: Final = re.compile(r"\[.*?\] ", re.S)
+_PROJECT: Final = re.compile(r"\A\[.*?\] ", re.S)
 TEST_FILES: Final = tuple(
     f"*.{word}.{extension}" for word in ("test", "spec") for extension in EXTENSIONS
 )
@@ -65,8 +65,7 @@ def execution_by(plugin: str, suite: Suite, variant: str, batch: ProcessFiles) -
 
 def path_of(unit: str) -> str:
     """The path in its id."""
-    project = _PROJECT.match(unit)
-    return unit[project.end() :] if project else unit
+    return _PROJECT.sub("", unit, count=1)
 
 
 def ancestors(unit: str) -> tuple[str, ...]:

@@ -5,11 +5,19 @@
 // Jest also asks which files to run, and in one process, as a leg has processes of its own.
 // The configuration of the project stays what it is, its reporters included.
 
-const { existsSync } = require("fs");
 const { Leg, onLoad } = require("./ciguard_node.cjs");
 
 const OUTCOMES = { passed: "passed", failed: "failed" }; // all others are skipped
+const RETRY_TIMES = Symbol.for("RETRY_TIMES"); // as `jest.retryTimes` keeps it in a file's globals
 let leg = null;
+let configs = []; // of the projects
+let retries = 0; // of each test of the file
+let unselected = 0; // tests of the file
+
+// A project without a name has its position.
+const projectOf = (config) => (config.displayName || { name: configs.indexOf(config) + 1 }).name;
+const unitOf = (test) => leg.unitOf(test.path, projectOf(test.context.config));
+const nameOf = (test) => (test.parent ? [...nameOf(test.parent), test.name] : []);
 
 function changedConfig(config) {
   const reporters = config.reporters || [["default", {}]];
@@ -18,22 +26,36 @@ function changedConfig(config) {
     testSequencer: __filename,
     reporters: leg.collects ? reporters : [...reporters, [__filename, {}]],
     maxWorkers: 1, // else timings of the last run decide whether a crash takes all files along
+    workerIdleMemoryLimit: undefined, // which asks for a worker
     passWithNoTests: true, // what is not found is said by name
     listTests: Boolean(leg.collects),
     coverageThreshold: undefined, // no shard reaches that of the whole suite
   });
 }
 
+function begin({ testNamePattern, collectTests, randomize, seed }) {
+  const settings = [];
+  if (testNamePattern) settings.push(["filter", `--testNamePattern=${testNamePattern}`]);
+  if (collectTests) settings.push(["not_executed", "--collectTests"]);
+  leg.execution(settings);
+  if (randomize && !leg.collects) leg.event("seed", { detail: `--seed=${seed}` });
+}
+
 function withJestConfig(found) {
   const readConfigs = async (...given) => {
-    if (leg === null && Leg.asked(process.env)) leg = new Leg(process.env);
     const answer = await found.readConfigs(...given);
+    if (leg === null && Leg.asked(process.env)) {
+      leg = new Leg(process.env);
+      begin(answer.globalConfig);
+      configs = answer.configs;
+    }
     return leg === null ? answer : { ...answer, globalConfig: changedConfig(answer.globalConfig) };
   };
   return Object.create(found, { readConfigs: { value: readConfigs, enumerable: true } });
 }
 
 function withWatcher(found) {
+  if (!found.TestWatcher) return found; // Jest 27
   const { prototype } = found.TestWatcher;
   const isInterrupted = prototype.isInterrupted;
   prototype.isInterrupted = function () {
@@ -42,24 +64,55 @@ function withWatcher(found) {
   return found;
 }
 
-if (Leg.asked(process.env)) onLoad({ "jest-config": withJestConfig, "jest-watcher": withWatcher });
+// Its events come before the body of a test, those of reporters may come after.
+function withCircus(found) {
+  const run = found.default || found;
+  const runner = (globalConfig, config, environment, runtime, file, ...rest) => {
+    if (leg !== null) listen(environment, leg.unitOf(file, projectOf(config)));
+    return run(globalConfig, config, environment, runtime, file, ...rest);
+  };
+  return { __esModule: true, default: runner };
+}
+
+function listen(environment, unit) {
+  const own = environment.handleTestEvent;
+  const begun = new WeakSet(); // a retry is the same test
+  environment.handleTestEvent = function (event, state) {
+    const { name, test } = event;
+    if (name === "run_start") {
+      if (state.hasFocusedTests) leg.focus(unit);
+      retries = Number(environment.global[RETRY_TIMES]) || 0;
+      if (repeatsGroups(state.rootDescribeBlock, state.describeRetryOptions)) retries = Infinity;
+    } else if (name === "test_skip" && test.mode !== "skip") {
+      unselected += 1;
+    } else if ((name === "test_started" || name === "test_fn_start") && !begun.has(test)) {
+      begun.add(test);
+      leg.caseStart(unit, nameOf(test).join(" "));
+    }
+    return own && own.call(this, event, state);
+  };
+}
+
+// With `entireDescribe`, tests that passed run again, too.
+function repeatsGroups(block, options) {
+  const inside = block.children.filter((child) => child.type === "describeBlock");
+  return Boolean(options) && (options.has(block) || inside.some((one) => repeatsGroups(one, options)));
+}
+
+if (Leg.asked(process.env)) {
+  onLoad({
+    "jest-config": withJestConfig,
+    "jest-watcher": withWatcher,
+    "jest-circus/runner.js": withCircus, // to 29
+    "jest-circus/build/runner.js": withCircus,
+  });
+}
 
 module.exports = class {
   // --- The sequencer ---
 
   sort(tests) {
-    if (leg.collects) {
-      leg.listed([...new Set(tests.map((test) => test.path))].sort());
-      return tests;
-    }
-    const places = new Map(leg.units.map((unit, place) => [unit, place]));
-    const place = (test) => places.get(leg.unitOf(test.path));
-    const found = tests.filter((test) => place(test) !== undefined);
-    const there = new Set(found.map((test) => leg.unitOf(test.path)));
-    for (const unit of leg.units.filter((unit) => !there.has(unit))) {
-      leg.notCollected(unit, existsSync(unit) ? "left out by the configuration of Jest" : "");
-    }
-    return found.sort((a, b) => place(a) - place(b));
+    return leg.select(tests, "Jest", (test) => test.path, (test) => projectOf(test.context.config));
   }
 
   allFailedTests(tests) {
@@ -76,33 +129,43 @@ module.exports = class {
 
   onTestFileStart(test) {
     this.reported = new Map();
-    leg.start(leg.unitOf(test.path));
+    [retries, unselected] = [0, 0];
+    this.unit = unitOf(test); // a case comes with the last project's test of its file
+    leg.start(this.unit);
   }
 
-  onTestCaseResult(test, result) {
-    this.reported.set(result.fullName, (this.reported.get(result.fullName) || 0) + 1);
-    this.#record(test, result);
+  // A further try may follow: the file's end has the result of the last one.
+  onTestCaseResult(_test, result) {
+    const isFinal = result.status !== "failed" || !(result.invocations <= retries);
+    if (!isFinal || retries === Infinity) {
+      leg.opened(this.unit).lastS = leg.nowS(); // its time is no set-up
+      return;
+    }
+    const key = `${result.status} ${result.fullName}`;
+    this.reported.set(key, (this.reported.get(key) || 0) + 1);
+    this.#record(result);
   }
 
-  onTestFileResult(test, file) {
-    const unit = leg.unitOf(test.path);
+  onTestFileResult(_test, file) {
     for (const result of file.testResults) {
       // Said by the older runner only here.
-      const left = this.reported.get(result.fullName) || 0;
-      if (left > 0) this.reported.set(result.fullName, left - 1);
-      else this.#record(test, result);
+      const key = `${result.status} ${result.fullName}`;
+      const left = this.reported.get(key) || 0;
+      if (left > 0) this.reported.set(key, left - 1);
+      else this.#record(result);
     }
     const failed = file.testResults.some((result) => result.status === "failed");
     const error = file.testExecError || (!failed && file.failureMessage);
     if (error) {
       const message = error.stack || error.message || file.failureMessage;
-      leg.result(unit, "", "errored", { message });
+      leg.result(this.unit, "", "errored", { message });
     }
-    leg.closed(unit);
+    const defined = file.testResults.length;
+    leg.closed(this.unit, { defined, selected: defined - unselected });
   }
 
-  #record(test, result) {
-    leg.result(leg.unitOf(test.path), result.fullName, OUTCOMES[result.status] || "skipped", {
+  #record(result) {
+    leg.result(this.unit, result.fullName, OUTCOMES[result.status] || "skipped", {
       wallMs: result.duration,
       message: (result.failureMessages || []).join("\n"),
       reruns: (result.invocations || 1) - 1,

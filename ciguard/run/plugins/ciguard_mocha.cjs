@@ -5,19 +5,38 @@
 // run of all files, tests outside of `describe` come first, and hooks there are for every file.
 // Here each file runs by itself, as with --parallel: what it defines at its top is for it alone.
 
-const { existsSync } = require("fs");
+const { existsSync, readFileSync } = require("fs");
 const { Leg, onLoad } = require("./ciguard_node.cjs");
 
 // What a file adds to the root suite as it is loaded.
 const TESTS = ["tests", "suites", "_onlyTests", "_onlySuites"];
 const HOOKS = ["_beforeAll", "_beforeEach", "_afterEach", "_afterAll"];
 const INTERFACE_EVENTS = ["pre-require", "require", "post-require"];
+const CONFIGURATIONS = ["js", "cjs", "yaml", "yml", "jsonc", "json"].map((type) => `.mocharc.${type}`);
 let ours = null;
 
+const nameOf = (test) => test.fullTitle() || "(no title)";
 const once = (test) => test.retriedTest() || test; // a retry is a copy
 
 function textOf({ message, stack }) {
   return String(stack).includes(message) ? stack : `${message}\n${stack}`;
+}
+
+// With the place that sets it: Mocha's options do not keep it.
+function placed(name, text) {
+  const { argv, env } = process;
+  const files = [...CONFIGURATIONS, "package.json"].filter((file) => existsSync(file));
+  const texts = [["--", argv.join(" ")], ["MOCHA_OPTIONS: ", env.MOCHA_OPTIONS || ""]];
+  for (const file of files) texts.push([`${file}: `, readFileSync(file, "utf8")]);
+  const [place] = texts.find((one) => name.test(one[1])) || ["--"];
+  return `${place}${text}`;
+}
+
+function settings({ dryRun, "dry-run": isDry, grep, invert }) {
+  const found = [];
+  if (dryRun || isDry) found.push(["not_executed", placed(/dry-?run/i, "dry-run")]);
+  if (grep) found.push(["filter", placed(/grep|\s-[gf]\b/, `grep=${grep}${invert ? ", invert" : ""}`)]);
+  return found;
 }
 
 // What a file has defined, with the names that a suite of Mocha has for it.
@@ -50,16 +69,12 @@ class Run {
   // Those of --file have hooks for all others: each process loads them first.
   select() {
     const { leg, mocha } = this;
+    leg.execution(settings(mocha.options));
+    const found = leg.select(mocha.files, "Mocha", (file) => file);
+    const asked = [...new Set(found.map((file) => leg.unitOf(file)))];
+    if (leg.collects) process.exit(0); // --require has been loaded, and no test file
     const paths = new Map(mocha.files.map((file) => [leg.unitOf(file), file]));
-    if (leg.collects) {
-      leg.listed([...paths.values()].sort());
-      process.exit(0); // --require has been loaded, and no test file
-    }
     this.first = (mocha.options.file || []).map((file) => leg.unitOf(file));
-    for (const unit of leg.units.filter((one) => !paths.has(one))) {
-      leg.notCollected(unit, existsSync(unit) ? "the options of Mocha leave it out" : "");
-    }
-    const asked = leg.units.filter((unit) => paths.has(unit));
     const loaded = [...new Set([...this.first, ...asked])];
     this.files = new Map(loaded.map((unit) => [unit, new SpecFile(unit, paths.get(unit))]));
     this.asked = asked.map((unit) => this.files.get(unit));
@@ -86,7 +101,10 @@ class Run {
         this.renewInterface();
       }
       const { filterOnly, hasOnly } = Object.getPrototypeOf(root);
-      if (hasOnly.call(file)) filterOnly.call(file);
+      file.defined = file.allTests().length;
+      if (!hasOnly.call(file)) continue;
+      this.leg.focus(file.unit);
+      filterOnly.call(file);
     }
     root.hasOnly = () => false; // it is of its file
     this.mocha.files = this.asked.map((file) => file.file);
@@ -118,6 +136,9 @@ class Run {
     // With the root itself as the suite that failed, Mocha goes on to its last hooks.
     runner.runTests = (suite, fn) => (suite === root
       ? this.runFiles(runTests).then(() => fn(root)) : runTests.call(runner, suite, fn));
+    runner.on("test", (test) => {
+      if (this.now && test.currentRetry() === 0) this.leg.caseStart(this.now.unit, nameOf(test));
+    });
     runner.on("pass", (test) => this.write(test, "passed"));
     runner.on("pending", (test) => this.write(test, "skipped"));
     runner.on("fail", (test, error) => this.fail(test, error));
@@ -182,7 +203,7 @@ class Run {
 
   write(test, outcome, message = "") {
     this.now.written.add(once(test));
-    this.leg.result(this.now.unit, test.fullTitle() || "(no title)", outcome, {
+    this.leg.result(this.now.unit, nameOf(test), outcome, {
       wallMs: test.duration,
       message,
       reruns: test.currentRetry(),
@@ -215,7 +236,8 @@ class Run {
     } else if (file.written.size === 0 && !file.lastError) {
       this.leg.result(file.unit, "", "skipped", { message: "no test of it is selected" });
     }
-    this.leg.closed(file.unit);
+    const selected = file.allTests().filter(isSelected).length;
+    this.leg.closed(file.unit, file.error ? undefined : { defined: file.defined, selected });
   }
 
   // What has not begun: a hook before all files failed, or Mocha stopped.

@@ -9,6 +9,8 @@ const path = require("path");
 const { Leg, onLoad } = require("./ciguard_node.cjs");
 
 const RUNNER = /[\\/](playwright|cli\.js)$/;
+const FILTER = /^(?:-g|--(?:(?:grep|test-list)(?:-invert)?|last-failed|only-changed)(?:=|$))|:\d+$/;
+const TAKES_VALUE = /^(?:-g|--(?:grep|test-list)(?:-invert)?)$/;
 const OUT_OF_HEAP = /^.*JavaScript heap out of memory.*$/m;
 let leg = null;
 let isReading = false;
@@ -19,6 +21,8 @@ const withSlashes = (file) => file.split(path.sep).join("/");
 const prefixOf = (project) => (project.name ? `[${project.name}] ` : "");
 const textOf = (error) => String(error.stack || error.message || error.value);
 const lastResult = (test) => test.results[test.results.length - 1];
+const nameOf = (test) => test.titlePath().slice(3).join(" › ") || "(no title)";
+const hasOnly = (suite) => [...suite.suites, ...suite.tests].some((one) => one._only || (one.suites && hasOnly(one)));
 const isSerial = (suite) => suite && (suite._parallelMode === "serial" || isSerial(suite.parent));
 
 function changed(exports, name, value) {
@@ -63,6 +67,23 @@ function allBut(files) {
   return Object.assign(/(?:)/, { test: (file) => !left.has(withSlashes(file)) });
 }
 
+// The settings that leave tests out, in the command line and in the projects.
+function settings(projects) {
+  const words = process.argv.slice(3);
+  const found = words.includes("--list") ? [["not_executed", "--list"]] : [];
+  words.forEach((word, place) => {
+    const text = TAKES_VALUE.test(word) ? `${word} ${words[place + 1]}` : word;
+    if (FILTER.test(word)) found.push(["filter", text]);
+  });
+  for (const project of projects) {
+    for (const name of ["grep", "grepInvert"]) {
+      const patterns = [].concat(project[name] || []).map(String).filter((one) => one !== "/.*/");
+      if (patterns.length > 0) found.push(["filter", `${prefixOf(project)}${name}: ${patterns.join(", ")}`]);
+    }
+  }
+  return found;
+}
+
 // Whether Playwright has not run it, or runs it again.
 function isPending(test) {
   const last = lastResult(test);
@@ -100,7 +121,7 @@ class Unit {
     let outcome = last.status === test.expectedStatus ? "passed" : "failed";
     if (outcome === "failed" && last.status === "passed") messages.push("Expected to fail, but passed.");
     if (last.status === "skipped") outcome = "skipped";
-    leg.result(this.name, test.titlePath().slice(3).join(" › ") || "(no title)", outcome, {
+    leg.result(this.name, nameOf(test), outcome, {
       wallMs: test.results.reduce((sum, result) => sum + result.duration, 0),
       message: outcome === "failed" ? messages.join("\n\n") : "",
       reruns: test.results.length - 1,
@@ -161,16 +182,18 @@ class Reporter {
 
   onBegin(root) {
     this.root = root;
+    leg.execution(settings(this.config.projects));
     const needed = neededBy(root.suites.map((suite) => suite.project()), this.config.projects);
     for (const suite of root.suites.filter((one) => !needed.has(one.project().name))) {
       for (const one of suite.suites) {
         // Its title is its path; its location may be that of what it was compiled from.
-        const file = leg.unitOf(path.resolve(this.config.rootDir, one.title));
+        const file = leg.pathOf(path.resolve(this.config.rootDir, one.title));
         const name = prefixOf(suite.project()) + file;
         const unit = this.units.get(name) || new Unit(name, file);
         this.units.set(name, unit);
         unit.tests.push(...one.allTests());
         one.allTests().forEach((test) => this.unitOf.set(test, unit));
+        if (hasOnly(one)) leg.focus(name);
       }
     }
     if (leg.collects) return;
@@ -192,10 +215,13 @@ class Reporter {
 
   onTestBegin(test) {
     const unit = this.unitOf.get(test);
-    if (!unit || unit === this.current || (this.stopped && unit.state === "")) return;
-    if (this.current) this.current.pause(); // until a retry at the end
-    this.current = unit;
-    unit.start();
+    if (!unit || (this.stopped && unit.state === "")) return;
+    if (unit !== this.current) {
+      if (this.current) this.current.pause(); // until a retry at the end
+      this.current = unit;
+      unit.start();
+    }
+    if (test.results.length === 1) leg.caseStart(unit.name, nameOf(test));
   }
 
   onTestEnd(test, result) {
@@ -223,8 +249,7 @@ class Reporter {
   onEnd(result) {
     const units = [...this.units.values()];
     if (leg.collects) {
-      for (const unit of units) leg.append({ unit: unit.name, file: unit.file });
-      leg.listed([], this.errors.map((text) => ["", text]));
+      leg.listed(units.map((unit) => [unit.name, unit.file]), this.errors.map((text) => ["", text]));
       return;
     }
     const ended = ["passed", "failed"].includes(result.status);

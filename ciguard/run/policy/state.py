@@ -285,7 +285,7 @@ class State:
                 running.open_units[unit] = line.at_s
         else:
             running.begin(unit, known_s if line.at_s is None else line.at_s)
-            running.done_s = None  # a file of several projects of Jest starts once in each
+            running.done_s = None  # it was paused
             running.max_bytes = 0
 
     def _observe_result(self, line: Result) -> None:

@@ -102,6 +102,8 @@ class ProcessReport:
             self.settings.append(event)
         elif event.kind == "case_start":
             self.open_cases.setdefault(key, {})[event.detail] = event.at_s
+        elif event.kind == "case_end":
+            self.open_cases.get(key, {}).pop(event.detail, None)
         elif event.kind == "session_end":
             self.finished = True
             self.session_end_s = max(self.session_end_s or 0.0, event.at_s or 0.0)  # the last one's
