@@ -225,7 +225,7 @@ class _LegLines:
             samples=tuple(by_kind[SampleLine]),
             metrics=tuple(by_kind[MetricLine]),
             # The leg alone needs to know which case began: there is one for each result.
-            events=tuple(one for one in by_kind[EventLine] if one.kind != "case_start"),
+            events=tuple(one for one in by_kind[EventLine] if one.kind not in _OF_CASES),
             process_ends=tuple(by_kind[ProcessEndLine]),
             end=end,
             damage=tuple(self.damage),
@@ -245,6 +245,7 @@ class _LegLines:
         return attach_result_files(record, own, unpacking)
 
 
+_OF_CASES: Final = frozenset({"case_start", "case_end"})
 _KINDS: Final = (
     ShardLine,
     ProcessLine,
