@@ -33,7 +33,7 @@ class InventoryUnit:
 
     Attributes:
         categories: None where the listing gives none, not even an empty list.
-        timeout_ms: its own limit.
+        timeout_ms: its own limit, in place of the suite's `timeout`; 0: it has none.
     """
 
     unit: str

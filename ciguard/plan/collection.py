@@ -106,7 +106,9 @@ def collect_suites(
                 filters.update(listing.filters)
             units += (
                 InventoryUnit(
-                    unit.unit, name, variant, unit.file or None, unit.categories, group=unit.group
+                    *(unit.unit, name, variant, unit.file or None),
+                    timeout_ms=unit.timeout_ms,
+                    group=unit.group,
                 )
                 for unit in listing.units
             )

@@ -1,4 +1,4 @@
-"""How long a unit may take before the leg stops it: as configured, or from its own past. Pure."""
+"""How long a unit may take before the leg stops it: as listed, configured, or by its past. Pure."""
 
 from __future__ import annotations
 
@@ -32,19 +32,24 @@ def unit_timeouts(
     rules: Mapping[str, TimeoutRule],
     setup_s: Mapping[str, float],
 ) -> tuple[float | None, ...]:
-    """The limit of each unit of the inventory, in seconds; empty where no suite has any.
+    """The limit of each unit of the inventory, in seconds; empty where none has any.
+
+    A limit that the listing gives replaces the rule of the suite.
 
     Args:
         rules: by suite.
         setup_s: by suite, what shared fixtures may take on top, in whatever unit comes first.
     """
-    if not any(rule.max_s or rule.ratio for rule in rules.values()):
+    has_rule = any(rule.max_s or rule.ratio for rule in rules.values())
+    if not has_rule and not any(unit.timeout_ms for unit in inventory.units):
         return ()
     clean = ~observations.is_lower_bound & np.isfinite(observations.wall_s)
     longest_s = np.full(len(inventory.units), np.nan)
     np.fmax.at(longest_s, observations.unit[clean], observations.wall_s[clean])
     return tuple(
-        _limit_s(rules.get(unit.suite, TimeoutRule()), taken_s, setup_s.get(unit.suite, 0.0))
+        unit.timeout_ms / 1000
+        if unit.timeout_ms
+        else _limit_s(rules.get(unit.suite, TimeoutRule()), taken_s, setup_s.get(unit.suite, 0.0))
         for unit, taken_s in zip(inventory.units, longest_s.tolist(), strict=True)
     )
 

@@ -57,6 +57,29 @@ def test_no_rule_gives_no_timeout_and_no_history_the_configured_one() -> None:
     assert unit_timeouts(found(), no_observations(), both, {}) == (5.0, 5.0, 5.0, 5.0, None)
 
 
+@pytest.mark.parametrize("rule", [TimeoutRule(), TimeoutRule(5.0)])
+def test_listed_limit_replaces_the_rule(rule: TimeoutRule) -> None:
+    units = [InventoryUnit("a", timeout_ms=1500), InventoryUnit("b", timeout_ms=0)]
+    known = inventory([*units, InventoryUnit("c")], exclude={}, ordered=True)
+    limits_s = unit_timeouts(known, no_observations(), {"": rule}, {})
+    assert limits_s == (1.5, rule.max_s, rule.max_s)
+
+
+@pytest.mark.parametrize("flags", [("--inventory", "units.jsonl"), ()], ids=["file", "command"])
+def test_limits_of_a_listing_are_in_the_plan(
+    flags: tuple[str, ...], tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "units.jsonl").write_text('{"unit":"a","timeout_ms":1500}\nb\n')
+    (tmp_path / "ciguard.toml").write_text(
+        '[suite.s]\nframework = "command"\nlist = ["cat", "units.jsonl"]\ncommand = ["true"]\n'
+        'timeout = "5m"\n'
+    )
+    planned = ciguard("plan", *flags, "--shards", "1", "--format", "json", cwd=tmp_path)
+    (shard,) = json.loads(planned.stdout)["shards"]
+    limits = {unit["unit"]: unit["timeout_s"] for unit in shard["units"]}
+    assert limits == {"a": 1.5, "b": 300.0}
+
+
 def test_timeouts_from_a_real_history_with_shared_setups(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "units.txt").write_text("a.py::one\na.py::two\na.py::new\n")
     (tmp_path / "ciguard.toml").write_text("[suite.s]\ntimeout_ratio = 20\ntimeout = '5m'\n")

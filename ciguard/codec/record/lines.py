@@ -234,7 +234,7 @@ def _field(field: Any, checks: Mapping[str, Check]) -> Field:
         default=field.default,
         allowed=_ALLOWED.get(annotation),
         # Only what a test leaves behind may be less than nothing.
-        not_negative=field.name.endswith(("_s", "_bytes"))
+        not_negative=field.name.endswith(("_s", "_ms", "_bytes"))
         and field.name != "retained_bytes"
         and not annotation.startswith("Mapping"),
     )

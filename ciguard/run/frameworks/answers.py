@@ -1,8 +1,8 @@
 """Reads what a plugin in a framework's process has written of the units that exist. Pure.
 
-JSON lines: `{"unit": id, "file": path, "categories": [...], "group": name}` a unit, `{"error":
-place, "message": text}` for what could not be read, `{"filter": setting}` for what selects cases
-inside units, and at last `{"done": true, "rootdir": path}`.
+JSON lines: `{"unit": id, "file": path, "group": name}` a unit, `{"error": place, "message": text}`
+for what could not be read, `{"filter": setting}` for what selects cases inside units, and at last
+`{"done": true, "rootdir": path}`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
             ListedUnit(
                 unit=str(found["unit"]),
                 file=_file(suite, rootdir, str(found.get("file") or "")),
-                categories=tuple(map(str, found.get("categories") or ())),
                 group=found.get("group"),
             )
             for found in units
@@ -65,7 +64,7 @@ def _objects(answer: bytes) -> Iterator[dict[str, Any]]:
     for line in answer.splitlines():
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # cut: then `done`, which comes last, is missing as well
         if isinstance(found, dict):
             yield found

@@ -73,8 +73,8 @@ class ListedUnit:
 
     unit: str
     file: str = ""
-    categories: tuple[str, ...] = ()
     group: str | None = None  # of the project's own: its units run in one shard
+    timeout_ms: int | None = None  # its own limit, in place of the suite's; 0: none
 
 
 @dataclass(frozen=True, **SLOTS)

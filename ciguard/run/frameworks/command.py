@@ -1,17 +1,18 @@
 """Any program that can list its units and run some of them: the framework of what has none here.
 
-`list` prints one unit a line, or JSON lines with `unit` and, where known, `file`, `categories` and
-`group`. The command is given the units in a file, one a line, and appends the record's `start` and
-`result` lines to another one; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit may
-have several cases. A program that writes `start` lines gives a death its culprit at once; where it
-does not, the leg searches for it, with ever fewer units in a process.
+`list` prints one unit a line, or JSON lines with `unit` and, where known, `file`, `group` and
+`timeout_ms`. The command is given the units in a file, one a line, and appends the record's `start`
+and `result` lines to another one; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit
+may have several cases. A program that writes `start` lines gives a death its culprit at once; where
+it does not, the leg searches for it, with ever fewer units in a process.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Mapping
+from typing import TYPE_CHECKING, Final, Mapping
 
+from ciguard.codec.record.lines import CHECKS, LineSchema
 from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, variant_args
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ LISTS_IN_TESTED_PROCESS: Final = False
 REPORTS_STARTS: Final = False  # the project's own program may or may not
 
 PASSED, FAILED = 0, 1
+_UNIT: Final = LineSchema(ListedUnit, CHECKS)
 
 
 def _substitute(arguments: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -54,13 +56,13 @@ def _unit(line: str) -> ListedUnit:
     """Read one line of a list. Raises ValueError with the reason."""
     if not line.startswith("{"):
         return ListedUnit(line)
-    found: Any = json.loads(line)
-    unit = found.get("unit")
-    if not isinstance(unit, str) or not unit or "\n" in unit:
-        raise ValueError(f"unit: expected text in one line, found {unit!r:.80}")
-    categories = found.get("categories") or ()
-    group = str(found["group"]) if found.get("group") else None
-    return ListedUnit(unit, str(found.get("file") or ""), tuple(map(str, categories)), group)
+    try:
+        unit: ListedUnit = _UNIT.build(json.loads(line))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not unit.unit or "\n" in unit.unit:
+        raise ValueError(f"unit: expected text in one line, found {unit.unit!r:.80}")
+    return unit
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:  # noqa: ARG001

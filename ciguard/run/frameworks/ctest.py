@@ -82,7 +82,7 @@ def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) ->
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """The tests in CTest's order, with their labels as categories."""
+    """The tests in CTest's order."""
     return read_answer(suite, answer, printed, code, "ctest")
 
 

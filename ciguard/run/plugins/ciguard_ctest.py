@@ -135,14 +135,7 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     groups = {
         test.unit: part[0].unit for part in connected(chosen) if len(part) > 1 for test in part
     }
-    lines = [
-        {
-            "unit": test.unit,
-            "categories": list(test.properties.get("LABELS", ())),
-            "group": groups.get(test.unit),
-        }
-        for test in chosen
-    ]
+    lines = [{"unit": test.unit, "group": groups.get(test.unit)} for test in chosen]
     missing = (test for test in chosen if test.name.endswith("_NOT_BUILT"))
     errors = [{"error": test.name, "message": "build all tests first"} for test in missing]
     leg.answer(lines, errors, os.getcwd())

@@ -49,8 +49,7 @@ def described(item: pytest.Item, unit: str, top: str) -> Line:
         top: folder that its file is named from, see `top_folder`.
     """
     file = os.path.relpath(str(item.path), top).replace(os.sep, "/")
-    marks = sorted({marker.name for marker in item.iter_markers()})
-    return {"unit": unit, "file": file, "categories": marks, "group": _group(item)}
+    return {"unit": unit, "file": file, "group": _group(item)}
 
 
 class _Listing:

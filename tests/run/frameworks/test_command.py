@@ -38,24 +38,38 @@ def read(printed: str, code: int = 0) -> tuple[tuple[ListedUnit, ...], tuple[str
 
 
 def test_list_has_one_id_or_json_object_per_line() -> None:
-    three = '{"unit":"three","file":"t","categories":["x"],"group":"g"}'
+    three = '{"unit":"three","file":"t","group":"g","timeout_ms":1500,"categories":5}'
     units, errors = read(f"one\r\n\n  two words \n{three}\n")
     assert errors == ()
     assert units == (
         ListedUnit("one"),
         ListedUnit("  two words "),
-        ListedUnit("three", "t", ("x",), "g"),
+        ListedUnit("three", "t", "g", 1500),
     )
 
 
 @pytest.mark.parametrize(
-    "line", ['{"unit":', '{"unit":3}', '{"unit":""}', '{"unit":"a\\nb"}', "{}"]
+    ("line", "reason"),
+    [
+        ('{"unit":', "Expecting value"),
+        ('{"unit":3}', "unit: expected text, found 3"),
+        ('{"unit":""}', "unit: expected text in one line"),
+        ('{"unit":"a\\nb"}', "unit: expected text in one line"),
+        ("{}", "unit is missing"),
+        ('{"unit":"a","group":["g"]}', "group: expected text, found ['g']"),
+        ('{"unit":"a","file":{"a":1}}', "file: expected text, found {'a': 1}"),
+        ('{"unit":"a","timeout_ms":"2s"}', "timeout_ms: expected an integer, found '2s'"),
+        ('{"unit":"a","timeout_ms":-1}', "timeout_ms: expected a number >= 0, found -1"),
+        ('{"unit":"a","timeout_ms":1' + "0" * 5000 + "}", "integer string conversion"),
+        ('{"unit":' + '{"a":' * 100_000, "nested too deeply"),
+    ],
 )
-def test_invalid_list_line_is_an_error_and_no_unit(line: str) -> None:
+def test_invalid_list_line_is_an_error_and_no_unit(line: str, reason: str) -> None:
     units, errors = read(f"good\n{line}\n")
     assert units == (ListedUnit("good"),)
     assert len(errors) == 1
     assert errors[0].startswith("line 2 of the list: ")
+    assert reason in errors[0]
 
 
 def test_failed_list_command_is_an_error() -> None:

@@ -82,8 +82,8 @@ import pytest
 def test_a(x): pass
 """)
     expected = (
-        ListedUnit("sub/test_a.py::test_a[::]", "sub/test_a.py", ("parametrize", "slow")),
-        ListedUnit("sub/test_a.py::test_a[/]", "sub/test_a.py", ("parametrize", "slow")),
+        ListedUnit("sub/test_a.py::test_a[::]", "sub/test_a.py"),
+        ListedUnit("sub/test_a.py::test_a[/]", "sub/test_a.py"),
     )
     assert listed(tmp_path, real()).units == expected
     below = listed(tmp_path, real("sub"))

@@ -200,13 +200,11 @@ def test_deselected(): pass
         {
             "unit": "sub/test_c.py::test_plain",
             "file": "sub/test_c.py",
-            "categories": ["gpu", "slow"],
             "group": None,
         },
         {
             "unit": "sub/test_c.py::TestOuter::TestInner::test_in",
             "file": "sub/test_c.py",
-            "categories": ["slow", "xdist_group"],
             "group": "inner",
         },
     ]
