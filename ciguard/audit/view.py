@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.expression import positions_in
@@ -272,7 +273,9 @@ def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
         )
     blocks: list[Block] = [Paragraph(content)]
     if change.problem:
-        blocks.append(Paragraph((f"Before: {change.problem}. Fix: {change.fix}",)))
+        fix, _, lines = change.fix.partition("\n")
+        blocks.append(Paragraph((f"Before: {change.problem}. Fix: {fix}",)))
+        blocks.append(Listing(textwrap.dedent(lines), "yaml"))
     if change.diff:
         shown = Details("What the command would change", (Listing(change.diff, "diff"),))
         # A terminal has the command, which shows the same.

@@ -8,7 +8,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.model.execution import WORDS as EXECUTION
-from ciguard.text import count_of, duration, one_line, size
+from ciguard.text import count_of, duration, one_line, sentence, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
 MAX_SHARDS_NAMED: Final = 40  # that have one finding in common: their keys are short
 MAX_CHARS: Final = 400  # of a foreign text in a sentence
+_MESSAGES: Final = ("error", "advice", "output")  # facts that are no names
 WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
 _RERUN: Final = "check the log of its job, then run it again"
@@ -517,7 +518,7 @@ def _shown(name: str, value: Any) -> Any:
     if value is None:
         return "-"
     if isinstance(value, str):
-        return one_line(value, MAX_CHARS)
+        return (sentence if name in _MESSAGES else one_line)(value, MAX_CHARS)
     if isinstance(value, (list, tuple)):
         return name_some(value)
     if name.endswith("_s"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,3 +107,14 @@ def test_each_step_of_a_workflow_is_followed_by_the_next(folder: Path, ciguard: 
     refused = next_step(silent.replace("results-", "logs-"))
     assert refused["problem"] == f"{CI}: jobs.test: no step uploads test results"
     assert "actions/upload-artifact" in refused["fix"]
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown", "html"])
+def test_lines_to_add_are_shown_as_lines(folder: Path, ciguard: Ciguard, format_: str) -> None:
+    silent = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace(".trx", ".log")
+    (folder / CI).write_text(silent.replace("results-", "logs-"), "utf-8")
+    answer = ciguard(*WORDS, "--format", format_, cwd=folder).stdout
+    assert "upload its results in a step of the job:" in answer
+    lines = [line.strip() for line in answer.splitlines()]
+    assert "uses: actions/upload-artifact@v7" in lines
+    assert not re.search(r"(\\|&#92;)n", answer)

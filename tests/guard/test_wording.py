@@ -61,3 +61,12 @@ def test_the_advice_of_a_cause_is_that_of_its_finding() -> None:
     told = Finding("incomplete", "truncated", "01", facts={"last_s": None}, cause=Reason("timeout"))
     assert finding_message(told) == "shard 01: its record is truncated: time limit exceeded"
     assert finding_fix(told) == "raise the limit, or plan more shards"
+
+
+def test_lines_of_an_error_become_one_and_those_of_a_name_are_spelled_out() -> None:
+    facts = {"error": "2 problems\n- a\n- b", "advice": "add to the step:\n    if: always()"}
+    found = Finding("warning", "policy_unread", facts=facts)
+    assert "(2 problems - a - b)" in finding_message(found)
+    assert finding_fix(found) == "add to the step: if: always()"
+    stale = Finding("warning", "quarantine_stale", facts={"entry": "a\nb"})
+    assert r"a\nb is stale" in finding_message(stale)
