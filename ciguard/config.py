@@ -172,11 +172,13 @@ def _content(texts: Mapping[str, bytes]) -> tuple[str, dict[str, Any]]:
     name = next((name for name in FILES if name in texts), FILE)
     try:
         content = tomllib.loads(texts.get(name, b"").decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of 5,000 digits
         raise UsageError(str(error), where=name, fix="fix the file") from error
     if name == FILE:
         return FILE, content
-    return f"{name}: tool.ciguard", content.get("tool", {}).get("ciguard", {})
+    tools = content.get("tool")
+    table = tools.get("ciguard", {}) if isinstance(tools, dict) else {}
+    return f"{name}: tool.ciguard", table
 
 
 def _unknown_variable(name: str) -> CiguardError:
@@ -185,11 +187,12 @@ def _unknown_variable(name: str) -> CiguardError:
     return UsageError("sets no key of the configuration", where=f"environment: {name}", fix=fix)
 
 
-def _set(content: dict[str, Any], keys: tuple[str, ...], text: str) -> None:
+def _set(content: Any, keys: tuple[str, ...], text: str) -> None:
     for key in keys[:-1]:
-        content = content.setdefault(key, {})
+        content = content.setdefault(key, {}) if isinstance(content, dict) else None
     listed = keys == ("policy", "fail_on")
-    content[keys[-1]] = [word for word in text.split(",") if word] if listed else text
+    if isinstance(content, dict):  # another value is refused with the rest of the file
+        content[keys[-1]] = [word for word in text.split(",") if word] if listed else text
 
 
 def _mistakes(

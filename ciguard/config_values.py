@@ -25,7 +25,7 @@ def seconds(value: object) -> object:
 def size_bytes(value: object) -> object:
     """ "16GB", "500MiB" or a number of bytes, as an int; anything else unchanged."""
     if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", value)
+        match = re.fullmatch(r"(\d{1,18}(?:\.\d+)?) ?([A-Za-z]*)", value)
         if match and match[2] in BYTES_BY_UNIT:
             return int(float(match[1]) * BYTES_BY_UNIT[match[2]])
         raise ValueError('expected a size like "16GB" or "500MiB"')

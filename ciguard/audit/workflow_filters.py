@@ -23,6 +23,7 @@ from ciguard.audit.shard_filters import (
     reject_equal_names,
 )
 from ciguard.errors import InputError
+from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.expressions import EXPRESSION, MATRIX_PATH, fill, fill_constant, text_of
 from ciguard.workflow.guard_job import find_result_upload
 from ciguard.workflow.matrix import combinations, texts_of
@@ -120,7 +121,7 @@ def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tup
     jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
     if not isinstance(jobs, dict) or not jobs:
         raise InputError("no workflow: it has no jobs", where=where)
-    with_matrix = [name for name in jobs if _has_matrix(jobs[name])]
+    with_matrix = [name for name in jobs if has_matrix(jobs[name])]
     if wanted and wanted not in with_matrix:
         named = ", ".join(with_matrix) or "none"
         what = f"no job {wanted!r} with a matrix"
@@ -137,11 +138,6 @@ def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tup
         what = f"several jobs with a matrix run tests: {', '.join(found)}"
         raise InputError(what, where=where, fix=f"name one of them: --matrix {where}:JOB")
     return next(iter(found.items()))
-
-
-def _has_matrix(job: Any) -> bool:
-    strategy = job.get("strategy") if isinstance(job, dict) else None
-    return isinstance(strategy, dict) and strategy.get("matrix") is not None
 
 
 def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None:

@@ -6,16 +6,15 @@ that ciguard runs, but no workflow that sets them up was ever executed.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
 from ciguard.init.languages import ProjectFolder, go, node
 from ciguard.init.toolchains import (
-    PROJECT_FILE,
     TOP,
     declares_tests,
+    project_table,
     steps_of,
     uses_poetry,
     uses_uv,
@@ -102,7 +101,7 @@ def python_tool(texts: Mapping[str, str], framework: str) -> str:
     """The tool that pip cannot replace in a project; "" where uv, Poetry or pip sets it up."""
     if uses_uv(texts) or uses_poetry(texts):
         return ""
-    tables = tomllib.loads(texts.get(PROJECT_FILE, "")).get("tool", {})
+    tables = project_table(texts, "tool")
     for name, tool in PYTHON_TOOLS.items():
         is_named = tool.table in tables or any(file in texts for file in tool.files)
         if is_named and (tool.has_lock or not declares_tests(texts, framework)):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.errors import InputError
 from ciguard.init.languages import PROJECT_FILES
 from ciguard.init.other_tools import python_tool, python_tool_files
 from ciguard.init.python_version import is_supported, lowest_allowed, pinned
@@ -23,6 +24,7 @@ from ciguard.init.toolchains import (
     Place,
     checkout_command,
     is_requirement_file,
+    project_table,
     steps_of,
 )
 from ciguard.init.workflow_files import StarterSuite
@@ -175,12 +177,12 @@ def _texts_by_project(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
 def _is_project(texts: Mapping[str, str]) -> bool:
     """Other files than a project's own configure tools, such as a pyproject.toml for a linter."""
     try:
-        content = tomllib.loads(texts.get(PROJECT_FILE, ""))
-    except tomllib.TOMLDecodeError:
-        return False  # a sample; that of the top was read as the configuration before
+        content = project_table(texts)
+    except InputError:
+        return False  # a sample; that of the top is refused where it is read
     return (
         "project" in content
-        or "poetry" in content.get("tool", {})
+        or "poetry" in project_table(texts, "tool")
         or any(name in texts for name in ("setup.py", "uv.lock", "poetry.lock"))
         or any(is_requirement_file(name) for name in texts)
     )
@@ -231,9 +233,9 @@ def _choose_python(
 ) -> str:
     if version := pinned(texts.get(VERSION_FILE, "")):
         return version
-    content = tomllib.loads(texts.get(PROJECT_FILE, ""))
-    poetry = content.get("tool", {}).get("poetry", {}).get("dependencies", {})
-    wanted = str(content.get("project", {}).get("requires-python") or poetry.get("python", ""))
+    poetry = project_table(texts, "tool", "poetry", "dependencies")
+    project = project_table(texts, "project")
+    wanted = str(project.get("requires-python") or poetry.get("python", ""))
     version = lowest_allowed(wanted)
     where = PROJECT_FILE if folder == TOP else f"{folder}/{PROJECT_FILE}"
     if version:

@@ -99,7 +99,7 @@ def _read_tox(texts: Mapping[str, str], folder: str) -> Environments:
         where = f"{folder}{name}"
         try:
             settings = _tox_settings(name, texts[name])
-        except (configparser.Error, tomllib.TOMLDecodeError, RecursionError) as error:
+        except (configparser.Error, ValueError, RecursionError) as error:
             what = str(error).partition("\n")[0]
             raise _refusal(f"cannot be read: {what:.200}", where, "tox") from error
         if settings is None:

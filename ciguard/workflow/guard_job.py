@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import yaml
 
 from ciguard.errors import InputError
+from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.expressions import fill_constant, text_of
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import (
@@ -164,7 +165,7 @@ def test_job(workflow: Any, source: SourceText, path: str) -> str:
         NotMovable: there are several, or none.
     """
     jobs = jobs_of(workflow)
-    every = [name for name in jobs if (jobs[name].get("strategy") or {}).get("matrix")]
+    every = [name for name in jobs if has_matrix(jobs[name])]
     testing = {step.job for step in find_test_steps(workflow)}
     with_matrix = [name for name in every if name in testing] or [
         name for name in every if find_result_upload(jobs[name])
@@ -328,7 +329,7 @@ def read_guarded_job(workflow: Any, job: str, where: str) -> GuardedJob:
     if not _ALWAYS.search("".join(condition.split())):
         what = f"results are not uploaded in every case: if: {condition:.80}"
         raise NotMovable(what, where=place, fix="add `always() &&` to the condition")
-    matrix = (value.get("strategy") or {}).get("matrix")
+    matrix = value["strategy"]["matrix"] if has_matrix(value) else None
     found = combinations(matrix, f"{where}: jobs.{job}.strategy.matrix") if matrix else ()
     names = [fill_constant(upload.artifact, one.values, at) for at, one in enumerate(found)]
     if not all(names) or len({name.lower() for name in names}) < len(names):

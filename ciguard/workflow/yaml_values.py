@@ -6,6 +6,7 @@ number 3.1 and `010` the number 10, as in a workflow.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +40,10 @@ def _integer(loader: CoreLoader, node: yaml.ScalarNode) -> int:
 
 
 def _number(loader: CoreLoader, node: yaml.ScalarNode) -> float:
-    return float(loader.construct_scalar(node).replace(".inf", "inf").replace(".nan", "nan"))
+    value = float(loader.construct_scalar(node))  # refuses .inf and .nan, which no JSON can hold
+    if math.isinf(value):
+        raise ValueError(f"{node.value:.40} is no finite number")
+    return value
 
 
 def _boolean(loader: CoreLoader, node: yaml.ScalarNode) -> bool:
