@@ -84,7 +84,7 @@ def _add_work(connection: Connection, payloads: Sequence[Webhook]) -> None:
         Repository(
             id=repository.id,
             full_name=repository.full_name,
-            is_private=repository.private,
+            is_private=True,  # until GitHub was asked
             default_branch=repository.default_branch or "",
             installation_id=one.installation.id,
         )

@@ -194,6 +194,8 @@ def test_offenders_and_flaky_tests(local: AsgiClient) -> None:
     ]
     assert local.get(f"{base}/offenders?by=age").status_code == 400
     assert local.get(f"{base}/flaky?days=0").status_code == 400
+    # A name that a page does not know is ignored.
+    assert local.get(f"{base}/flaky?by=x").status_code == 200
     flaky = {one["unit"]: one for one in local.get(f"{base}/flaky.json").json()["tests"]}
     assert (flaky["a.py::flaky"]["retried"], flaky["a.py::sometimes"]["contradicted"]) == (4, 2)
 

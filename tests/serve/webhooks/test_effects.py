@@ -39,8 +39,11 @@ def lanes(service: Service) -> set[str]:
         return set(connection.execute(schema.work.select()).scalars("lane"))
 
 
-def test_run_makes_its_repository_known(service: Service, send: Send) -> None:
-    api = FakeRepository(id=12, full_name="octo-org/api", default_branch="trunk")
+@pytest.mark.parametrize("private", [True, False])
+def test_run_makes_its_repository_known_and_never_public(
+    service: Service, send: Send, private: bool
+) -> None:
+    api = FakeRepository(12, "octo-org/api", private, default_branch="trunk")
     send(deliveries.workflow_run(api, 7, installation=102))
     assert known(service, 12) == repositories.Repository(12, "octo-org/api", True, "trunk", 102)
     assert len(lanes(service)) == 1
