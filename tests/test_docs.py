@@ -71,10 +71,16 @@ def test_endings_page_names_every_ending() -> None:
     assert _first_column(page, "Meaning") == set(model.ENDINGS)
 
 
-def test_exit_codes_page_has_every_exit_code() -> None:
+def test_exit_codes_page_names_the_commands_that_use_each() -> None:
     page = (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
-    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
-    assert codes == {int(code) for code in ExitCode}
+    rows = re.findall(r"^\| (\d+) \|.*\| (.*) \|$", page, flags=re.MULTILINE)
+    named = {int(code): set(re.findall(r"`(\w+)|^(all)$", cell)) for code, cell in rows}
+    assert named.keys() == {int(code) for code in ExitCode}
+    for verb in cli.VERBS:
+        sources = (path.read_text("utf-8") for path in (ROOT / "ciguard" / verb).rglob("*.py"))
+        used = {name for text in sources for name in re.findall(r"\bExitCode\.([A-Z_]+)", text)}
+        for code in map(ExitCode.__getitem__, used & ExitCode.__members__.keys()):
+            assert named[code] & {(verb, ""), ("", "all")}, f"{code!r}: {verb} ends with it"
 
 
 SIZES = {"GiB": 2**30, "MiB": 2**20}
