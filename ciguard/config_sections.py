@@ -235,6 +235,9 @@ class GuardConfig(Section):
         "incomplete",
         description="verdict of a run or suite in which every test was skipped",
     )
+    cached_results: Literal["warn", "fail"] = Field(
+        "warn", description="effect of result files that are older than their job (a build cache)"
+    )
     ignore_base_failures: bool = Field(
         False, description="a test that also fails on the base branch does not fail a pull request"
     )

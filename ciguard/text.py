@@ -23,9 +23,7 @@ NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interva
 FACTOR_FROM_RATIO: Final = 9.0  # 10 times as much; "+41,234 %" tells nobody "413 times"
 ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
 ID_WIDTH: Final = 1000  # of an id, which readers copy: only one made to do harm is longer
-NAME_CHARACTERS: Final = 300  # of an id in a log
 _RULER: Final = "=!-_*# "  # what frameworks draw around a line
-_LINE_END: Final = re.compile(r"\s*\n\s*")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # a line may hold nothing else, as Maven's last one
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9:-]{1,50})?")
@@ -111,11 +109,6 @@ def one_line(text: str, width: int = 200) -> str:
         return plain
     tail = width // 3
     return f"{plain[: width - tail - 3]}...{plain[-tail:]}"
-
-
-def sentence(text: str, width: int = 200) -> str:
-    """A message, which is no name, in one line: a space stands for a line end and its margins."""
-    return one_line(_LINE_END.sub(" ", text), width)
 
 
 def _visible(character: str) -> str:

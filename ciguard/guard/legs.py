@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ciguard.guard.diagnosis import JobEvidence
-    from ciguard.guard.verdict import Kind
+    from ciguard.guard.verdict import Kind, Level, Policy
     from ciguard.model import (
         EventLine,
         Outcome,
@@ -247,6 +247,24 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
         facts = {"first": absent[0], "more": len(absent) - 1 or None}
         yield Finding("warning", "unreadable_metric", shard, facts=facts)
     yield from process_findings(record, shard, ended_by_itself=leg.end.problem is None)
+
+
+def cached_results(
+    legs: Iterable[LegResult], jobs: Mapping[str, JobEvidence], policy: Policy
+) -> Iterator[Finding]:
+    """Name the result files that are older than their job: out of a build cache, nothing ran."""
+    for leg in legs:
+        job = jobs[leg.shard.key].job if leg.shard.key in jobs else None
+        began = leg.row.started_at or (job.started_at if job is not None else None)
+        events = leg.record.events if leg.record is not None else ()
+        if began is None or any(event.kind == "resumed" for event in events):
+            continue  # a leg that resumed another one has files of both
+        first_s = began.timestamp() - CLOCK_S
+        files = [one.detail for one in events if one.facts.get("latest_s", first_s) < first_s]
+        if files:
+            level: Level = "incomplete" if policy.cached_results == "fail" else "warning"
+            named = {"files": sorted(files), "count": len(files)}
+            yield Finding(level, "cached_results", leg.shard.key, facts=named)
 
 
 def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:

@@ -117,6 +117,7 @@ def effective_policy(
         min_units=config.guard.min_units,
         orphans=config.guard.orphans,
         empty=config.guard.empty,
+        cached_results=config.guard.cached_results,
         base_plan=base_plan,
         quarantine=law.quarantine.entries,
         base_failures=known,

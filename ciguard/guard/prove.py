@@ -16,7 +16,13 @@ from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.excusals import apply_policy, stale_entries
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
-from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, read_leg
+from ciguard.guard.legs import (
+    LegResult,
+    cached_results,
+    exited_with_failures,
+    leg_findings,
+    read_leg,
+)
 from ciguard.guard.moved_tests import (
     MOVED_STATUSES,
     UNCLAIMED,
@@ -125,8 +131,8 @@ def prove(
         *(check_stale_plan(plan, configured) if configured is not None else ()),
         *(check_jobs(legs, platform) if platform is not None else ()),
     ]
-    found.extend(stale_entries(policy.quarantine, final, planned))
-    found += [*check_nothing_ran(final, planned, policy), *check_execution(plan, legs)]
+    found += [*stale_entries(policy.quarantine, final, planned), *check_execution(plan, legs)]
+    found += [*check_nothing_ran(final, planned, policy), *cached_results(legs, facts.legs, policy)]
     if needs is not None:
         found.extend(_needs_findings(needs, legs, excusals, found))
     findings = tuple(sorted(found, key=_order))

@@ -76,7 +76,7 @@ Kind = Literal[
     "base_plan_unread", "cases_gone", "cases_gone_of_changed_file", "cases_gone_of_unchanged_file",
     "all_cases_gone",
     "ran_in_several_shards", "results_elsewhere", "different_scripts", "different_listings",
-    "no_listing", "nothing_listed", "listing_short",
+    "cached_results", "no_listing", "nothing_listed", "listing_short",
     # the policy
     "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
     "policy_changed", "policy_unread", "no_base_run",
@@ -309,6 +309,7 @@ class Policy:
             tests is daily work.
         min_units: so few, of all, that somebody acknowledged it.
         orphans: so many tests in no shard that somebody acknowledged it.
+        cached_results: whether result files of before the run make it incomplete.
         last_shards: where the history has orphans, the shard in which each ran last.
         base_cases: cases of the base's last runs, of units that may hold several.
         quarantine: entries that hold today.
@@ -326,6 +327,7 @@ class Policy:
     max_drop: float = 0.01
     min_units: int | None = None
     orphans: int = 0
+    cached_results: Literal["warn", "fail"] = "fail"
     last_shards: Mapping[UnitKey, LastShard] = field(default_factory=dict)
     base_cases: Mapping[UnitKey, StableCases] = field(default_factory=dict)
     quarantine: tuple[Entry, ...] = ()

@@ -8,7 +8,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.model.execution import WORDS as EXECUTION
-from ciguard.text import count_of, duration, one_line, sentence, size
+from ciguard.text import count_of, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -415,6 +415,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
         _NOT_LEG,
     ),
     "no_listing": Words("its record does not say which tests exist", _RERUN),
+    "cached_results": Words(
+        "{count:result file} of tests that ran before its job: {files}",
+        "run the tests without the cache of the build tool, such as gradle --rerun-tasks",
+    ),
     "results_elsewhere": Words(
         "{units:test} with a result in other shards only",
         "check why its job did not run them",
@@ -518,7 +522,7 @@ def _shown(name: str, value: Any) -> Any:
     if value is None:
         return "-"
     if isinstance(value, str):
-        return (sentence if name in _MESSAGES else one_line)(value, MAX_CHARS)
+        return one_line(" ".join(value.split()) if name in _MESSAGES else value, MAX_CHARS)
     if isinstance(value, (list, tuple)):
         return name_some(value)
     if name.endswith("_s"):

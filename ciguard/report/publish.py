@@ -24,7 +24,7 @@ from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.view import links_of_run
 from ciguard.sources.inputs import token_of
-from ciguard.text import one_line, sentence
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,7 +115,9 @@ def publish(
         except Forbidden as error:
             notes.append(_refusal_note(thing, error, run))
         except GitHubError as error:
-            notes.append(f"The {thing} could not be written: {sentence(str(error), 400)}")
+            notes.append(
+                f"The {thing} could not be written: {one_line(' '.join(str(error).split()), 400)}"
+            )
             code = ExitCode.REMOTE
     return Published(tuple(done), tuple(notes), code)
 

@@ -1,8 +1,8 @@
 """Result files that a suite's program writes: found by its globs, copied into the record.
 
 What was there before the first process, and has not been written since, is of an earlier run. No
-clock is asked: a file is new when its time, size or inode is another than before. Links are never
-followed, neither to a file nor to a folder.
+clock is asked: a file is new when its time, size or inode is another than before. How old it is
+says its event, `latest_s`. Links are never followed, neither to a file nor to a folder.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import hashlib
 import os
 import re
 import stat
+import time
 from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 
 from ciguard.errors import InputError
 from ciguard.model import EventLine, UnitKey
+from ciguard.model.result_times import latest_time_s
 from ciguard.run.frameworks.globs import matches, may_match_below
 from ciguard.run.output.view import IN_FILES, describe_left_out
 from ciguard.run.process.files import process_name
@@ -83,6 +85,7 @@ class ResultCollector:
         self._known_fingerprints: Dict[str, Dict[str, Fingerprint]] = {}
         self.copied = 0
         self._bytes = 0
+        self._latest_s = 0.0  # of the file that was copied last
         self._limit_reached = False
 
     def has_result_globs(self, suite: str) -> bool:
@@ -130,7 +133,10 @@ class ResultCollector:
                 problems.append(f"{name}: {problem}")
                 continue
             detail = safe_name(name)
-            events.append(EventLine(FILE, now_s, process, suite, variant, detail=detail))
+            facts = {"latest_s": self._latest_s}
+            events.append(
+                EventLine(FILE, now_s, process, suite, variant, detail=detail, facts=facts)
+            )
         has_copied = bool(events)
         note = describe_left_out(problems, MAX_ENTRIES if self._limit_reached else None)
         if note:
@@ -177,7 +183,7 @@ class ResultCollector:
                     yield parts, entry
 
     def _copy(self, suite: str, name: str, process: int) -> str:
-        """Copy one file; "" or why not."""
+        """Copy one file; "" or why not. Also says when its tests ran at the latest."""
         if self.copied >= MAX_FILES:
             return f"{MAX_FILES} files are in the record"
         target = os.path.join(
@@ -199,6 +205,8 @@ class ResultCollector:
             return f"with {status.st_size} bytes it would pass {MAX_BYTES >> 20} MiB in the record"
         self.copied += 1
         self._bytes += len(content)
+        own_s = latest_time_s(content, max(0, time.timezone))
+        self._latest_s = min(own_s or status.st_mtime, status.st_mtime)
         return write_copy(target, content)
 
 

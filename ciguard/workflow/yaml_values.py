@@ -6,7 +6,6 @@ number 3.1 and `010` the number 10, as in a workflow.
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,10 +39,7 @@ def _integer(loader: CoreLoader, node: yaml.ScalarNode) -> int:
 
 
 def _number(loader: CoreLoader, node: yaml.ScalarNode) -> float:
-    value = float(loader.construct_scalar(node))  # refuses .inf and .nan, which no JSON can hold
-    if math.isinf(value):
-        raise ValueError(f"{node.value:.40} is no finite number")
-    return value
+    return float(loader.construct_scalar(node))
 
 
 def _boolean(loader: CoreLoader, node: yaml.ScalarNode) -> bool:
@@ -58,8 +54,8 @@ CoreLoader.add_implicit_resolver(
     _INT, re.compile(r"^([-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"), list("-+0123456789")
 )
 CoreLoader.add_implicit_resolver(
-    _FLOAT,
-    re.compile(r"^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan)$"),
+    _FLOAT,  # no JSON can hold more, nor .inf and .nan: text
+    re.compile(r"^[-+]?(\.[0-9]+|[0-9]{1,200}(\.[0-9]*)?)([eE][-+]?[0-9]{1,2})?$"),
     list("-+.0123456789"),
 )
 CoreLoader.add_constructor(_INT, _integer)

@@ -9,8 +9,9 @@ import os
 import zipfile
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from guard.fixtures import SHARDS, make_plan, text_of
@@ -18,9 +19,13 @@ from guard.fixtures import SHARDS, make_plan, text_of
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import ResultFile
 from ciguard.errors import InputError
+from ciguard.guard.diagnosis import JobEvidence
+from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import check_unknown_shards, prove
+from ciguard.guard.verdict import Policy
 from ciguard.guard.wording import finding_message
 from ciguard.model import PlannedUnit, Suite
+from ciguard.model.jobs import Job
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -96,6 +101,45 @@ def test_complete_run_passes_in_any_archive_format() -> None:
     files["a/02/r.xml"] = gzip.compress(files["a/02/r.xml"])
     verdict = prove_files(files)
     assert (verdict.exit_code, verdict.with_result, verdict.findings) == (0, 8, ())
+
+
+@pytest.mark.parametrize(
+    ("attribute", "is_older"),
+    [
+        ("", False),
+        ('timestamp="2026-11-28T10:00:05Z"', False),
+        ('timestamp="2026-11-28T09:59:30Z"', False),  # within what clocks differ by
+        ('timestamp="2026-11-28T09:55:00.123+00:00"', True),
+        ('timestamp="2026-11-28T10:55:00+01:00"', True),
+        ('timestamp="2026-11-28T02:00:00"', False),  # of a machine without a zone, 8 hours behind
+        ('timestamp="2026-11-27T20:00:00"', True),
+        ('timestamp="2026-13-45T99:00:00Z"', False),
+    ],
+)
+@pytest.mark.parametrize("rule", ["warn", "fail"])
+def test_files_older_than_their_job_are_named(
+    attribute: str, is_older: bool, rule: Literal["warn", "fail"]
+) -> None:
+    files = complete_files()
+    suite = f"<testsuite {attribute}".encode()
+    files["a/02/r.xml"] = files["a/02/r.xml"].replace(b"<testsuite", suite)
+    plan = make_plan()
+    placed = [ResultFile(path, content, path.split("/")[1]) for path, content in files.items()]
+    began = datetime(2026, 11, 28, 10, tzinfo=UTC)
+    jobs = {
+        shard: JobEvidence(Job(1, f"tests ({shard})", 1, "completed", "success", began))
+        for shard in SHARDS
+    }
+    verdict = prove(
+        plan,
+        records_from_files(plan, placed).records,
+        platform=RunFacts(legs=jobs),
+        policy=Policy(cached_results=rule),
+    )
+    expected = "shard 02: 1 result file of tests that ran before its job: a/02/r.xml"
+    named = [finding_message(one) for one in verdict.findings if one.kind == "cached_results"]
+    assert named == [expected] * is_older
+    assert verdict.exit_code == (13 if is_older and rule == "fail" else 0)
 
 
 def test_files_of_a_framework_that_closes_units_when_a_leg_runs_it() -> None:

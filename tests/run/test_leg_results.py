@@ -19,6 +19,8 @@ from ciguard.sources.local import read_record_tree
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import Ciguard
+
 WRITES = """
 import os, pathlib, sys, time
 def cases(*names, bad=()):
@@ -196,3 +198,46 @@ def test_unit_in_no_result_file_is_missing(tmp_path: Path) -> None:
     (missing,) = verdict["missing"]
     assert missing["unit"] == "silent"
     assert missing["reason"]["facts"]["detail"] == "its result is in a file, or nowhere"
+
+
+@pytest.mark.parametrize(
+    ("writes", "is_older"),
+    [
+        ("write(now)", False),
+        ("write(now.isoformat())", False),
+        ("write('2020-01-01T00:00:00')", True),  # as Gradle restores it: written now
+        ("write(now - datetime.timedelta(hours=1))", True),
+        ("write(now); os.utime('out/a.xml', (1e9, 1e9))", True),  # as tar restores it
+    ],
+)
+def test_file_older_than_its_job_is_named(
+    tmp_path: Path, ciguard: Ciguard, writes: str, is_older: bool
+) -> None:
+    (tmp_path / "run.py").write_text(f"""
+import datetime, os, pathlib
+now = datetime.datetime.now().astimezone()
+def write(at):
+    case = '<testcase classname="c" name="one"/>'
+    text = f'<testsuite timestamp="{{at}}">{{case}}</testsuite>'
+    pathlib.Path("out/a.xml").write_text(text)
+os.mkdir("out")
+{writes}
+""")
+    config = f"""
+[suite.s]
+framework = "command"
+list = ["echo", "c::one"]
+command = ["{sys.executable}", "run.py"]
+results = ["out/*.xml"]
+[policy]
+guard_rail = "off"
+"""
+    (tmp_path / "ciguard.toml").write_text(config)
+    ciguard("plan", "-o", "plan.json", cwd=tmp_path)
+    ciguard("run", "--plan", "plan.json", "--shard", "01", "--record", "record", cwd=tmp_path)
+    words = ("guard", "--plan", "plan.json", "--records", "record")
+    named = "1 result file of tests that ran before its job: out/a.xml"
+    done = ciguard(*words, cwd=tmp_path)
+    assert (named in " ".join(done.stdout.split())) == is_older, done.stdout
+    (tmp_path / "ciguard.toml").write_text(config + '[guard]\ncached_results = "fail"\n')
+    ciguard(*words, cwd=tmp_path, expect=13 if is_older else 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import (
@@ -22,6 +22,7 @@ from ciguard.codec.results.attach import (
 from ciguard.codec.results.base import FILE, UnpackBudget
 from ciguard.codec.results.matching import suite_folders
 from ciguard.model import EndLine, EventLine, Record, ShardLine
+from ciguard.model.result_times import latest_time_s
 from ciguard.model.shard_names import shard_lookup
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ciguard.model import Plan, PlannedUnit, Result
 
 SuiteKey = tuple[str, str]
+MAX_BEHIND_UTC_S: Final = 12 * 3600.0  # of the machine that wrote a time without a zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class _Leg:
     shard: str
     attempt: int | None = None
     ways: Sequence[SuiteKey] = ()
-    files: list[str] = field(default_factory=list)
+    files: list[EventLine] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -110,9 +112,11 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
 
 def _read_files(leg: _Leg, files: Sequence[ResultFile], budget: UnpackBudget) -> list[_Case]:
     """The cases of a leg's files."""
-    leg.files = [file.path for file in files]
     cases: list[_Case] = []
     for file in files:
+        latest_s = latest_time_s(file.content, MAX_BEHIND_UTC_S)
+        facts = {} if latest_s is None else {"latest_s": latest_s}
+        leg.files.append(EventLine(FILE, detail=file.path, facts=facts))
         found, damage = read_result_file(file, budget)
         cases += [_Case(leg, case, file.suite, file.variant) for case in found]
         leg.damage += damage
@@ -189,10 +193,10 @@ def _record(plan: Plan, leg: _Leg) -> Record:
         head_sha=plan.head_sha,
     )
     return Record(
-        source=leg.files[0],
+        source=leg.files[0].detail,
         header=header,
         results=tuple(_number_rows(leg.results)),
-        events=tuple(EventLine(FILE, detail=path) for path in leg.files),
+        events=tuple(leg.files),
         end=None if leg.damage else EndLine("completed"),
         damage=tuple(leg.damage),
     )
