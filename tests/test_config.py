@@ -51,6 +51,23 @@ def test_guard_policy_is_read_and_its_mistakes_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "output"),
+    [
+        (FILE, "x = 1" + "0" * 5000, "ciguard.toml: Exceeds the limit"),
+        (FILE, "x = " + "[" * 5000, "ciguard.toml: maximum recursion depth"),
+        (FILE, "plan = 5", "ciguard.toml: plan: "),
+        (FILE, f'[pool.a]\nmemory = "{"9" * 5000}GB"', "pool.a.memory: expected a size like"),
+        ("pyproject.toml", "tool = {ciguard = 5}", "pyproject.toml: tool.ciguard: "),
+    ],
+)
+def test_file_that_no_program_wrote_is_refused(name: str, text: str, output: str) -> None:
+    with pytest.raises(CiguardError) as caught:
+        parse({name: text.encode()}, {"CIGUARD_PLAN_SHARDS": "2"})
+    assert output in str(caught.value)
+    assert parse({"pyproject.toml": b"tool = 5"}, {}) == parse({}, {})
+
+
+@pytest.mark.parametrize(
     ("written", "read"),
     [("[8]", ("8",)), ('["1-255"]', ("1-255",)), ('[8, "10-20"]', ("8", "10-20")), ("[]", ())],
 )

@@ -174,7 +174,9 @@ def _indented(text: str, entry: Entry, line_break: str) -> str:
 
 def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int, str]:
     """Where a key can be put before the others of a block mapping, and its indent."""
-    first = next(entries(mapping))
+    first = next(entries(mapping), None)
+    if first is None:
+        raise NotMovable("a job is no mapping", where=where, fix=BY_HAND)
     indent = source.text[source.line_start(first.start) : first.start]
     if indent.strip(" "):
         raise NotMovable("a key shares its line with another", where=where, fix=BY_HAND)

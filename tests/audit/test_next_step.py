@@ -109,6 +109,13 @@ def test_each_step_of_a_workflow_is_followed_by_the_next(folder: Path, ciguard: 
     assert "actions/upload-artifact" in refused["fix"]
 
 
+def test_job_that_is_text_is_passed_over(folder: Path, ciguard: Ciguard) -> None:
+    workflow = (SAMPLES / "guard_results/before.yml").read_text("utf-8")
+    (folder / CI).write_text(workflow + "  lint: none\n", "utf-8")
+    answer = ciguard(*WORDS, "--format", "json", cwd=folder)
+    assert json.loads(answer.stdout)["next_step"]["step"] == "guard"
+
+
 @pytest.mark.parametrize("format_", ["text", "markdown", "html"])
 def test_lines_to_add_are_shown_as_lines(folder: Path, ciguard: Ciguard, format_: str) -> None:
     silent = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace(".trx", ".log")

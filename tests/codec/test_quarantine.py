@@ -95,6 +95,8 @@ def test_all_mistakes_of_an_entry_are_reported() -> None:
     [
         (b"[[quarantine]", "no TOML: "),
         (b"\xff", "no TOML: "),
+        (b"x = 1" + b"0" * 5000, "no TOML: "),
+        (b"x = " + b"[" * 5000, "no TOML: "),
         (b"quarantine = 3", "`quarantine` is no list of tables"),
         (b"quarantine = [3]", "`quarantine` is no list of tables"),
         (b"[[quarantined]]", "unknown key 'quarantined'"),

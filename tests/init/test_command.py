@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from conftest import clean_environment
+from conftest import call_in_process, clean_environment
+from init.move_in_samples import ACTIONS
 
 from ciguard.config import Config, load
 
@@ -186,6 +187,19 @@ def test_configuration_in_pyproject_is_used(
     )
     assert call(repository, "--yes").stdout == f"{WORKFLOW}: created\n"
     assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
+
+
+@pytest.mark.parametrize("text", ["[project", "x = 1" + "0" * 5000, "project = 5\ntool.uv = 'x'"])
+@pytest.mark.parametrize("config", [None, ACTIONS, "[plan]\nshards = 2\n"])
+def test_damaged_pyproject_is_read_or_refused(
+    repository: Path, text: str, config: str | None
+) -> None:
+    (repository / "pyproject.toml").write_text(text, "utf-8")
+    if config is not None:
+        (repository / "ciguard.toml").write_text(config, "utf-8")
+    done = call_in_process("init", "--new", cwd=repository)
+    assert done.returncode in (0, 2, 3)
+    assert done.returncode == 0 or "pyproject.toml: " in done.stderr
 
 
 MISSING = "has no set-up: jobs run the tests right after the checkout; add"
