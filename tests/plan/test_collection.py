@@ -40,6 +40,18 @@ def test_failed_listing_is_an_error(tmp_path: Path) -> None:
     assert any("nowhere" in error for error in listing.errors)
 
 
+def test_path_with_the_separator_of_ids_is_an_error(tmp_path: Path) -> None:
+    """Planned, such a test is in no file that a leg knows: "not found"."""
+    write(tmp_path / "a::b", test_a="def test(): pass\ndef test_2(): pass\n")
+    write(tmp_path, test_b="class TestA:\n    def test(self): pass\n")
+    listing = collect_units(
+        framework(DEFAULT), Suite(DEFAULT, PYTHON), "", tmp_path, clean_environment()
+    )
+    assert listing.errors == (
+        "a::b/test_a.py: its path contains `::`, which ends the file in a test id: rename it",
+    )
+
+
 def test_stderr_of_a_failed_listing_is_reported(tmp_path: Path) -> None:
     program = "import sys; print('a'); print('it broke', file=sys.stderr); sys.exit(3)"
     suite = Suite("command", ("x",), list_command=(sys.executable, "-c", program))

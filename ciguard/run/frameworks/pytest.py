@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.run.frameworks.answers import read_answer
@@ -43,6 +44,7 @@ PLUGIN: Final = tuple(
     for word in ("-p", f"ciguard_{name}")
 )
 LISTING: Final = ("-p", "ciguard_listing")
+SEPARATOR_IN_PATH: Final = "{}: its path contains `::`, which ends the file in a test id: rename it"
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
 # tox hands no variable on that it was not told of.
 TOX_PASSES: Final = "testenv.pass_env+=PYTHONPATH,PYTEST_ADDOPTS,CIGUARD_*"
@@ -68,7 +70,10 @@ def _invocation(
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
     """Node ids in pytest's own order; without one closing line an error, never fewer units."""
-    return read_answer(suite, answer, printed, code, NAME)
+    listing = read_answer(suite, answer, printed, code, NAME)
+    # A node id would end its file at the first "::": no leg would find the test.
+    paths = sorted({unit.file for unit in listing.units if "::" in unit.file})
+    return replace(listing, errors=(*listing.errors, *map(SEPARATOR_IN_PATH.format, paths)))
 
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
