@@ -196,18 +196,22 @@ def _project_of(path: str, projects: Collection[str]) -> str:
 
 
 def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str:
-    """The folder whose uv.lock locks a folder: its own, or that of the workspace it belongs to."""
+    """The folder whose uv.lock locks a folder: that of its workspace, else its own.
+
+    uv does not read the uv.lock of a member: `uv sync` there changes the workspace's environment.
+    """
     above = folder
-    while "uv.lock" not in projects.get(above, {}):
-        if above == TOP:
-            return folder
+    while above != TOP:
         above = _split(above)[0]
-    content: dict[str, Any] = tomllib.loads(projects[above].get(PROJECT_FILE, ""))
-    workspace = content.get("tool", {}).get("uv", {}).get("workspace", {})
-    name = folder if above == TOP else folder.removeprefix(f"{above}/")
-    is_member = any(fnmatchcase(name, pattern) for pattern in workspace.get("members", ()))
-    is_excluded = any(fnmatchcase(name, pattern) for pattern in workspace.get("exclude", ()))
-    return above if is_member and not is_excluded else folder
+        texts = projects.get(above, {})
+        content: dict[str, Any] = tomllib.loads(texts.get(PROJECT_FILE, ""))
+        workspace = content.get("tool", {}).get("uv", {}).get("workspace", {})
+        name = folder if above == TOP else folder.removeprefix(f"{above}/")
+        is_member = any(fnmatchcase(name, pattern) for pattern in workspace.get("members", ()))
+        is_excluded = any(fnmatchcase(name, pattern) for pattern in workspace.get("exclude", ()))
+        if "uv.lock" in texts and is_member and not is_excluded:
+            return above
+    return folder
 
 
 def _below(folder: str, folders: Iterable[str]) -> list[str]:

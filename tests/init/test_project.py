@@ -109,6 +109,17 @@ def test_suite_and_environment_for_each_project(
     assert suites(suggest(tests, texts, FRAMEWORK, "3.12")) == expected
 
 
+def test_workspace_is_set_up_once_at_its_root() -> None:
+    """A `uv sync` in a member uninstalls what the tests of the root need."""
+    member = "[tool.uv.workspace]\nmembers = ['libs/a']"
+    texts = {"pyproject.toml": member, "uv.lock": UV_LOCK, "libs/pyproject.toml": PACKAGE}
+    texts |= {"libs/a/pyproject.toml": PACKAGE, "libs/a/uv.lock": UV_LOCK}
+    found = suggest(["test_a.py", "libs/a/test_b.py"], texts, FRAMEWORK, "3.12")
+    assert suites(found) == [("", ".", UV), ("a", "libs/a", UV)]
+    assert found.setup.count("uv sync") == 1
+    assert "--all-packages" in found.checkout
+
+
 def test_suite_ignores_projects_with_tests_below_its_folder() -> None:
     texts = dict.fromkeys(("setup.py", "api/setup.py", "web/setup.py"), "")
     found = suggest(["test_a.py", "api/test_b.py"], texts, FRAMEWORK, "3.12")
