@@ -6,6 +6,7 @@ that ciguard runs, but no workflow that sets them up was ever executed.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -91,6 +92,7 @@ LANGUAGES: Final = {
     "composer.json": "PHP",
 }
 NODE_FRAMEWORKS: Final = ("vitest", "jest", "mocha", "ava", "@playwright/test", "cypress")
+NODE_TEST: Final = re.compile(r"\bnode\b[^\"]* --test\b")
 
 
 def python_tool_files() -> tuple[str, ...]:
@@ -135,7 +137,7 @@ def no_suite(
     else:
         path = next(iter(projects), "")
         snippet = _command_snippet(path, names, texts.get(path, ""))
-        hint = "say how the tests are listed and run"
+        hint = "name the commands that list and run the tests, and the result files"
     fix = f"{hint}; put it into ciguard.toml and run ciguard init again:\n\n{snippet}"
     return InputError(what, fix=fix)
 
@@ -148,6 +150,8 @@ def other_projects(files: Iterable[str], texts: Mapping[str, str]) -> dict[str, 
         for end, language in LANGUAGES.items():
             if name == end or (end.startswith(".") and name.endswith(end)):
                 frameworks = [one for one in NODE_FRAMEWORKS if f'"{one}"' in texts.get(path, "")]
+                if NODE_TEST.search(texts.get(path, "")):
+                    frameworks = ["node --test, for which ciguard has no adapter"]
                 found[path] = " with ".join([language, *frameworks[:1]])
     return found
 

@@ -120,6 +120,11 @@ def test_every_commented_option_is_a_valid_key(repository: Path, call: Init) -> 
             "found package.json (Node.js with jest)",
             "node-version-file: package.json\n- run: npm install --global corepack",
         ),
+        (
+            {"package.json": '{"scripts": {"test": "node --test"}}'},
+            "found package.json (Node.js with node --test, for which ciguard has no adapter)",
+            '[suite.main]\nframework = "command"\n',
+        ),
         ({"go.mod": "go 1.26"}, "found go.mod (Go)", "    go-version-file: go.mod\n"),
         (
             {"web/package.json": "{}", "web/.nvmrc": "24", "api/x.csproj": ""},

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ciguard.errors import InputError
 from ciguard.init.package_scripts import ScriptCall, framework_call
 
 MODULES = {"NODE_OPTIONS": "--experimental-vm-modules"}
@@ -37,8 +38,17 @@ MODULES = {"NODE_OPTIONS": "--experimental-vm-modules"}
             ScriptCall(("-g", "slow", "-i", "--ui", "tdd")),
         ),
         ("vitest -w --ui", ("vitest", "run"), ScriptCall()),
-        ("jest --config $CONFIG", ("jest",), ScriptCall()),
-        ("jest 'not closed", ("jest",), ScriptCall()),
+        (
+            "c8 mocha --enable-source-maps ./test/*.cjs --require ./test/before.cjs",
+            ("mocha",),
+            ScriptCall(("--enable-source-maps", "./test/*.cjs", "--require", "./test/before.cjs")),
+        ),
+        (
+            "nyc --reporter text cross-env TZ=UTC node --expose-gc node_modules/.bin/_mocha -b",
+            ("mocha",),
+            ScriptCall(("-b",), {"TZ": "UTC", "NODE_OPTIONS": "--expose-gc"}),
+        ),
+        ("c8 npm run unit", ("mocha",), ScriptCall()),
         ("node test.js", ("jest",), ScriptCall()),
         ("eslint .", ("jest",), ScriptCall()),
         ("node", ("jest",), ScriptCall()),
@@ -48,6 +58,18 @@ def test_call_of_the_test_script_is_kept(
     script: str, program: tuple[str, ...], expected: ScriptCall
 ) -> None:
     assert framework_call(json.dumps({"scripts": {"test": script}}), program) == expected
+
+
+@pytest.mark.parametrize(
+    "script", ["jest --config $CONFIG", "jest 'not closed", "dotenv -e .env -- jest --ci"]
+)
+def test_call_that_cannot_be_read_is_refused(script: str) -> None:
+    with pytest.raises(
+        InputError, match=r"its arguments of jest cannot be read from scripts\.test:"
+    ):
+        framework_call(json.dumps({"scripts": {"test": script}}), ("jest",))
+    readable = {"test": script, "test:unit": "jest --ci"}
+    assert framework_call(json.dumps({"scripts": readable}), ("jest",)).args == ("--ci",)
 
 
 def test_script_called_test_comes_first() -> None:
