@@ -159,7 +159,7 @@ def _moved_files(
     if path is None:
         if (folder / WORKFLOW_FILE).exists():
             return None
-        path, why = choose_workflow(folder, config)
+        path, job, step, why = choose_workflow(folder, config)
         console.err(why)
     if not path:
         return None

@@ -111,12 +111,13 @@ def _coverage_gates(folder: Path, tracked: Sequence[str], job: MovableJob) -> li
     return find_coverage_gates(texts)
 
 
-def choose_workflow(folder: Path, config: Config) -> tuple[str, str]:
-    """The workflow that plain `init` moves into, and why; "" where it writes one of its own.
+def choose_workflow(folder: Path, config: Config) -> tuple[str, str, str, str]:
+    """The workflow, job and step that plain `init` moves into, and why; "" where it writes its own.
 
     It is the one that uses ciguard's actions, else that with the only test step.
     """
     found = []
+    makefile = text_of(folder / "Makefile") or ""
     for path in repository_files(folder):
         if fnmatchcase(path, ".github/workflows/*.y*ml"):
             try:
@@ -124,17 +125,17 @@ def choose_workflow(folder: Path, config: Config) -> tuple[str, str]:
             except InputError:
                 continue
             if is_moved(workflow):
-                return path, f"{path} has ciguard's jobs: nothing else is written"
-            found += [(path, step) for step in find_test_steps(workflow)]
+                return path, "", "", f"{path} has ciguard's jobs: nothing else is written"
+            found += [(path, step) for step in find_test_steps(workflow, makefile)]
     own = f"{WORKFLOW_FILE} is a workflow of its own"
     if not found:
-        return "", f"no workflow here runs tests: {own}"
+        return "", "", "", f"no workflow here runs tests: {own}"
     options = [f"--into {path} --job {step.job} --step {step.number}" for path, step in found]
     if len(found) == 1 and known_address(config):
         why = f"the only step that runs tests: {options[0]}; --new writes a workflow of its own"
-        return found[0][0], why
+        return found[0][0], found[0][1].job, str(found[0][1].number), why
     what = f"{len(found)} steps run tests" if len(found) > 1 else "[init] actions is not set"
-    return "", f"{what}: {own}; to move into yours: ciguard init {' or '.join(options)}"
+    return "", "", "", f"{what}: {own}; to move into yours: ciguard init {' or '.join(options)}"
 
 
 def restored_file(folder: Path, path: str) -> list[GeneratedFile]:

@@ -34,6 +34,7 @@ class PythonTool:
 
     Attributes:
         files: any of them names the tool; so does [tool.`table`] of pyproject.toml.
+            [tool.hatch] alone may be of the build backend, which runs no tests.
         install: command of a step.
         prefix: of the framework's command; the whole command where that ends with "--".
         has_lock: pip would install other versions than the locked ones.
@@ -67,7 +68,9 @@ PYTHON_TOOLS: Final = {
         "conda env create --name test --file environment.yml",
         CONDA,
     ),
-    "hatch": PythonTool(("hatch.toml",), "hatch", "pipx install hatch", ("hatch", "test", "--")),
+    "hatch": PythonTool(
+        ("hatch.toml",), "hatch.envs", "pipx install hatch", ("hatch", "test", "--")
+    ),
     "nox": PythonTool(("noxfile.py",), "", "pipx install nox", ("nox", "-s", "test", "--")),
     "tox": PythonTool(
         ("tox.ini",),
@@ -103,7 +106,8 @@ def python_tool(texts: Mapping[str, str], framework: str) -> str:
     """The tool that pip cannot replace in a project; "" where uv, Poetry or pip sets it up."""
     if uses_uv(texts) or uses_poetry(texts):
         return ""
-    tables = project_table(texts, "tool")
+    hatch = project_table(texts, "tool", "hatch")
+    tables = {**project_table(texts, "tool"), **{f"hatch.{name}": hatch[name] for name in hatch}}
     for name, tool in PYTHON_TOOLS.items():
         is_named = tool.table in tables or any(file in texts for file in tool.files)
         if is_named and (tool.has_lock or not declares_tests(texts, framework)):

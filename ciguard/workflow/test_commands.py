@@ -115,6 +115,9 @@ COMMAND_INPUTS: Final[Mapping[str, str]] = {
     "GabrielBB/xvfb-action": "run",
     "coactions/setup-xvfb": "run",
 }
+# Rules of a Makefile with their recipes, and the call of one.
+_RULE: Final = re.compile(r"^([\w.-]+) *:(?!=).*\n((?:\t.*(?:\n|\Z))+)", re.MULTILINE)
+_MAKE: Final = re.compile(r"\bg?make +([\w.-]+)")
 MAX_WORDS: Final = 50  # of a command: wrappers are tried one in the other
 _OPERATORS: Final = ";&|()\n"
 
@@ -147,13 +150,19 @@ class FoundStep:
     commands: tuple[FoundCommand, ...]
 
 
-def find_test_steps(workflow: Any) -> tuple[FoundStep, ...]:
-    """Every step whose script runs tests, in the order of the file."""
+def find_test_steps(workflow: Any, makefile: str = "") -> tuple[FoundStep, ...]:
+    """Every step whose script, or a recipe that it makes, runs tests, in the order of the file."""
+    recipes = dict(_RULE.findall(makefile.replace("\t@", "\t")))
+
+    def with_recipe(found: re.Match[str]) -> str:
+        return f"{found[0]}\n{recipes.get(found[1], '')}\n"
+
     return tuple(
         FoundStep(str(name), number, commands)
         for name, job in jobs_of(workflow).items()
         for number, step in steps_of(job)
-        if isinstance(step.get("run"), str) and (commands := find_test_commands(step["run"]))
+        if isinstance(step.get("run"), str)
+        and (commands := find_test_commands(_MAKE.sub(with_recipe, step["run"])))
     )
 
 

@@ -116,6 +116,15 @@ def test_every_commented_option_is_a_valid_key(repository: Path, call: Init) -> 
         ({}, "found no project at all", 'framework = "command"'),
         ({"tox.ini": "[tox]", "test_a.py": ""}, "found tox (in .)", 'command = ["tox", "-e", "py"'),
         (
+            {
+                "pyproject.toml": "[tool.hatch.version]\npath = 'x'\n",
+                "tox.ini": "",
+                "test_a.py": "",
+            },
+            "found tox (in .)",  # [tool.hatch] is of the build backend
+            'command = ["tox", "-e", "py"',
+        ),
+        (
             {"package.json": '{"devDependencies": {"jest": "1"}, "engines": {}}', "yarn.lock": ""},
             "found package.json (Node.js with jest)",
             "node-version-file: package.json\n- run: npm install --global corepack",

@@ -495,3 +495,14 @@ def test_own_workflow_is_written_where_no_single_step_can_be_moved(
     assert f"[init] actions is not set: {OWN} is a workflow of its own" in call(repository).stderr
     write(repository, JOB + b"      - run: make\n")
     assert f"no workflow here runs tests: {OWN} is" in call(repository).stderr
+
+
+def test_step_whose_recipe_runs_tests_is_a_test_step(repository: Path, call: Init) -> None:
+    """`make ci` says nothing of tests; its recipe does."""
+    write(repository, JOB + b"      - run: make init\n      - run: |\n          make ci\n")
+    recipes = "init: deps\n\tpip install pytest\nX := 1\nci:\n\techo a\n\t@python -m pytest tests\n"
+    (repository / "Makefile").write_text(recipes, "utf-8")
+    answer = call(repository, "--yes")
+    assert answer.stdout == f"{CI}: changed\n"
+    assert f"the only step that runs tests: --into {CI} --job test --step 2" in answer.stderr
+    assert "          command: |\n            make ci\n" in (repository / CI).read_text("utf-8")

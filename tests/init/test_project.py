@@ -99,6 +99,8 @@ def suites(suggestion: Suggestion) -> list[tuple[str, str, str]]:
             [("", ".", "")],
         ),
         ({"tox.ini": ""}, ["test_a.py"], []),
+        ({"pyproject.toml": f"{PACKAGE}[tool.hatch.build]"}, ["test_a.py"], [("", ".", "")]),
+        ({"pyproject.toml": f"{PACKAGE}[tool.hatch.envs.test]"}, ["test_a.py"], []),
         ({"tox.ini": "", "requirements-test.txt": "pytest"}, ["test_a.py"], [("", ".", "")]),
         ({"pdm.lock": "", "requirements-test.txt": "pytest"}, ["test_a.py"], []),
     ],
