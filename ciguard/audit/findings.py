@@ -148,7 +148,9 @@ def audit(
     folders = {name: tests.below(name) for name in {one.project for one in matrix.shards}}
     seen = [folders[one.project] for one in matrix.shards]
     selections = [
-        _select(one, matrix.common, evaluator).intersect(Selection(folder, folder))
+        _select(one, matrix.common, evaluator).intersect(
+            Selection(folder if tests.has_files or not one.project else 0, folder)
+        )
         for one, folder in zip(matrix.shards, seen, strict=True)
     ]
     sure = [one.sure for one in selections]

@@ -136,6 +136,6 @@ def _advice(unknown: SelectedShard) -> str:
         return unknown.shard.unknown
     names = [term.text for term in unknown.unsure if not term.is_label]
     if not names:  # of the shard's own filter or of the one that all share
-        return "list the tests with their categories"
+        return "list the tests as JSON with their files and categories"
     fix = "list the tests as JSON with their categories or markers, or give the shards as JSON"
     return f"ciguard cannot evaluate {', '.join(names):.200}: {fix}"

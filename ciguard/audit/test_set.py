@@ -20,6 +20,7 @@ class TestSet:
         units: as listed, each once.
         has_categories, has_traits: the list gives them at all, if only as an empty list: without,
             no filter by a category, or by another trait, can be judged.
+        has_files: without, it is not known which tests lie below a folder.
     """
 
     __test__ = False  # no class of tests
@@ -27,6 +28,7 @@ class TestSet:
     def __init__(self, units: Sequence[InventoryUnit]) -> None:
         self.units = units
         self.has_traits = any(unit.traits is not None for unit in units)
+        self.has_files = any(unit.file for unit in units)
         is_listed = any(unit.categories is not None for unit in units)
         self.has_categories = is_listed or "category" in self.traits
         self._indices: dict[Callable[[InventoryUnit], str], TextIndex] = {}
@@ -54,8 +56,8 @@ class TestSet:
         }
 
     def below(self, folder: str) -> int:
-        """The tests whose file lies below a folder, given as `tests/Unit/`; all for ""."""
-        if not folder:
+        """The tests whose file lies, or may lie, below a folder as `tests/Unit/`; all for ""."""
+        if not (folder and self.has_files):
             return self.everything
         prefix = folder.rstrip("/") + "/"
         found = (

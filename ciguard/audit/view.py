@@ -94,6 +94,8 @@ def _facts(found: Audit) -> Iterator[tuple[str, Content]]:
     unsure += [(one.shard.name, term) for one in found.shards for term in one.unsure]
     if any(term.is_label for _, term in unsure):
         yield "undecided", "the list of tests lacks the categories that filters ask for"
+    if not found.tests.has_files and any(one.shard.project for one in found.shards):
+        yield "undecided", "the list of tests lacks the files, by which a project has its tests"
     others = [(name, term.text) for name, term in unsure if not term.is_label]
     for name, text in others[:MAX_SHARDS]:
         words = ": not known which tests ", Code(text, NAME_WIDTH), " selects"

@@ -235,20 +235,22 @@ class _Reader:
         values = combination.values
         name = f"{self.name} ({combination.label})" if combination.label else self.name
         name = fill_constant(self.job.get("name"), values, index) or name
-        text, unknown, expression = "", "", None
+        text, unknown, project, expression = "", "", "", None
         # Filled in before the shell divides it into words, as GitHub does.
         words = _command_words(self.step.framework, self._filled(self.step.script, values))
         try:
             text = self._filled(self.template, values) or self.language.find_filter(words)
-            _reject_variables(text)
+            _reject_variables(text, _FIX)
+            project = vstest.find_project(words) if self.language is vstest else ""
+            _reject_variables(project, _AS_JSON)
             expression = self.language.parse(text, f"{where}:{line} ({name})")
         except _NotConstant as error:
-            unknown = f"line {self.step.line}: {error} is not constant; {_FIX}"
+            unknown = f"line {self.step.line}: {error}"
         return ShardFilter(
             name=name,
             text=text,
             expression=expression,
-            project=vstest.find_project(words) if self.language is vstest else "",
+            project=project,
             timeout_s=_minutes_s(fill_constant(self.job.get("timeout-minutes"), values)),
             runner=fill_constant(self.job.get("runs-on"), values),
             artifact=fill_constant(self.artifact, values, index),
@@ -269,15 +271,15 @@ class _Reader:
         return fill("".join(parts), values)
 
 
-def _reject_variables(text: str) -> None:
+def _reject_variables(text: str, fix: str) -> None:
     """Refuse what the job makes while it runs.
 
     Raises:
-        _NotConstant: names it.
+        _NotConstant: names it, and what to do.
     """
     found = EXPRESSION.search(text) or _VARIABLE.search(text) or _SUBSTITUTION.search(text)
     if found is not None:
-        raise _NotConstant(found[0])
+        raise _NotConstant(f"{found[0]} is not constant; {fix}")
 
 
 def _minutes_s(text: str) -> float | None:

@@ -54,6 +54,15 @@ def test_tests_in_several_shards_are_counted_with_their_executions() -> None:
     assert [places(one.own) for one in found.shards] == [[], [2, 3], [4]]
 
 
+def test_project_decides_nothing_of_tests_without_files() -> None:
+    """`dotnet test --list-tests` prints names only."""
+    units = tuple(InventoryUnit(unit.unit, categories=()) for unit in UNITS)
+    found = audited(shard("a", "Cart"), shard("b", "", project=""), units=units)
+    assert [places(one.selected.sure) for one in found.shards] == [[], [0, 1, 2, 3, 4, 5]]
+    assert [places(one.selected.possible) for one in found.shards] == [[0, 1], [0, 1, 2, 3, 4, 5]]
+    assert (found.in_several, found.orphans) == (0, 0)
+
+
 def test_tests_in_no_shard_have_the_first_reason_that_holds() -> None:
     found = audited(
         shard("a", "Cart"),

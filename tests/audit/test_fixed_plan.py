@@ -156,7 +156,7 @@ def test_no_plan_of_categories_that_the_list_lacks(folder: Path, ciguard: Ciguar
     names = [{key: one[key] for key in ("id", "file")} for one in TESTS]
     (folder / "tests.json").write_text(json.dumps(names), "utf-8")
     done = ciguard(*WORDS, "-o", "plan.json", cwd=folder, expect=3)
-    assert "list the tests with their categories" in done.stderr
+    assert "list the tests as JSON with their files and categories" in done.stderr
 
 
 def test_nothing_in_any_shard_is_no_plan(folder: Path, ciguard: Ciguard) -> None:

@@ -143,6 +143,27 @@ def test_command_without_a_filter_selects_every_test_of_its_project() -> None:
     assert [shard.project for shard in found.shards] == ["tests/App.Tests"] * 2
 
 
+@pytest.mark.parametrize(
+    ("command", "project"),
+    [
+        ("dotnet test -c Release -l trx ./tests/App.Tests/ --no-build", "tests/App.Tests"),
+        ("dotnet test 'tests\\App.Tests'", "tests/App.Tests"),
+        ("dotnet test --project App.Tests -- RunConfiguration.MaxCpuCount=1", "App.Tests"),
+        ("dotnet test src/App.slnx", ""),
+        ("dotnet test . /p:CollectCoverage=true", ""),
+        ("dotnet test --settings ci/x.runsettings", ""),
+    ],
+)
+def test_folder_is_a_project(command: str, project: str) -> None:
+    assert [shard.project for shard in read(command).shards] == [project] * 2
+
+
+def test_project_that_a_script_makes_is_unknown() -> None:
+    found = read("dotnet test $PROJECT --filter ${{ matrix.shard.filter }}").shards[0]
+    assert (found.expression, found.project) == (None, "$PROJECT")
+    assert found.unknown.startswith("line 30: $PROJECT is not constant; give the shards as JSON")
+
+
 SECOND_JOB = """\
   again:
     strategy: {matrix: {a: [1, 2]}}

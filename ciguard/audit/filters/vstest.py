@@ -11,6 +11,7 @@ none. Source: FilterExpression, Condition and FilterHelper of github.com/microso
 
 from __future__ import annotations
 
+import posixpath
 import re
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -35,6 +36,13 @@ _TOKEN: Final = re.compile(r"[()&|]|(?:\\.|[^()&|\\]|\\$)+", re.DOTALL)
 _PART: Final = re.compile(r"(?:\\.|[^=!~\\]|\\$)+|!=|!~|[=~!]", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
 _OPERATORS: Final = frozenset({"=", "!=", "~", "!~"})
+# Options of `dotnet test` whose value is the next word.
+_WITH_VALUE: Final = frozenset(
+    {"-a", "--arch", "--artifacts-path", "--blame-crash-dump-type", "--blame-hang-dump-type", "-c"}
+    | {"--configuration", "--blame-hang-timeout", "--collect", "-d", "--diag", "-e", "-f", "-l"}
+    | {"--environment", "--framework", "--filter", "--logger", "-o", "--output", "--os", "-r", "-s"}
+    | {"--results-directory", "--runtime", "--settings", "--test-adapter-path", "-v", "--verbosity"}
+)
 _SPECIAL: Final = frozenset("\\()&|=!~")
 
 
@@ -62,11 +70,17 @@ def find_filter(words: Sequence[str]) -> str:
 
 
 def find_project(words: Sequence[str]) -> str:
-    """The folder of the project file that is tested."""
-    for word in words:
-        path = word.replace("\\", "/")
-        if path.endswith(("proj", ".dll")):
-            return path.rpartition("/")[0]
+    """The folder whose tests run: the one that is named, or that of the project; "" for all."""
+    value_of = ""
+    for word in words[words.index("test") + 1 :] if "test" in words else ():
+        if word in ("--", "dotnet"):  # what takes a list of arguments, after it
+            break
+        if not word.startswith(("-", "/")) and value_of not in _WITH_VALUE:
+            path = posixpath.normpath(word.replace("\\", "/"))
+            if path.endswith(("proj", ".dll")):
+                path = posixpath.dirname(path)
+            return "" if path == "." or path.endswith((".sln", ".slnx", ".slnf")) else path
+        value_of = word
     return ""
 
 
