@@ -266,7 +266,8 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "not_imported": Words(
         _NO_RESULT,
-        "fix the import, or install the missing package in the job too",
+        "run {file} alone: it was listed after others for the plan, and may import only after one "
+        "of them; if it does import alone, install what the job lacks",
     ),
     "deselected": Words(
         _NO_RESULT,
@@ -488,7 +489,8 @@ def reason_text(reason: Reason) -> str:
 
 
 def _facts(finding: Finding) -> dict[str, Any]:
-    return {"units": len(finding.units), **finding.facts}
+    file = finding.units[0].unit.partition("::")[0] if finding.units else None
+    return {"units": len(finding.units), "file": file, **finding.facts}
 
 
 def _format(template: str, facts: Mapping[str, Any]) -> str:

@@ -102,7 +102,7 @@ def test_time_behind_the_last_test_is_in_the_row_of_its_shard(
 
 
 CAUSED = [
-    ("not_imported", "it could not be imported: ImportError: x", "fix the import"),
+    ("not_imported", "it could not be imported: ImportError: x", "run a.t alone: it was listed"),
     (
         "not_found",
         "it was not found by any in this checkout",
