@@ -159,6 +159,7 @@ _CHECKS["PlannedUnit"] = _UNIT.build
 _CHECKS["tuple[PlannedUnit, ...]"] = _units
 _CHECKS["PlanNoteKind"] = _CHECKS["str"]
 _CHECKS["OrphanReason"] = _CHECKS["str"]
+_CHECKS["Mapping[str, Mapping[str, int]]"] = by_name(_CHECKS["Mapping[str, int]"])
 _kind: Any
 for _kind in (  # each after those that it holds
     *(Variant, DeclaredPeak, Suite, Pool, LegPolicy, Prediction, Block, Exclusion),

@@ -73,7 +73,7 @@ _EXECUTION: Final[Mapping[str, Kind]] = {
     "filter": "tests_filtered",
 }
 # From records, and no business of the file.
-OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "setup_s", "teardown_s"})
+OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "omitted", "setup_s", "teardown_s"})
 MAX_UNREAD: Final = 20  # one by one; a million refused files are no million findings
 
 
@@ -392,8 +392,9 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         yield Finding("warning", "duplicate_unit", units=twice)
     if inventory.files_without_units:
         emptied = inventory.files_without_units
-        facts = {"count": len(emptied), "files": emptied}
-        yield Finding("incomplete", "emptied_file", facts=facts)
+        reasons = sorted({reason for reason, file, _ in plan.omitted if file in emptied})
+        facts = {"count": len(emptied), "files": emptied, "reasons": reasons}
+        yield Finding("incomplete", "omitted_file" if reasons else "emptied_file", facts=facts)
     if inventory.excluded:
         units = tuple(UnitKey(one.suite, one.variant, one.unit) for one in inventory.excluded)
         rules = sorted({one.rule for one in inventory.excluded})

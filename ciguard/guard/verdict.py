@@ -69,8 +69,8 @@ Kind = Literal[
     "claim_without_record", "not_claimed_again",
     # the plan and its inventory
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
-    "combination_gone", "duplicate_unit", "emptied_file", "excluded", "suite_not_planned",
-    "suite_changed", "suite_removed", "nothing_ran", "unplanned",
+    "combination_gone", "duplicate_unit", "emptied_file", "omitted_file", "excluded",
+    "suite_not_planned", "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "tests_not_executed", "tests_focused", "tests_filtered", "filter_planned",
     "orphans", "orphans_lost", "orphans_accepted", "base_tests_gone",
     "base_plan_unread", "cases_gone", "cases_gone_of_changed_file", "cases_gone_of_unchanged_file",

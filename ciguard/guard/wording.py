@@ -377,6 +377,10 @@ WORDS: Final[Mapping[Kind, Words]] = {
     "emptied_file": Words(
         "{count:test file} without a planned test, but with tests on the base: {files}", _FILE
     ),
+    "omitted_file": Words(
+        "{count:test file} skipped or deselected, but with tests on the base: {files} ({reasons})",
+        "install what the job that plans lacks, or take the skip or the option back",
+    ),
     "excluded": Words("{units:test} excluded by rule: {rules}"),
     "suite_not_planned": Words(
         'suite[ "{suite}"][, variant "{variant}",] is newer than the static plan: no shard runs it',

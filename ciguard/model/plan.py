@@ -7,7 +7,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final, Iterable, Literal, Mapping, get_args
+from typing import Any, Final, Iterable, Iterator, Literal, Mapping, get_args
 
 from ciguard.model.types import SCHEMA, SLOTS, UnitKey
 
@@ -48,6 +48,8 @@ class Suite:
     `declared_peaks`: of units that the plan does not know; the first pattern that matches.
     `filters`: settings that select cases inside its units, as its framework named them when it
         listed the units; None where it was not asked.
+    `omitted`: tests that its framework left out of that list, by the reason that it gave and their
+        file: how many are deselected; 0 for a file that is skipped while it is imported.
     """
 
     framework: str
@@ -68,6 +70,7 @@ class Suite:
     closes_units: bool = False
     declared_peaks: tuple[DeclaredPeak, ...] = ()
     filters: tuple[str, ...] | None = None
+    omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def means_failed_tests(self, exit_code: int) -> bool:
         """Whether the command ends so, beside 1, where tests failed."""
@@ -401,6 +404,12 @@ class Plan:
     def has_timings(self) -> bool:
         """Whether any time was measured: without one, all are equal and mean nothing. O(units)."""
         return any(unit.has_history for shard in self.shards for unit in shard.units)
+
+    @property
+    def omitted(self) -> Iterator[tuple[str, str, int]]:
+        """Reason, file and number of tests, of all that the suites' frameworks left out."""
+        found = [one for suite in self.suites.values() for one in suite.omitted.items()]
+        return ((reason, *each) for reason, files in found for each in files.items())
 
     @property
     def is_static(self) -> bool:

@@ -87,6 +87,7 @@ def collect_suites(
     for name, suite in suites.items():
         listing = None
         filters: set[str] = set()
+        omitted: dict[str, dict[str, int]] = {}
         for variant, entry in suite.variants.items():
             suite_variant = " ".join(filter(None, (name, variant)))
             where = f"suite {suite_variant}" if suite_variant else ""
@@ -104,6 +105,8 @@ def collect_suites(
                     continue
                 mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
                 filters.update(listing.filters)
+                for reason, files in listing.omitted.items():
+                    omitted.setdefault(reason, {}).update(files)
             units += (
                 InventoryUnit(
                     *(unit.unit, name, variant, unit.file or None),
@@ -112,7 +115,7 @@ def collect_suites(
                 )
                 for unit in listing.units
             )
-        listed_suites[name] = replace(suite, filters=tuple(sorted(filters)))
+        listed_suites[name] = replace(suite, filters=tuple(sorted(filters)), omitted=omitted)
     if mistakes:
         raise combine(mistakes)
     return tuple(units), listed_suites

@@ -177,6 +177,14 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
         yield "pool", Code(next(iter(plan.pools)))
     if plan.inventory.excluded:
         yield "excluded", f"{count_of(len(plan.inventory.excluded), 'test')}, by rules"
+    deselected, skipped = Counter[str](), []
+    for reason, file, count in plan.omitted:
+        deselected[reason] += count
+        skipped += [] if count else [f"{file} ({one_line(reason, ID_WIDTH)})"]
+    for reason, count in sorted((+deselected).items()):
+        yield "deselected", f"{count_of(count, 'test')} by {one_line(reason)}"
+    if skipped:
+        yield "skipped files", _some(sorted(skipped))
     yield "history", _history(plan)
     if measured:
         yield from _times(plan)

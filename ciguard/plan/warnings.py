@@ -118,9 +118,9 @@ def _over_memory(plan: Plan) -> Iterator[PlanNote]:
 
 def _files_without_tests(plan: Plan) -> Iterator[PlanNote]:
     """Those that had tests on the base make the run incomplete; these may never have had any."""
-    emptied = plan.inventory.files_without_units
+    known = {*plan.inventory.files_without_units, *(file for _, file, _ in plan.omitted)}
     files = sorted(
-        path for path, units in plan.inventory.files.items() if not units and path not in emptied
+        path for path, units in plan.inventory.files.items() if not units and path not in known
     )
     if files:
         yield PlanNote("files_without_tests", {"files": files})

@@ -146,6 +146,18 @@ def test_file_that_lost_all_units_since_the_base_is_incomplete() -> None:
     assert not verdict.findings[1:], "b.t never had any"
 
 
+def test_file_that_the_framework_leaves_out_since_the_base_is_incomplete() -> None:
+    omitted = {"needs jinja": {"c.t": 0}, "addopts: -m 'not slow'": {"a.t": 2}}
+    files = {"a.t": 8, "c.t": 0}
+    plan = make_plan(inventory=counted(8, files=files, files_without_units=("c.t",)))
+    suites = {name: replace(suite, omitted=omitted) for name, suite in plan.suites.items()}
+    (finding,) = World(plan=replace(plan, suites=suites)).prove().findings
+    assert finding_message(finding) == (
+        "1 test file skipped or deselected, but with tests on the base: c.t (needs jinja)"
+    )
+    assert finding_fix(finding).startswith("install what the job that plans lacks")
+
+
 def test_newly_excluded_units_count_as_dropped() -> None:
     excluded = tuple(Exclusion(f"z.t::slow{n}", "exclude: z*") for n in range(2))
     inventory = counted(10, base_units=(UnitCount(10),), excluded=excluded)

@@ -58,6 +58,35 @@ def test_a_collection_error_is_an_error(project: Path, ciguard: Ciguard) -> None
     assert not (project / "plan.json").exists()
 
 
+def test_what_the_framework_leaves_out_is_said_once(project: Path, ciguard: Ciguard) -> None:
+    """Skipped at import, or deselected: no file "without a planned test"."""
+    tests = project / "tests"
+    (tests / "test_empty.py").write_text(
+        "import pytest\npytest.importorskip('x', reason='needs x')"
+    )
+    (tests / "test_unit.py").write_text("import unittest\nraise unittest.SkipTest('not today')\n")
+    slow = (
+        "import pytest\n@pytest.mark.parametrize('x', 'abc')\n@pytest.mark.slow\ndef test(x): pass"
+    )
+    (tests / "test_slow.py").write_text(slow)
+    options = "[pytest]\naddopts = -m 'not slow'\nmarkers = slow\n"
+    (project / "pytest.ini").write_text(options)
+    (project / "ciguard.toml").write_text(
+        '[suite.""]\nargs = ["--deselect", "tests/test_a.py::TestC::test_1"]'
+    )
+    done = ciguard("plan", "-o", "plan.json", cwd=project)
+    why = "addopts: -m 'not slow', --deselect 'tests/test_a.py::TestC::test_1'"
+    assert plan_of((project / "plan.json").read_text())["suites"][""]["omitted"] == {
+        "needs x": {"tests/test_empty.py": 0},
+        "not today": {"tests/test_unit.py": 0},
+        why: {"tests/test_a.py": 1, "tests/test_slow.py": 3},
+    }
+    shown = " ".join(done.stdout.split())
+    assert f"deselected 4 tests by {why}" in shown
+    assert "skipped files tests/test_empty.py (needs x), tests/test_unit.py (not today)" in shown
+    assert "without a planned test" not in shown
+
+
 def test_an_empty_inventory_is_nothing_to_do(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard("plan", "--inventory", "-", *NONE, cwd=tmp_path, stdin="\n\n", expect=5)
     assert "there is no unit to plan" in done.stderr

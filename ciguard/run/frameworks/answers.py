@@ -2,7 +2,7 @@
 
 JSON lines: `{"unit": id, "file": path, "group": name}` a unit, `{"error": place, "message": text}`
 for what could not be read, `{"filter": setting}` for what selects cases inside units, and at last
-`{"done": true, "rootdir": path}`.
+`{"done": true, "rootdir": path, "omitted": {reason: {file: tests}}}`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
         output_text = "\n".join(last) or "it printed nothing"
         errors.append(f"collecting ended with exit code {code} and no inventory:\n{output_text}")
     rootdir = str(ends[0].get("rootdir", "")) if ends else ""
+    omitted = ends[0].get("omitted", {}) if ends else {}
     return Listing(
         units=tuple(
             ListedUnit(
@@ -57,6 +58,10 @@ def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program:
         ),
         errors=tuple(errors),
         filters=tuple(sorted(set(filters))),
+        omitted={
+            reason: {_file(suite, rootdir, file): tests for file, tests in files.items()}
+            for reason, files in omitted.items()
+        },
     )
 
 

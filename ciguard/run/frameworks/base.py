@@ -82,11 +82,13 @@ class Listing:
     """The answer of a framework; with errors the units are not all there are.
 
     `filters`: settings that select cases inside units, as an `execution` event names them.
+    `omitted`: as `Suite` has it.
     """
 
     units: tuple[ListedUnit, ...]
     errors: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
+    omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 if TYPE_CHECKING:

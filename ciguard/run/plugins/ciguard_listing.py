@@ -16,20 +16,14 @@ from typing import TYPE_CHECKING, Any, Dict, Generator, List, Optional
 import pytest
 
 if TYPE_CHECKING:
-    from ciguard.run.plugins.ciguard_messages import top_folder
+    from ciguard.run.plugins.ciguard_messages import LAST, top_folder, truncated
 else:
-    from ciguard_messages import top_folder
+    from ciguard_messages import LAST, top_folder, truncated
 
 Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
 
-LAST_BYTES = 4096  # of a message
 GROUP_MARK = "xdist_group"  # pytest-xdist's word for tests that run in one worker
-
-
-def _last(text: str) -> str:
-    """Its end in UTF-8; lone surrogates, which no file can hold, become question marks."""
-    return text.encode("utf-8", "replace")[-LAST_BYTES:].decode("utf-8", "ignore")
 
 
 def _group(item: pytest.Item) -> Optional[str]:
@@ -52,18 +46,43 @@ def described(item: pytest.Item, unit: str, top: str) -> Line:
     return {"unit": unit, "file": file, "group": _group(item)}
 
 
+def _deselecting(config: pytest.Config) -> str:
+    """The options that deselect tests, with `addopts` before those that stand there."""
+    option, addopts = config.option, " ".join(config.getini("addopts"))
+    given = [("-k", option.keyword), ("-m", option.markexpr)]
+    given += (("--deselect", one) for one in option.deselect or ())
+    words = (f"{'addopts: ' * (text in addopts)}{name} {text!r}" for name, text in given if text)
+    return ", ".join(words) or "conftest.py or a plugin"
+
+
 class _Listing:
     """The plugin of a session that only collects: what exists, and what could not be read."""
 
     def __init__(self, path: str, config: pytest.Config) -> None:
         self._path = path
-        self._top = top_folder(str(config.rootpath), str(config.invocation_params.dir))
+        self._config, self._root = config, str(config.rootpath)
+        self._top = top_folder(self._root, str(config.invocation_params.dir))
         self._lines: List[Line] = []
+        self._omitted: Dict[str, Dict[str, int]] = {}  # by reason and file, the tests deselected
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            message = _last(report.longreprtext)
+            message = truncated(report.longreprtext, LAST)
             self._lines.append({"error": report.nodeid, "message": message})
+        elif report.skipped and isinstance(report.longrepr, tuple):  # by itself, as it is imported
+            words = report.longrepr[2]  # `Skipped: needs jinja`
+            reason = words.partition(": ")[2] or words
+            self._omit(os.path.join(self._root, report.nodeid), reason, tests=0)
+
+    def pytest_deselected(self, items: List[pytest.Item]) -> None:
+        reason = _deselecting(self._config)
+        for item in items:
+            self._omit(str(item.path), reason, tests=1)
+
+    def _omit(self, path: str, reason: str, tests: int) -> None:
+        file = os.path.relpath(path, self._top).replace(os.sep, "/")
+        files = self._omitted.setdefault(truncated(reason, LAST), {})
+        files[file] = files.get(file, 0) + tests
 
     # Around the whole of it: `done` must mean that every plugin had its say on what is selected.
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -71,9 +90,9 @@ class _Listing:
         ended = yield
         if ended.excinfo is None:
             self._lines += (described(item, item.nodeid, self._top) for item in session.items)
-            self._lines.append({"done": True, "rootdir": self._top})
+            self._lines.append({"done": True, "rootdir": self._top, "omitted": self._omitted})
         else:
-            message = _last(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
+            message = truncated(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}", LAST)
             self._lines.append({"error": "", "message": message})
         # Appended: a second session must not replace the answer of the first.
         with open(self._path, "a", encoding="ascii", newline="\n") as stream:
