@@ -5,11 +5,10 @@ Pure: names and texts of files in. A monorepo has a suite and an environment for
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError
 from ciguard.init.languages import PROJECT_FILES
@@ -204,8 +203,7 @@ def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str
     while above != TOP:
         above = _split(above)[0]
         texts = projects.get(above, {})
-        content: dict[str, Any] = tomllib.loads(texts.get(PROJECT_FILE, ""))
-        workspace = content.get("tool", {}).get("uv", {}).get("workspace", {})
+        workspace = project_table(texts, "tool", "uv", "workspace")
         name = folder if above == TOP else folder.removeprefix(f"{above}/")
         is_member = any(fnmatchcase(name, pattern) for pattern in workspace.get("members", ()))
         is_excluded = any(fnmatchcase(name, pattern) for pattern in workspace.get("exclude", ()))

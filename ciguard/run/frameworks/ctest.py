@@ -7,25 +7,16 @@ up after them are no units: CTest adds them to each call that needs them.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ciguard.run.frameworks import command
+from ciguard.run.frameworks import command, defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.defaults import (
-    NOT_STARTED,
-    announced_first,
-    batch_variables,
-    launcher_invocation,
-    refuse_flags,
-    reported_timeout,
-    whole_command,
-)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Invocation, Listing, ProcessFiles
 
 NAME: Final = "ctest"
 IS_DEFAULT: Final = False
@@ -67,33 +58,14 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it has a flag that cannot be kept.
     """
-    words = whole_command(suite, variant)
-    refuse_flags(words, _REFUSED, NAME)
+    words = defaults.whole_command(suite, variant)
+    defaults.refuse_flags(words, _REFUSED, NAME)
     return tuple(word for word in words if word not in _OUTPUT)
-
-
-def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    return launcher_invocation(inside_folder, LAUNCHER, _words(suite, variant), env)
-
-
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Asks CTest for the tests of a build; the launcher writes `answer_file`."""
-    return _launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """The tests in CTest's order."""
-    return read_answer(suite, answer, printed, code, "ctest")
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the launcher reads the tests, and follows what CTest says of them."""
-    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
     """Where there is no CTest, or no build."""
-    if NOT_STARTED.search(output):
+    if defaults.NOT_STARTED.search(output):
         return "install CMake 3.14 or newer in the job, or set the suite's command"
     if NO_TESTS.search(output):
         return "configure and build first, and name the folder of the build: --test-dir"
@@ -115,5 +87,10 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return command.ancestors(unit)
 
 
-file_of = announced_first
-hit_own_timeout = reported_timeout
+_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
+listing = partial(defaults.listing_by, _launch)
+# The tests in CTest's order.
+read_listing = partial(read_answer, program=NAME)
+execution = partial(defaults.execution_by, _launch)
+file_of = defaults.announced_first
+hit_own_timeout = defaults.reported_timeout

@@ -11,10 +11,13 @@ from ciguard.errors import UsageError
 from ciguard.run.frameworks.base import Invocation, variant_args
 
 if TYPE_CHECKING:
-    from typing import Sequence
+    from typing import Callable, Sequence
 
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
+
+    # By suite, variant, variables of the plugin or launcher, and the folder of `run/plugins/`.
+    Launch = Callable[[Suite, str, Mapping[str, str], str], Invocation]
 
 PASSED, FAILED = 0, 1
 # By a launcher whose tool is no program.
@@ -39,17 +42,34 @@ def whole_command(suite: Suite, variant: str) -> tuple[str, ...]:
     return (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
 
 
-def launcher_invocation(
-    inside_folder: str, launcher: str, words: Sequence[str], env: Mapping[str, str]
+def listing_by(
+    launch: Launch, suite: Suite, variant: str, answer_file: str, inside_folder: str
+) -> Invocation:
+    """Return the program that lists the units; the plugin or launcher writes `answer_file`."""
+    return launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
+
+
+def execution_by(launch: Launch, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Return the program that runs a batch; the plugin or launcher selects and records."""
+    return launch(suite, variant, batch_variables(batch), batch.inside_folder)
+
+
+def launcher_invocation(  # noqa: PLR0917  # the first two are bound by `partial`
+    launcher: str,
+    words_of: Callable[[Suite, str], Tuple[str, ...]],
+    suite: Suite,
+    variant: str,
+    env: Mapping[str, str],
+    inside_folder: str,
 ) -> Invocation:
     """The leg's own Python with a file of `run/plugins/`, which starts the tool.
 
     Args:
-        words: of the launcher.
+        words_of: gives the words of the launcher for a suite and variant.
         env: for it.
     """
     program = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
-    return Invocation((*program, *words), env)
+    return Invocation((*program, *words_of(suite, variant)), env)
 
 
 def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:

@@ -6,26 +6,18 @@ where it can, as each job that runs a part of one builds all of it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
+from ciguard.run.frameworks import defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, enclosing
-from ciguard.run.frameworks.defaults import (
-    NOT_STARTED,
-    announced_first,
-    batch_variables,
-    launcher_invocation,
-    refuse_flags,
-    reported_timeout,
-    whole_command,
-)
+from ciguard.run.frameworks.base import enclosing
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 NAME: Final = "go"
 IS_DEFAULT: Final = False
@@ -58,38 +50,21 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it is not `go test`, or has a flag that cannot be kept.
     """
-    words = whole_command(suite, variant)
+    words = defaults.whole_command(suite, variant)
     where = "framework go"
     if "test" not in words[1:]:
         fix = 'set command = ["go", "test", FLAGS] and args = ["./..."]'
         raise UsageError(f"no `go test`: {' '.join(words)!r:.200}", where=where, fix=fix)
     flags = words[words.index("test", 1) :]
-    refuse_flags(flags[: flags.index("-args") if "-args" in flags else len(flags)], REFUSED, NAME)
-    return words
-
-
-def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    return launcher_invocation(inside_folder, LAUNCHER, ("run", *_words(suite, variant)), env)
-
-
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Builds all packages, and asks each for its tests; the launcher writes `answer_file`."""
-    return _launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """The tests of each package in the order of the source; `file` is the package's folder."""
-    return read_answer(suite, answer, printed, code, "go test")
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the launcher reads the tests, and follows what Go says of them."""
-    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
+    defaults.refuse_flags(
+        flags[: flags.index("-args") if "-args" in flags else len(flags)], REFUSED, NAME
+    )
+    return ("run", *words)
 
 
 def advice(output: str) -> str:
     """Where there is no Go."""
-    if NOT_STARTED.search(output):
+    if defaults.NOT_STARTED.search(output):
         return "install Go in the job (actions/setup-go), or set the suite's command"
     return ""
 
@@ -110,5 +85,10 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return enclosing(unit.rpartition(".")[0])
 
 
-file_of = announced_first
-hit_own_timeout = reported_timeout
+_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
+listing = partial(defaults.listing_by, _launch)
+# The tests of each package in the order of the source; `file` is the package's folder.
+read_listing = partial(read_answer, program="go test")
+execution = partial(defaults.execution_by, _launch)
+file_of = defaults.announced_first
+hit_own_timeout = defaults.reported_timeout

@@ -7,27 +7,17 @@ suite, each unit begins with the program's name: `[sums_test] Sums.Adds`.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.run.frameworks import command
+from ciguard.run.frameworks import command, defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.defaults import (
-    NOT_STARTED,
-    announced_first,
-    batch_variables,
-    ended_by_itself,
-    launcher_invocation,
-    refuse_flags,
-    reported_timeout,
-    whole_command,
-)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Invocation, Listing, ProcessFiles
 
 NAME: Final = "gtest"
 IS_DEFAULT: Final = False
@@ -59,7 +49,7 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
         UsageError: there is no program, two have one name, or a flag cannot be kept.
     """
     where = "framework gtest"
-    words = whole_command(suite, variant)
+    words = defaults.whole_command(suite, variant)
     names = [os.path.basename(word) for word in suite.command if not word.startswith("-")]
     if not names:
         fix = 'set command = ["build/sums_test"], the test programs'
@@ -67,32 +57,13 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         fix = "make each program a suite of its own"
         raise UsageError(f"two programs of one name: {' '.join(names)}", where=where, fix=fix)
-    refuse_flags(words, _REFUSED, NAME)
+    defaults.refuse_flags(words, _REFUSED, NAME)
     return words
-
-
-def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    return launcher_invocation(inside_folder, LAUNCHER, _words(suite, variant), env)
-
-
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Asks each program for its tests; the launcher writes `answer_file`."""
-    return _launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """The tests of each program in its order, without the disabled ones."""
-    return read_answer(suite, answer, printed, code, "GoogleTest")
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the launcher reads the tests, and follows what the programs say of them."""
-    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
     """Where there is no such program."""
-    if NOT_STARTED.search(output):
+    if defaults.NOT_STARTED.search(output):
         return "build the tests first, and name their programs in the suite's command"
     return ""
 
@@ -108,6 +79,11 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return command.ancestors(unit)
 
 
-file_of = announced_first
-hit_own_timeout = reported_timeout
-is_normal_exit = ended_by_itself
+_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
+listing = partial(defaults.listing_by, _launch)
+# The tests of each program in its order, without the disabled ones.
+read_listing = partial(read_answer, program="GoogleTest")
+execution = partial(defaults.execution_by, _launch)
+file_of = defaults.announced_first
+hit_own_timeout = defaults.reported_timeout
+is_normal_exit = defaults.ended_by_itself

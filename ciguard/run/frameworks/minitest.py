@@ -7,22 +7,13 @@ those that are not asked for are left out there, so that any of these commands m
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
+from ciguard.run.frameworks import defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, enclosing
-from ciguard.run.frameworks.defaults import (
-    batch_variables,
-    ended_by_itself,
-    id_alone,
-    loaded_before,
-    reported_timeout,
-)
+from ciguard.run.frameworks.base import enclosing
 from ciguard.run.frameworks.ruby import SHARED_PLUGIN, ruby_invocation
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 NAME: Final = "minitest"
 IS_DEFAULT: Final = False
@@ -45,22 +36,6 @@ NOT_LOADED: Final = re.compile(
 )
 
 
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Looks for test files only, and loads none; the plugin writes `answer_file`."""
-    env = {"CIGUARD_COLLECT_FILE": answer_file}
-    return ruby_invocation(suite, variant, env, PLUGIN, inside_folder)
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """Paths from the suite's folder, sorted."""
-    return read_answer(suite, answer, printed, code, "Minitest")
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the plugin selects the files, orders and records."""
-    return ruby_invocation(suite, variant, batch_variables(batch), PLUGIN, batch.inside_folder)
-
-
 def advice(output: str) -> str:
     """Where there are not all gems, or the command is none that the plugin can enter."""
     if NOT_INSTALLED.search(output):
@@ -70,8 +45,13 @@ def advice(output: str) -> str:
     return ""
 
 
-file_of = loaded_before
-hit_own_timeout = reported_timeout
-is_normal_exit = ended_by_itself
-junit_name = id_alone
+_launch = partial(ruby_invocation, PLUGIN)
+listing = partial(defaults.listing_by, _launch)
+# Paths from the suite's folder, sorted.
+read_listing = partial(read_answer, program="Minitest")
+execution = partial(defaults.execution_by, _launch)
+file_of = defaults.loaded_before
+hit_own_timeout = defaults.reported_timeout
+is_normal_exit = defaults.ended_by_itself
+junit_name = defaults.id_alone
 ancestors = enclosing

@@ -6,25 +6,17 @@ A launcher runs `cargo nextest run` for the leg, as nextest has no plugins. Each
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
+from ciguard.run.frameworks import defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.defaults import (
-    NOT_STARTED,
-    announced_first,
-    batch_variables,
-    launcher_invocation,
-    refuse_flags,
-    reported_timeout,
-    whole_command,
-)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Invocation, Listing, ProcessFiles
 
 NAME: Final = "nextest"
 IS_DEFAULT: Final = False
@@ -56,38 +48,19 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it is not `cargo nextest run`, or has an option that cannot be kept.
     """
-    words = whole_command(suite, variant)
+    words = defaults.whole_command(suite, variant)
     where = "framework nextest"
     if "nextest" not in words or "run" not in words[words.index("nextest") :]:
         fix = 'set command = ["cargo", "nextest", "run"], and its options as args'
         what = f"no `cargo nextest run`: {' '.join(words)!r:.200}"
         raise UsageError(what, where=where, fix=fix)
-    refuse_flags(words, REFUSED, NAME)
+    defaults.refuse_flags(words, REFUSED, NAME)
     return words
-
-
-def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    return launcher_invocation(inside_folder, LAUNCHER, _words(suite, variant), env)
-
-
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Builds all test binaries, and asks each for its tests; the launcher writes `answer_file`."""
-    return _launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """The tests that options and default filter select; `file` is the folder of the package."""
-    return read_answer(suite, answer, printed, code, "nextest")
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the launcher names its tests in filtersets, and follows what nextest says."""
-    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
 
 
 def advice(output: str) -> str:
     """Where there is no Rust, or no nextest."""
-    if NOT_STARTED.search(output):
+    if defaults.NOT_STARTED.search(output):
         return "install Rust in the job (rustup), or set the suite's command"
     if NO_NEXTEST.search(output):
         return "install cargo-nextest in the job (https://nexte.st/docs/installation)"
@@ -114,5 +87,10 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return (*inner, *((f"{binary} ",) if space else ()), "")
 
 
-file_of = announced_first
-hit_own_timeout = reported_timeout
+_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
+listing = partial(defaults.listing_by, _launch)
+# The tests that options and default filter select; `file` is the folder of the package.
+read_listing = partial(read_answer, program=NAME)
+execution = partial(defaults.execution_by, _launch)
+file_of = defaults.announced_first
+hit_own_timeout = defaults.reported_timeout

@@ -12,11 +12,9 @@ import re
 from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.run.frameworks.base import Invocation, enclosing, variant_args
-from ciguard.run.frameworks.defaults import batch_variables
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 SHARED_PLUGIN: Final = "ciguard_node.cjs"
 EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")
@@ -36,31 +34,21 @@ def missing_packages(output: str) -> str:
     return "install the project's packages first (npm ci), or set the suite's command"
 
 
-def node_invocation(suite: Suite, variant: str, env: Mapping[str, str], plugin: str) -> Invocation:
+def node_invocation(
+    plugin: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
+) -> Invocation:
     """The suite's program with a plugin that Node itself loads, through npx, yarn or a script.
 
     Args:
+        plugin: name of a CommonJS file, or of an ECMAScript module, which ends with "mjs".
         env: for the plugin.
-        plugin: path of a CommonJS file, or of an ECMAScript module, which ends with "mjs".
     """
     option = "--import" if plugin.endswith("mjs") else "--require"
-    options = {"NODE_OPTIONS": (" ", f"{option} {json.dumps(plugin, ensure_ascii=False)}")}
+    path = json.dumps(os.path.join(inside_folder, plugin), ensure_ascii=False)
     words = () if suite.is_script else variant_args(suite, variant)
-    return Invocation((*suite.command, *words), env, {}, options)
-
-
-def listing_by(
-    plugin: str, suite: Suite, variant: str, answer_file: str, inside_folder: str
-) -> Invocation:
-    """Looks for test files; the plugin writes `answer_file`."""
-    env = {"CIGUARD_COLLECT_FILE": answer_file}
-    return node_invocation(suite, variant, env, os.path.join(inside_folder, plugin))
-
-
-def execution_by(plugin: str, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the plugin selects, orders and records."""
-    env = batch_variables(batch)
-    return node_invocation(suite, variant, env, os.path.join(batch.inside_folder, plugin))
+    return Invocation(
+        (*suite.command, *words), env, {}, {"NODE_OPTIONS": (" ", f"{option} {path}")}
+    )
 
 
 def path_of(unit: str) -> str:

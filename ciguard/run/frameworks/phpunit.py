@@ -7,24 +7,16 @@ of a batch, and follows its TeamCity log. PHPUnit loads all files before the fir
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
+from ciguard.run.frameworks import defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, enclosing, variant_args
-from ciguard.run.frameworks.defaults import (
-    batch_variables,
-    id_alone,
-    launcher_invocation,
-    loaded_before,
-    reported_timeout,
-)
+from ciguard.run.frameworks.base import enclosing, variant_args
 
 if TYPE_CHECKING:
-    from typing import Mapping
-
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 NAME: Final = "phpunit"
 IS_DEFAULT: Final = False
@@ -49,8 +41,8 @@ PASSED: Final = 0
 FAILED: Final = (1, 2)  # failures; errors
 
 
-def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str) -> Invocation:
-    """The launcher with the whole command; options of PHPUnit may stand in `command`, too.
+def _words(suite: Suite, variant: str) -> tuple[str, ...]:
+    """The whole command, after the number of its words before options of PHPUnit.
 
     Raises:
         UsageError: the command takes no options.
@@ -62,23 +54,7 @@ def _launch(suite: Suite, variant: str, env: Mapping[str, str], inside_folder: s
         raise UsageError(what, where="framework phpunit", fix=fix)
     ends = [at for at, word in enumerate(command, 1) if PROGRAM.search(word)]
     count = ends[0] if ends else len(command)
-    words = (str(count), *command, *variant_args(suite, variant))
-    return launcher_invocation(inside_folder, LAUNCHER, words, env)
-
-
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Loads all tests; the launcher writes `answer_file`."""
-    return _launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """Paths from the suite's folder, in PHPUnit's order."""
-    return read_answer(suite, answer, printed, code, "PHPUnit")
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the launcher selects the files, and follows what PHPUnit says of them."""
-    return _launch(suite, variant, batch_variables(batch), batch.inside_folder)
+    return (str(count), *command, *variant_args(suite, variant))
 
 
 def advice(output: str) -> str:
@@ -93,7 +69,12 @@ def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
     return exit_code == PASSED or (exit_code in FAILED and had_results)
 
 
-file_of = loaded_before
-hit_own_timeout = reported_timeout
-junit_name = id_alone
+_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
+listing = partial(defaults.listing_by, _launch)
+# Paths from the suite's folder, in PHPUnit's order.
+read_listing = partial(read_answer, program="PHPUnit")
+execution = partial(defaults.execution_by, _launch)
+file_of = defaults.loaded_before
+hit_own_timeout = defaults.reported_timeout
+junit_name = defaults.id_alone
 ancestors = enclosing

@@ -29,9 +29,10 @@ REPORTS_STARTS: Final = True
 PLUGIN: Final = "ciguard_playwright.cjs"
 PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, node.SHARED_PLUGIN)
 
-listing = partial(node.listing_by, PLUGIN)
+_launch = partial(node.node_invocation, PLUGIN)
+listing = partial(defaults.listing_by, _launch)
 read_listing = partial(read_answer, program=NAME)
-execution = partial(node.execution_by, PLUGIN)
+execution = partial(defaults.execution_by, _launch)
 file_of = node.path_of  # all files of a batch are read before its first test
 hit_own_timeout = defaults.reported_timeout
 is_normal_exit = defaults.ended_by_itself

@@ -7,22 +7,13 @@ file that fails to load would end the run; with the plugin, the other files run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
+from ciguard.run.frameworks import defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, enclosing
-from ciguard.run.frameworks.defaults import (
-    batch_variables,
-    ended_by_itself,
-    id_alone,
-    loaded_before,
-    reported_timeout,
-)
+from ciguard.run.frameworks.base import enclosing
 from ciguard.run.frameworks.ruby import SHARED_PLUGIN, ruby_invocation
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 NAME: Final = "rspec"
 IS_DEFAULT: Final = False
@@ -40,22 +31,6 @@ PLUGIN: Final = "ciguard_rspec.rb"
 PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN, SHARED_PLUGIN)
 
 
-def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Looks for spec files only, and loads none; the plugin writes `answer_file`."""
-    env = {"CIGUARD_COLLECT_FILE": answer_file}
-    return ruby_invocation(suite, variant, env, PLUGIN, inside_folder)
-
-
-def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """Paths from the suite's folder, sorted."""
-    return read_answer(suite, answer, printed, code, "RSpec")
-
-
-def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the plugin selects the files, orders and records."""
-    return ruby_invocation(suite, variant, batch_variables(batch), PLUGIN, batch.inside_folder)
-
-
 def advice(output: str) -> str:
     """Where there is no RSpec, or not all that the Gemfile names."""
     if "command not found: rspec" in output or "Could not find" in output:
@@ -63,8 +38,13 @@ def advice(output: str) -> str:
     return ""
 
 
-file_of = loaded_before
-hit_own_timeout = reported_timeout
-is_normal_exit = ended_by_itself
-junit_name = id_alone
+_launch = partial(ruby_invocation, PLUGIN)
+listing = partial(defaults.listing_by, _launch)
+# Paths from the suite's folder, sorted.
+read_listing = partial(read_answer, program="RSpec")
+execution = partial(defaults.execution_by, _launch)
+file_of = defaults.loaded_before
+hit_own_timeout = defaults.reported_timeout
+is_normal_exit = defaults.ended_by_itself
+junit_name = defaults.id_alone
 ancestors = enclosing

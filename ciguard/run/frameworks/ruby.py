@@ -13,13 +13,13 @@ SHARED_PLUGIN: Final = "ciguard_ruby.rb"
 
 
 def ruby_invocation(
-    suite: Suite, variant: str, env: Mapping[str, str], plugin: str, inside_folder: str
+    plugin: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
 ) -> Invocation:
     """The suite's program with a plugin that Ruby itself loads, through bundle, rake or a script.
 
     Args:
-        env: for the plugin.
         plugin: name of a file in `inside_folder`.
+        env: for the plugin.
     """
     name = plugin[: -len(".rb")]
     # RUBYOPT has no quoting: the folder, whose name may hold a space, is on the search path.
