@@ -405,7 +405,8 @@ def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
         local.write(output, result.content)
     if folder is not None:
         local.write(Path(folder, PLAN), result.content)
-        local.write(Path(folder, PROGRAM), zipped(members(resources("ciguard"))))
+        used = {suite.framework for suite in result.plan.suites.values()}
+        local.write(Path(folder, PROGRAM), zipped(members(resources("ciguard"), used)))
 
 
 def _write_static(

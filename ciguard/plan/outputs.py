@@ -14,9 +14,10 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
+from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from ciguard.model import Plan
@@ -145,20 +146,32 @@ def artifact_name(plan_id: str, run_attempt: int) -> str:
     return f"ciguard-plan-{plan_id}-{run_attempt}"
 
 
-def members(package: Traversable) -> dict[str, bytes]:
-    """What the leg needs, by its name in the zip file.
+def members(package: Traversable, frameworks: Collection[str] = FRAMEWORKS) -> dict[str, bytes]:
+    """Return what a leg needs, by its name in the zip file.
 
     Args:
         package: the folder of `ciguard`, wherever it is installed.
+        frameworks: of the leg's suites; plugins that only others use are left out.
     """
     found = {"__main__.py": _MAIN}
     for name in FILES:
         found[f"ciguard/{name}"] = package.joinpath(*name.split("/")).read_bytes()
     for folder in FOLDERS:
         for name, content in _below(package.joinpath(folder), folder):
-            if name not in EXCLUDED:
+            if name not in EXCLUDED and not _is_plugin_of_others(name, frameworks):
                 found[f"ciguard/{name}"] = content
     return found
+
+
+def _is_plugin_of_others(path: str, frameworks: Collection[str]) -> bool:
+    """Say that a file of `run/plugins/` belongs to frameworks, of which the leg has none."""
+    folder, _, file = path.rpartition("/")
+    users = {
+        name
+        for name, one in FRAMEWORKS.items()
+        if file in one.PLUGIN_FILES or file.startswith((f"ciguard_{name}.", f"ciguard_{name}_"))
+    }
+    return folder == "run/plugins" and bool(users) and users.isdisjoint(frameworks)
 
 
 def _below(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

@@ -9,10 +9,13 @@ import zipfile
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 from ciguard.plan.outputs import EXCLUDED, PROGRAM, artifact_name, members, zipped
+from ciguard.run.frameworks.registry import FRAMEWORKS
 
 PACKAGE = files("ciguard")
-LARGEST_BYTES = 310_000
+LARGEST_BYTES = 300_000
 
 
 def names() -> set[str]:
@@ -65,9 +68,26 @@ def test_changed_source_changes_the_pyz() -> None:
     assert zipped(contents) != zipped(changed)
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_pyz_has_the_plugins_of_its_own_suites(framework: str, tmp_path: Path) -> None:
+    contents = members(PACKAGE, {framework})
+    plugins = {name.rpartition("/")[2] for name in contents if "/run/plugins/" in name}
+    assert plugins >= set(FRAMEWORKS[framework].PLUGIN_FILES)
+    assert ("ciguard_go_stream.py" in plugins) == (framework == "go")
+    assert ("ciguard_ruby.rb" in plugins) == (framework in ("rspec", "minitest"))
+    assert len(zipped(contents)) < LARGEST_BYTES
+    program = tmp_path / PROGRAM
+    program.write_bytes(zipped(contents))
+    code = "from ciguard.run.plugin_files import extract_plugins; extract_plugins('inside')"
+    environ = {"PYTHONPATH": str(program)}
+    subprocess.run([sys.executable, "-S", "-c", code], check=True, cwd=tmp_path, env=environ)
+    there = {path.name for path in (tmp_path / "inside").iterdir()}
+    assert there == plugins - {"__init__.py"}
+
+
 def test_pyz_is_small_and_runs_without_dependencies(tmp_path: Path) -> None:
     program = tmp_path / PROGRAM
-    program.write_bytes(zipped(members(PACKAGE)))
+    program.write_bytes(zipped(members(PACKAGE, {"pytest"})))
     assert program.stat().st_size < LARGEST_BYTES
     done = subprocess.run(
         [sys.executable, "-I", "-S", program, "--help"],
