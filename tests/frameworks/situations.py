@@ -1,0 +1,625 @@
+"""One small suite for each framework, and how each situation changes it: the rows of the table.
+
+Every body of a test appends to the file `$MARKS/<its name>`: what has run is known from these files
+alone. `$ACT` is what the code at the place `$AT` does: `one` to `six` are bodies, `hook` is a hook
+before `one`.
+
+In templates <NAME> and <Name> stand for a case, <FILE> and <File> for a file, <FOLDER> for the
+project's folder, <CACHE> for one that lives as long as the session. <BODY>, <HOOK>, <TOP> and
+<CASES> are filled by `Row.sources`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from conftest import ADDOPTS
+from frameworks.loop import GO, GO_CACHE, NEXTEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# By file. Where a unit is a file, each job has two of them: a neighbour might be blamed.
+FIRST: Final = ("one", "two", "three")
+TWO_FILES: Final = {"first": FIRST, "second": ("four", "five", "six")}
+FOUR_FILES: Final = {"first": FIRST, "second": ("four",), "third": ("five",), "fourth": ("six",)}
+ALL: Final = frozenset(name for names in TWO_FILES.values() for name in names)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What makes a framework run less than was planned.
+
+    Attributes:
+        named: words of it that ciguard has to print.
+        files: written after the plan; no text removes the file.
+        environ: of the jobs.
+    """
+
+    named: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What happens in a run.
+
+    Attributes:
+        verdict: for people.
+        expected: state of the verdict, or several with " or ".
+        act: what the code at the place `at` does.
+        culprits: cases that may be blamed.
+        named: words that ciguard has to print.
+    """
+
+    verdict: str
+    expected: str
+    act: str = ""
+    at: str = ""
+    culprits: tuple[str, ...] = ()
+    named: str = ""
+
+
+NAMED: Final = "INCOMPLETE, names the setting"
+CULPRIT: Final = "FAILED, names the test or its file"
+SITUATIONS: Final = {
+    "dry run": Situation(NAMED, "INCOMPLETE"),
+    "focus": Situation(NAMED, "INCOMPLETE"),
+    "filter by configuration": Situation(NAMED, "INCOMPLETE"),
+    "filter by environment": Situation(NAMED, "INCOMPLETE"),
+    "emptied file": Situation("INCOMPLETE", "INCOMPLETE", culprits=FIRST),
+    "all skipped": Situation("NOTHING RAN", "NOTHING RAN", "skip"),
+    "exit(0) in a test": Situation(CULPRIT, "failed", "exit", "two", ("two",)),
+    "exit(0) in a hook": Situation(CULPRIT, "failed", "exit", "hook", FIRST),
+    "retry that passes": Situation("PASSED", "passed", "flaky", "two"),
+    "3 MiB without a newline": Situation("PASSED", "passed", "flood", "two"),
+    "stdout closed": Situation("PASSED", "passed", "close", "two", ("two",)),
+    "killed at the start": Situation(CULPRIT, "failed", "kill", "one", ("one",)),
+    "killed in the middle": Situation(CULPRIT, "failed", "kill", "two", ("two",)),
+    "killed at the end": Situation(CULPRIT, "failed", "kill", "three", ("three",)),
+    "job killed": Situation("INCOMPLETE, names the shard", "INCOMPLETE", named="shard"),
+    "import error": Situation(
+        "FAILED or INCOMPLETE, names the file",
+        "failed or INCOMPLETE",
+        culprits=FIRST,
+        named="first",
+    ),
+    "odd path": Situation("PASSED", "passed"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A framework.
+
+    Attributes:
+        name: of the adapter.
+        needs: programs and packages: see `test_table.needed`.
+        toml: of the suite, below its framework.
+        path: of a test file.
+        unit: of a case; of a file where <NAME> is not in it.
+        file: text of a test file.
+        case: text of a case in it.
+        hook: text of a hook in the first file.
+        files: all others.
+        build: command before the plan, and again after a change.
+        refuses_filter: no plan is made where `by_file` is there before.
+        environ: of the plan and the jobs.
+        broken: <TOP> of a file that cannot be imported.
+        odd: path of a file with characters that are none of a name.
+        none: by situation, a word why there is none.
+        retry: environment in which a test that failed is executed again.
+        given: by situation, what is expected where it is not what `test_table` says.
+    """
+
+    name: str
+    path: str
+    unit: str
+    file: str
+    case: str
+    needs: tuple[str, ...] = ()
+    toml: str = ""
+    hook: str = ""
+    skipped: str = ""
+    focused: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    build: str = ""
+    refuses_filter: bool = False
+    environ: Mapping[str, str] = field(default_factory=dict)
+    broken: str = ""
+    odd: str = ""
+    retry: Mapping[str, str] = field(default_factory=dict)
+    dry_run: Setting | None = None
+    by_file: Setting | None = None
+    by_environ: Setting | None = None
+    none: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """Those that there are, by situation."""
+        found = {
+            "dry run": self.dry_run,
+            "filter by configuration": self.by_file,
+            "filter by environment": self.by_environ,
+        }
+        return {name: one for name, one in found.items() if one}
+
+    @property
+    def has_case_units(self) -> bool:
+        """Whether each case is a unit."""
+        return "<NAME>" in self.unit.upper()
+
+    @property
+    def cases(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the cases, by file."""
+        return TWO_FILES if self.has_case_units else FOUR_FILES
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each case."""
+        cases = ((file, name) for file, names in self.cases.items() for name in names)
+        return {name: fill(self.unit, name, file) for file, name in cases}
+
+    def source(self, file: str, *, empty: bool = False, top: str = "", **cases: str) -> str:
+        """The text of a test file; `cases` are templates by name, where not `case`."""
+        names = () if empty else self.cases[file]
+        texts = [
+            fill(cases.get(name) or cases.get("all") or self.case, name, file) for name in names
+        ]
+        text = self.file.replace("<TOP>", top).replace("<CASES>", "".join(texts))
+        return fill(text.replace("<HOOK>", self.hook if file == "first" else ""), "", file)
+
+
+def fill(text: str, name: str, file: str) -> str:
+    """A template with its names."""
+    values = {"NAME": name, "Name": name.title(), "FILE": file, "File": file.title()}
+    for key, value in values.items():
+        text = text.replace(f"<{key}>", value)
+    return text
+
+
+PYTEST = Row(
+    name="pytest",
+    path="tests/test_<FILE>.py",
+    unit="tests/test_<FILE>.py::test_<NAME>",
+    file="from acting import act\nimport pytest\n<TOP>\n<HOOK><CASES>",
+    case='def test_<NAME>(): act("<NAME>")\n',
+    hook='@pytest.fixture(autouse=True, scope="module")\ndef hook(): act("hook")\n',
+    files={
+        "acting.py": "<table/acting.py>",
+        # As pytest-rerunfailures does it.
+        "conftest.py": """import os
+from _pytest.runner import runtestprotocol
+def pytest_runtest_protocol(item, nextitem):
+    if os.environ.get("ACT") != "flaky": return None
+    for last in (False, True):
+        item._initrequest()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        for report in reports:
+            if report.failed and not last: report.outcome = "rerun"
+            item.ihook.pytest_runtest_logreport(report=report)
+        if all(report.passed for report in reports): break
+    return True
+""",
+    },
+    broken="import no_such_module",
+    odd="tests/test_odd ::[x] $(y) 'z' ü.py",
+    dry_run=Setting("--trace", {"pytest.ini": "[pytest]\naddopts = --trace\n"}),
+    by_file=Setting("-k", {"pytest.ini": "[pytest]\naddopts = -k 'not two'\n"}),
+    by_environ=Setting("-k", environ={"PYTEST_ADDOPTS": f"{ADDOPTS} -k 'not two'"}),
+    none={"focus": "has none"},
+    given={"odd path": "refused"},
+)
+
+NODE_FILE = """const { act } = require("../act.cjs");
+const test_ = process.env.ACT === "skip" ? it.skip : it;
+<TOP>
+describe("<FILE>", () => {
+<HOOK><CASES>
+});
+"""
+NODE_CASE = '  test_("<NAME>", () => act("<NAME>"));\n'
+NODE_ONLY = '  it.only("<NAME>", () => act("<NAME>"));\n'
+NODE_HOOK = '  beforeAll(() => act("hook"));\n'
+JEST = Row(
+    name="jest",
+    needs=("npm jest",),
+    toml='command = ["node_modules/.bin/jest"]\n',
+    path="test/<FILE>.test.js",
+    unit="test/<FILE>.test.js",
+    file=NODE_FILE,
+    case=NODE_CASE,
+    hook=NODE_HOOK,
+    focused=NODE_ONLY,
+    files={
+        "act.cjs": "<table/act.cjs>",
+        "jest.config.js": 'module.exports = { setupFilesAfterEnv: ["./setup.js"] };\n',
+        "setup.js": 'if (process.env.ACT === "flaky") jest.retryTimes(2);\n',
+    },
+    broken='require("./missing");',
+    odd="test/odd ::[x] $(y) 'z' ü.test.js",
+    by_file=Setting(
+        "testNamePattern",
+        {"jest.config.js": 'module.exports = { testNamePattern: "^(?!.*two)" };\n'},
+    ),
+    none={"dry run": "has none", "filter by environment": "has none"},
+    given={"emptied file": "failed", "stdout closed": "failed"},
+)
+VITEST_CONFIG = """export default { test: {
+  globals: true, testTimeout: 100000, retry: process.env.ACT === "flaky" ? 2 : 0,
+  include: ["test/**/*.test.js"], <MORE>
+} };
+"""
+VITEST = Row(
+    name="vitest",
+    needs=("npm vitest",),
+    toml='command = ["node_modules/.bin/vitest", "run"]\n',
+    path="test/<FILE>.test.js",
+    unit="test/<FILE>.test.js",
+    file=NODE_FILE.replace(
+        'const { act } = require("../act.cjs")', 'import { act } from "../act.cjs"'
+    ),
+    case=NODE_CASE,
+    hook=NODE_HOOK,
+    focused=NODE_ONLY,
+    files={"act.cjs": "<table/act.cjs>", "vitest.config.mjs": VITEST_CONFIG.replace("<MORE>", "")},
+    broken='import "./missing";',
+    odd="test/odd ::[x] $(y) 'z' ü.test.js",
+    by_file=Setting(
+        "testNamePattern",
+        {"vitest.config.mjs": VITEST_CONFIG.replace("<MORE>", "testNamePattern: /^(?!.*two)/")},
+    ),
+    none={"dry run": "has none", "filter by environment": "has none"},
+    given={"emptied file": "failed"},
+)
+PLAYWRIGHT_CONFIG = """module.exports = {
+  testDir: "test", retries: process.env.ACT === "flaky" ? 2 : 0, reporter: "list", <MORE>
+};
+"""
+PLAYWRIGHT = Row(
+    name="playwright",
+    needs=("npm @playwright/test",),
+    toml='command = ["node_modules/.bin/playwright", "test"]\n',
+    path="test/<FILE>.spec.js",
+    unit="test/<FILE>.spec.js",
+    file="""const { act } = require("../act.cjs");
+const { test } = require("@playwright/test");
+const test_ = process.env.ACT === "skip" ? test.skip : test;
+<TOP>
+test.describe("<FILE>", () => {
+<HOOK><CASES>
+});
+""",
+    case=NODE_CASE,
+    hook=f"  test.{NODE_HOOK.lstrip()}",
+    focused=NODE_ONLY.replace("it.only", "test.only"),
+    files={
+        "act.cjs": "<table/act.cjs>",
+        "playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", ""),
+    },
+    broken='require("./missing");',
+    odd="test/odd ::[x] $(y) 'z' ü.spec.js",
+    by_file=Setting(
+        "grep",
+        {"playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", "grep: /^(?!.*two)/")},
+    ),
+    none={"dry run": "has none", "filter by environment": "has none"},
+)
+MOCHARC = '{ "spec": ["test/**/*.test.js"], "timeout": 100000<MORE> }\n'
+MOCHA = Row(
+    name="mocha",
+    needs=("npm mocha",),
+    toml='command = ["node_modules/.bin/mocha"]\n',
+    path="test/<FILE>.test.js",
+    unit="test/<FILE>.test.js",
+    file=NODE_FILE.replace(
+        "() => {\n<HOOK>",
+        'function () {\n  this.retries(process.env.ACT === "flaky" ? 2 : 0);\n<HOOK>',
+    ),
+    case=NODE_CASE,
+    hook='  before(() => act("hook"));\n',
+    focused=NODE_ONLY,
+    files={"act.cjs": "<table/act.cjs>", ".mocharc.json": MOCHARC.replace("<MORE>", "")},
+    broken='require("./missing");',
+    odd="test/odd ::[x] $(y) 'z' ü.test.js",
+    dry_run=Setting("dry-run", {".mocharc.json": MOCHARC.replace("<MORE>", ', "dry-run": true')}),
+    by_file=Setting("grep", {".mocharc.json": MOCHARC.replace("<MORE>", ', "grep": "^(?!.*two)"')}),
+    by_environ=Setting("--grep", environ={"MOCHA_OPTIONS": "--grep ^(?!.*two)"}),
+)
+
+RSPEC = Row(
+    name="rspec",
+    needs=("program rspec",),
+    toml='command = ["rspec"]\n',
+    path="spec/<FILE>_spec.rb",
+    unit="spec/<FILE>_spec.rb",
+    file='<TOP>\nRSpec.describe "<FILE>" do\n<HOOK><CASES>\nend\n',
+    case='  it("<NAME>", :<NAME>) { act "<NAME>" }\n',
+    hook='  before(:all) { act "hook" }\n',
+    focused='  fit("<NAME>") { act "<NAME>" }\n',
+    files={
+        ".rspec": "--require spec_helper\n",
+        # As rspec-retry does it.
+        "spec/spec_helper.rb": "<table/act.rb>"
+        + """RSpec.configure do |config|
+  config.filter_run_when_matching :focus
+  config.around do |example|
+    example.run
+    if ENV["ACT"] == "flaky" && example.exception
+      example.example.instance_variable_set(:@exception, nil)
+      example.run
+    end
+  end
+end
+""",
+    },
+    broken='require "no/such/file"',
+    odd="spec/odd ::[x] $(y) 'z' ü_spec.rb",
+    dry_run=Setting("--dry-run", {".rspec": "--require spec_helper\n--dry-run\n"}),
+    by_file=Setting("~two", {".rspec": "--require spec_helper\n--tag ~two\n"}),
+    by_environ=Setting("~two", environ={"SPEC_OPTS": "--tag ~two"}),
+)
+RAKEFILE = """require "rake/testtask"
+Rake::TestTask.new do |task|
+  task.libs << "test"
+  task.pattern = "test/**/*_test.rb"
+  <MORE>
+end
+"""
+MINITEST = Row(
+    name="minitest",
+    needs=("program rake", "gem minitest"),
+    toml='command = ["rake", "test"]\n',
+    path="test/<FILE>_test.rb",
+    unit="test/<FILE>_test.rb",
+    file='require "test_helper"\n<TOP>\nclass <File>Test < Minitest::Test\n<HOOK><CASES>\nend\n',
+    case='  def test_<NAME> = act("<NAME>")\n',
+    hook='  def setup = act("hook")\n',
+    files={
+        "test/test_helper.rb": "<table/act.rb>" + 'require "minitest/autorun"\n',
+        "Rakefile": RAKEFILE.replace("<MORE>", ""),
+    },
+    broken='require "no/such/file"',
+    odd="test/odd ::[x] $(y) 'z' ü_test.rb",
+    dry_run=Setting("", environ={"RAKEOPT": "--dry-run"}),
+    by_file=Setting("two", {"Rakefile": RAKEFILE.replace("<MORE>", 'task.options = "-e /two/"')}),
+    by_environ=Setting("two", environ={"TESTOPTS": "-e /two/"}),
+    none={"focus": "needs a gem", "retry that passes": "needs a gem"},
+)
+
+GO_ROW = Row(
+    name="go",
+    needs=("go",),
+    path="<FILE>/<FILE>_test.go",
+    unit="example.org/shop/<FILE>.Test<Name>",
+    file="""package <FILE>
+
+import (
+	"os"
+	"testing"
+
+	"example.org/shop/act"
+)
+
+<TOP>
+var _ = os.Args
+var _ *testing.T
+var _ = act.Do
+<HOOK><CASES>
+""",
+    case='func Test<Name>(t *testing.T) { act.Do(t, "<NAME>") }\n',
+    hook='func TestMain(m *testing.M) { act.Do(nil, "hook"); os.Exit(m.Run()) }\n',
+    files={
+        "go.mod": "module example.org/shop\n\ngo 1.22\n",
+        "go.env": "",
+        "act/act.go": "<table/act.go>",
+    },
+    environ={
+        "PATH": f"{GO}:<PATH>",
+        "GOCACHE": str(GO_CACHE),
+        "GOTOOLCHAIN": "local",
+        "GOENV": "<FOLDER>/go.env",
+    },
+    broken='var _ int = "no number"',
+    odd="odd ::[x] $(y) 'z' ü/<FILE>_test.go",
+    dry_run=Setting("-n", environ={"GOFLAGS": "-n"}),
+    by_file=Setting("-skip", {"go.env": "GOFLAGS=-skip=TestTwo\n"}),
+    by_environ=Setting("-skip", environ={"GOFLAGS": "-skip=TestTwo"}),
+    none={"focus": "has none", "retry that passes": "has none"},
+    given={"odd path": "refused"},
+)
+NEXTEST_CONFIG = "[profile.only]\ndefault-filter = 'not test(two)'\n"
+NEXTEST_ROW = Row(
+    name="nextest",
+    needs=("program cargo", "nextest"),
+    toml='args = ["--offline"]\n',
+    path="tests/<FILE>.rs",
+    unit="shop::<FILE> <NAME>",
+    file="#![allow(unused_imports)]\nuse shop::act;\n<TOP>\n<HOOK><CASES>",
+    case='#[test]\nfn <NAME>() { act("<NAME>"); }\n',
+    skipped='#[test]\n#[ignore]\nfn <NAME>() { act("<NAME>"); }\n',
+    files={
+        "Cargo.toml": '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2018"\n'
+        + "".join(f'\n[[test]]\nname = "{one}"\npath = "<{one.upper()}>"\n' for one in TWO_FILES),
+        "Cargo.lock": 'version = 3\n\n[[package]]\nname = "shop"\nversion = "0.1.0"\n',
+        ".config/nextest.toml": NEXTEST_CONFIG,
+        "src/lib.rs": "<table/act.rs>",
+    },
+    environ={
+        "PATH": f"{NEXTEST}:<PATH>",
+        "CARGO_TARGET_DIR": "<CACHE>/target",
+        "CARGO_INCREMENTAL": "0",
+        "CARGO_PROFILE_TEST_DEBUG": "0",
+    },
+    broken='const NUMBER: u32 = "no number";',
+    odd="tests/odd ::[x] $(y) ü.rs",
+    dry_run=Setting(
+        "run-wrapper",
+        {
+            ".config/nextest.toml": 'experimental = ["wrapper-scripts"]\n'
+            "[scripts.wrapper.none]\ncommand = 'true'\n"
+            "[[profile.default.scripts]]\nfilter = 'all()'\nrun-wrapper = 'none'\n"
+        },
+    ),
+    by_file=Setting(
+        "default-filter",
+        {".config/nextest.toml": "[profile.default]\ndefault-filter = 'not test(two)'\n"},
+    ),
+    by_environ=Setting("default-filter", environ={"NEXTEST_PROFILE": "only"}),
+    retry={"NEXTEST_RETRIES": "1"},
+    none={"focus": "has none", "exit(0) in a hook": "has none"},
+    given={"all skipped": "INCOMPLETE"},
+)
+
+CTEST = Row(
+    name="ctest",
+    needs=("program ctest",),
+    path="<FILE>.cmake",
+    unit="<FILE>.<NAME>",
+    file="<TOP>\n<HOOK><CASES>",
+    case='add_test(NAME <FILE>.<NAME> COMMAND sh "${CMAKE_SOURCE_DIR}/act.sh" <NAME>)\n'
+    "set_tests_properties(<FILE>.<NAME> PROPERTIES SKIP_RETURN_CODE 77)\n",
+    files={
+        "act.sh": "<table/act.sh>",
+        "CMakeLists.txt": "cmake_minimum_required(VERSION 3.14)\nproject(shop NONE)\n"
+        'enable_testing()\nfile(GLOB found "*.cmake")\nforeach(one IN LISTS found)\n'
+        '  include("${one}")\nendforeach()\n',
+    },
+    build="cmake -S . -B build",
+    broken="add_test(NAME first.broken COMMAND no_such_program)",
+    odd="odd ::[x] $(y) 'z' ü.cmake",
+    by_file=Setting(
+        "CTestCustom.cmake",
+        {"build/CTestCustom.cmake": "set(CTEST_CUSTOM_TESTS_IGNORE first.two)\n"},
+    ),
+    none={
+        "dry run": "is an argument, which the plan has",
+        "focus": "has none",
+        "filter by environment": "has none",
+        "exit(0) in a hook": "has none",
+        "retry that passes": "is an argument, which the plan has",
+    },
+    given={"exit(0) in a test": "cannot be known"},
+)
+GTEST = Row(
+    name="gtest",
+    needs=("program g++", "file /usr/include/gtest/gtest.h"),
+    toml='command = ["build/first.cpp", "build/<SECOND>"]\n',
+    path="<FILE>.cpp",
+    unit="[<FILE>.cpp] <File>.<Name>",
+    file='#include "act.h"\n<TOP>\nstruct <File> : testing::Test { <HOOK> };\n<CASES>',
+    case='TEST_F(<File>, <Name>) { act("<NAME>"); }\n',
+    hook='static void SetUpTestSuite() { act("hook"); }',
+    files={
+        "act.h": "<table/act.h>",
+    },
+    build="""mkdir -p build && for file in *.cpp; do
+  sum=$(cat "$file" act.h | sha1sum | cut -c1-20)
+  [ -e "<CACHE>/$sum" ] || g++ -o "<CACHE>/$sum" "$file" -lgtest -lgtest_main -pthread || exit
+  ln -sf "<CACHE>/$sum" "build/$file"
+done""",
+    odd="odd ::[x] $(y) ü.cpp",
+    dry_run=Setting("", environ={"GTEST_LIST_TESTS": "1"}),
+    by_environ=Setting("", environ={"GTEST_FILTER": "*.Three"}),
+    none={
+        "focus": "has none",
+        "filter by configuration": "has none",
+        "retry that passes": "has none",
+        "import error": "the build fails",
+    },
+    given={"dry run": "passed", "filter by environment": "passed", "stdout closed": "failed"},
+)
+
+JUNIT_CASE = '  @Tag("<NAME>") @Test void <NAME>() throws Exception { Act.at("<NAME>"); }\n'
+DRY_RUN = "junit.platform.execution.dryRun.enabled"
+MAVEN = Row(
+    name="maven",
+    needs=("maven",),
+    toml='command = ["mvn", "-o", "-B", "-q", "test"]\n',
+    path="src/test/java/p/<File>Test.java",
+    unit="p.<File>Test",
+    file="package p;\nimport org.junit.jupiter.api.*;\n"
+    "class <File>Test {\n  <TOP>\n<HOOK><CASES>}\n",
+    case=JUNIT_CASE,
+    hook='  @BeforeAll static void hook() throws Exception { Act.at("hook"); }\n',
+    files={
+        "pom.xml": "<maven/pom.xml>",
+        "src/test/java/p/Act.java": "<table/Act.java>",
+    },
+    environ={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1"},
+    broken="Missing missing;",
+    odd="src/test/java/p/OddÄö_日本Test.java",
+    dry_run=Setting(
+        "dryRun",
+        {"src/test/resources/junit-platform.properties": f"{DRY_RUN}=true\n"},
+    ),
+    by_file=Setting("excludedGroups", {".mvn/maven.config": "-DexcludedGroups=two\n"}),
+    by_environ=Setting(
+        "excludedGroups", environ={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -DexcludedGroups=two"}
+    ),
+    retry={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -Dsurefire.rerunFailingTestsCount=1"},
+    none={"focus": "has none"},
+)
+PHPUNIT_XML = """<phpunit bootstrap="act.php"><testsuites><testsuite name="all">
+<directory>tests</directory></testsuite></testsuites><MORE></phpunit>
+"""
+PHPUNIT = Row(
+    name="phpunit",
+    needs=("program phpunit",),
+    toml='command = ["phpunit"]\n',
+    path="tests/<File>Test.php",
+    unit="tests/<File>Test.php",
+    file="<?php\n<TOP>\nclass <File>Test extends PHPUnit\\Framework\\TestCase\n{\n<HOOK><CASES>}\n",
+    case='  /** @group <NAME> */\n  public function test<Name>(): void { act($this, "<NAME>"); }\n',
+    hook='  public static function setUpBeforeClass(): void { act(null, "hook"); }\n',
+    files={
+        "phpunit.xml": PHPUNIT_XML.replace("<MORE>", ""),
+        "act.php": "<table/act.php>",
+    },
+    broken='require "missing.php";',
+    odd="tests/Odd ::[x] $(y) 'z' üTest.php",
+    by_file=Setting(
+        "two",
+        {
+            "phpunit.xml": PHPUNIT_XML.replace(
+                "<MORE>", "<groups><exclude><group>two</group></exclude></groups>"
+            )
+        },
+    ),
+    none={
+        "dry run": "is an argument, which the plan has",
+        "focus": "has none",
+        "filter by environment": "has none",
+        "retry that passes": "has none",
+    },
+)
+
+COMMAND = Row(
+    name="command",
+    toml='list = ["python3", "runner.py", "list"]\ncommand = ["python3", "runner.py"]\n',
+    path="<FILE>.py",
+    unit="<FILE>/<NAME>",
+    file="from acting import act\n<TOP>\n<HOOK><CASES>",
+    case='def <NAME>(): act("<NAME>")\n',
+    hook='hook = lambda: act("hook")\n',
+    files={
+        "acting.py": "<table/acting.py>",
+        "runner.py": "<table/runner.py>",
+    },
+    broken="import no_such_module",
+    odd="odd ::[x] $(y) 'z' ü.py",
+    dry_run=Setting("", environ={"DRY": "1"}),
+    by_environ=Setting("first/two", environ={"ONLY": "first/one"}),
+    none={"focus": "is up to your program", "filter by configuration": "is up to your program"},
+)
+
+ROWS: Final = {
+    row.name: row
+    for row in (
+        *(PYTEST, JEST, VITEST, PLAYWRIGHT, MOCHA, RSPEC, MINITEST, GO_ROW, NEXTEST_ROW),
+        *(CTEST, GTEST, MAVEN, PHPUNIT, COMMAND),
+    )
+}
