@@ -383,10 +383,12 @@ MINITEST = Row(
         "Rakefile": RAKEFILE.replace("<MORE>", ""),
     },
     broken='require "no/such/file"',
-    odd="test/odd ::[x] $(y) 'z' ü_test.rb",
+    odd="test/odd ::[x] (y) 'z' ü_test.rb",
     dry_run=Setting("", environ={"RAKEOPT": "--dry-run"}),
-    by_file=Setting("two", {"Rakefile": RAKEFILE.replace("<MORE>", 'task.options = "-e /two/"')}),
-    by_environ=Setting("two", environ={"TESTOPTS": "-e /two/"}),
+    by_file=Setting(
+        "two", {"Rakefile": RAKEFILE.replace("<MORE>", 'task.options = "--exclude=/two/"')}
+    ),
+    by_environ=Setting("two", environ={"TESTOPTS": "--exclude=/two/"}),
     none={"focus": "needs a gem", "retry that passes": "needs a gem"},
 )
 
@@ -429,7 +431,7 @@ var _ = act.Do
     by_file=Setting("-skip", {"go.env": "GOFLAGS=-skip=TestTwo\n"}),
     by_environ=Setting("-skip", environ={"GOFLAGS": "-skip=TestTwo"}),
     none={"focus": "has none", "retry that passes": "has none"},
-    given={"odd path": "refused"},
+    given={"exit(0) in a hook": "INCOMPLETE", "stdout closed": "failed", "odd path": "refused"},
 )
 NEXTEST_CONFIG = "[profile.only]\ndefault-filter = 'not test(two)'\n"
 NEXTEST_ROW = Row(
@@ -489,10 +491,9 @@ CTEST = Row(
         '  include("${one}")\nendforeach()\n',
     },
     build="cmake -S . -B build",
-    broken="add_test(NAME first.broken COMMAND no_such_program)",
     odd="odd ::[x] $(y) 'z' ü.cmake",
     by_file=Setting(
-        "CTestCustom.cmake",
+        "first.two",
         {"build/CTestCustom.cmake": "set(CTEST_CUSTOM_TESTS_IGNORE first.two)\n"},
     ),
     none={
@@ -501,6 +502,7 @@ CTEST = Row(
         "filter by environment": "has none",
         "exit(0) in a hook": "has none",
         "retry that passes": "is an argument, which the plan has",
+        "import error": "the build fails",
     },
     given={"exit(0) in a test": "cannot be known"},
 )
@@ -614,6 +616,7 @@ COMMAND = Row(
     dry_run=Setting("", environ={"DRY": "1"}),
     by_environ=Setting("first/two", environ={"ONLY": "first/one"}),
     none={"focus": "is up to your program", "filter by configuration": "is up to your program"},
+    given={"exit(0) in a hook": "INCOMPLETE"},
 )
 
 ROWS: Final = {

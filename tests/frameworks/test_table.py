@@ -82,11 +82,15 @@ class Suite:
 
     def commit(self) -> None:
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "tests")):
+        for words in (
+            ("init", "-q"),
+            ("add", "-A"),
+            (*identity, "commit", "-qm", "tests", "--allow-empty"),
+        ):
             subprocess.run(["git", *words], cwd=self.folder, check=True)
 
     def lay_out(self) -> None:
-        toml = f'[suite.s]\nframework = "{self.row.name}"\ntimeout = "30s"\n'
+        toml = f'[suite.s]\nframework = "{self.row.name}"\ntimeout = "200s"\n'
         ignored = "node_modules\nrecords\nplan.json\nmarks\nbuild\ntarget\nhistory.ciguard\n"
         self.write({"ciguard.toml": toml + self.row.toml, ".gitignore": ignored})
         self.write(self.row.files)
