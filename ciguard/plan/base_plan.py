@@ -11,6 +11,7 @@ import numpy as np
 
 from ciguard.history.query import cases_of_run, units, units_planned
 from ciguard.model import MovedUnit, UnitCount, UnitKey, count_units
+from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,13 +68,18 @@ def base_count_of_history(
     found = units_planned(history, query, suites)
     if found is None:
         return None
-    named = {
-        (key.suite, key.unit.partition("::")[0])
-        for key in cases_of_run(history, found.position)
-        if "::" in key.unit
+    keys = cases_of_run(history, found.position)
+    # An id that names no file is none of the inventory's files either.
+    files = {
+        normpath(join(suites[suite].cwd, _file_of(suites[suite], unit)))
+        for suite, unit in {(key.suite, key.unit) for key in keys}
+        if suite in suites
     }
-    files = (normpath(join(suites[suite].cwd, file)) for suite, file in named if suite in suites)
     return BaseCount(found.planned, found.source, files=frozenset(files))
+
+
+def _file_of(suite: Suite, unit: str) -> str:
+    return framework(suite.framework).file_of(unit) or unit.partition("::")[0]
 
 
 def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> InventorySummary:

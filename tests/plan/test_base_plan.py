@@ -174,7 +174,7 @@ def test_base_count_comes_from_the_base_plan_or_the_history() -> None:
     known = History(history([("b.py::T::t", 0, 1.0), ("t00", 0, 1.0)]).values, runs, keys)
     suites = {"": replace(suite(), cwd="sub/.")}
     count = base_count_of_history(known, BaseQuery("main", run_id=8), suites)
-    assert count == BaseCount((UnitCount(3),), "run 7 of main", files=frozenset({"sub/b.py"}))
+    assert count == BaseCount((UnitCount(3),), "run 7 of main", files=frozenset({"sub/b.py", "sub/t00"}))
     mine = BaseQuery("main", run_id=7)
     assert base_count_of_history(known, mine, suites) is None, "it is the asker itself"
     found = planned(WALLS_S, shards=4, origin=Provenance(base=count)).plan.inventory
