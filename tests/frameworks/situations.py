@@ -210,7 +210,7 @@ def pytest_runtest_protocol(item, nextitem):
     dry_run=Setting("--trace", {"pytest.ini": "[pytest]\naddopts = --trace\n"}),
     by_file=Setting("-k", {"pytest.ini": "[pytest]\naddopts = -k 'not two'\n"}),
     by_environ=Setting("-k", environ={"PYTEST_ADDOPTS": f"{ADDOPTS} -k 'not two'"}),
-    none={"focus": "has none"},
+    none={"focus": "none"},
     given={"odd path": "refused"},
 )
 
@@ -245,7 +245,7 @@ JEST = Row(
         "testNamePattern",
         {"jest.config.js": 'module.exports = { testNamePattern: "^(?!.*two)" };\n'},
     ),
-    none={"dry run": "has none", "filter by environment": "has none"},
+    none={"dry run": "none", "filter by environment": "none"},
     given={"emptied file": "failed", "stdout closed": "failed"},
 )
 VITEST_CONFIG = """export default { test: {
@@ -272,7 +272,7 @@ VITEST = Row(
         "testNamePattern",
         {"vitest.config.mjs": VITEST_CONFIG.replace("<MORE>", "testNamePattern: /^(?!.*two)/")},
     ),
-    none={"dry run": "has none", "filter by environment": "has none"},
+    none={"dry run": "none", "filter by environment": "none"},
     given={"emptied file": "failed"},
 )
 PLAYWRIGHT_CONFIG = """module.exports = {
@@ -306,7 +306,7 @@ test.describe("<FILE>", () => {
         "grep",
         {"playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", "grep: /^(?!.*two)/")},
     ),
-    none={"dry run": "has none", "filter by environment": "has none"},
+    none={"dry run": "none", "filter by environment": "none"},
 )
 MOCHARC = '{ "spec": ["test/**/*.test.js"], "timeout": 100000<MORE> }\n'
 MOCHA = Row(
@@ -430,7 +430,7 @@ var _ = act.Do
     dry_run=Setting("-n", environ={"GOFLAGS": "-n"}),
     by_file=Setting("-skip", {"go.env": "GOFLAGS=-skip=TestTwo\n"}),
     by_environ=Setting("-skip", environ={"GOFLAGS": "-skip=TestTwo"}),
-    none={"focus": "has none", "retry that passes": "has none"},
+    none={"focus": "none", "retry that passes": "none"},
     given={"exit(0) in a hook": "INCOMPLETE", "stdout closed": "failed", "odd path": "refused"},
 )
 NEXTEST_CONFIG = "[profile.only]\ndefault-filter = 'not test(two)'\n"
@@ -472,7 +472,7 @@ NEXTEST_ROW = Row(
     ),
     by_environ=Setting("default-filter", environ={"NEXTEST_PROFILE": "only"}),
     retry={"NEXTEST_RETRIES": "1"},
-    none={"focus": "has none", "exit(0) in a hook": "has none"},
+    none={"focus": "none", "exit(0) in a hook": "none"},
     given={"all skipped": "INCOMPLETE"},
 )
 
@@ -497,11 +497,11 @@ CTEST = Row(
         {"build/CTestCustom.cmake": "set(CTEST_CUSTOM_TESTS_IGNORE first.two)\n"},
     ),
     none={
-        "dry run": "is an argument, which the plan has",
-        "focus": "has none",
-        "filter by environment": "has none",
-        "exit(0) in a hook": "has none",
-        "retry that passes": "is an argument, which the plan has",
+        "dry run": "an argument, part of the plan",
+        "focus": "none",
+        "filter by environment": "none",
+        "exit(0) in a hook": "none",
+        "retry that passes": "an argument, part of the plan",
         "import error": "the build fails",
     },
     given={"exit(0) in a test": "cannot be known"},
@@ -527,9 +527,9 @@ done""",
     dry_run=Setting("", environ={"GTEST_LIST_TESTS": "1"}),
     by_environ=Setting("", environ={"GTEST_FILTER": "*.Three"}),
     none={
-        "focus": "has none",
-        "filter by configuration": "has none",
-        "retry that passes": "has none",
+        "focus": "none",
+        "filter by configuration": "none",
+        "retry that passes": "none",
         "import error": "the build fails",
     },
     given={"dry run": "passed", "filter by environment": "passed", "stdout closed": "failed"},
@@ -563,7 +563,7 @@ MAVEN = Row(
         "excludedGroups", environ={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -DexcludedGroups=two"}
     ),
     retry={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -Dsurefire.rerunFailingTestsCount=1"},
-    none={"focus": "has none"},
+    none={"focus": "none"},
 )
 PHPUNIT_XML = """<phpunit bootstrap="act.php"><testsuites><testsuite name="all">
 <directory>tests</directory></testsuite></testsuites><MORE></phpunit>
@@ -592,10 +592,10 @@ PHPUNIT = Row(
         },
     ),
     none={
-        "dry run": "is an argument, which the plan has",
-        "focus": "has none",
-        "filter by environment": "has none",
-        "retry that passes": "has none",
+        "dry run": "an argument, part of the plan",
+        "focus": "none",
+        "filter by environment": "none",
+        "retry that passes": "none",
     },
 )
 
@@ -615,7 +615,7 @@ COMMAND = Row(
     odd="odd ::[x] $(y) 'z' ü.py",
     dry_run=Setting("", environ={"DRY": "1"}),
     by_environ=Setting("first/two", environ={"ONLY": "first/one"}),
-    none={"focus": "is up to your program", "filter by configuration": "is up to your program"},
+    none={"focus": "up to your program", "filter by configuration": "up to your program"},
     given={"exit(0) in a hook": "INCOMPLETE"},
 )
 

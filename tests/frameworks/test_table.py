@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 WHOLE: Final = ("pytest", "mocha")  # rows of which `make test` executes each cell
+STATES: Final = {"passed": "PASSED", "failed": "FAILED", "refused": "refused by `plan`"}
 EXIT_CODES: Final = {"passed": 0, "failed": 10, "INCOMPLETE": 13, "NOTHING RAN": 13}
 
 
@@ -309,9 +310,10 @@ def table() -> list[str]:
     for name, situation in SITUATIONS.items():
         others: dict[str, list[str]] = {}
         for row in ROWS.values():
-            word = row.none.get(name) or row.given.get(name) or ""
+            given = row.given.get(name, "")
+            word = row.none.get(name) or STATES.get(given, given)
             if word:
-                others.setdefault(word, []).append(row.name)
+                others.setdefault(word, []).append(f"`{row.name}`")
         text = "; ".join(f"{', '.join(names)}: {word}" for word, names in others.items())
         lines.append(f"| {name} | {situation.verdict} | {text} |")
     return lines

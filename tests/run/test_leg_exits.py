@@ -161,12 +161,12 @@ def test_units_missing_in_the_checkout_are_not_found(tmp_path: Path) -> None:
     assert "2 tests did not run" in leg.printed
 
 
-def test_unit_removed_by_another_plugin_is_deselected(tmp_path: Path) -> None:
+def test_unit_that_a_flag_deselects_is_told_with_the_flag(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
     suite = replace(PYTEST, args=("-k", "test_a and not test_b"))
     plan = plan_of(["test_a.py::test_a", "test_a.py::test_b"], suites={"": suite})
     leg = start_shard(tmp_path, plan).wait(13)
-    why = "it was collected, then deselected by another plugin"
+    why = "it was collected, then deselected by -k 'test_a and not test_b'"
     assert causes(leg) == {"test_a.py::test_b": ("deselected", why)}
 
 

@@ -342,9 +342,12 @@ class _Recorder:
         if dropped:
             self._config.hook.pytest_deselected(items=dropped)
         found, known = set(map(self._unit, items)), set(self._collected.values())
+        option = self._config.option
+        flags = (("-k", option.keyword), ("-m", option.markexpr))
+        by = " ".join(f"{flag} {text!r}" for flag, text in flags if text) or "another plugin"
         for unit in wanted if self._is_recording else ():
             if unit not in found:
-                detail = "collected, then deselected by another plugin" if unit in known else ""
+                detail = f"collected, then deselected by {by}" if unit in known else ""
                 self._event("not_collected", detail, unit)
 
     def _write_listing(self, items: List[pytest.Item]) -> None:
