@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from posixpath import join, normpath
+from posixpath import join, normpath, splitext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +42,7 @@ class BasePlan:
 class BaseCount:
     """How many units the base's plan has.
 
-    `files` are those that have a unit there, as far as ids tell.
+    `files` are those that have a unit there, as far as ids tell, and classes.
     """
 
     planned: tuple[UnitCount, ...]
@@ -69,17 +69,24 @@ def base_count_of_history(
     if found is None:
         return None
     keys = cases_of_run(history, found.position)
-    # An id that names no file is none of the inventory's files either.
     files = {
-        normpath(join(suites[suite].cwd, _file_of(suites[suite], unit)))
+        _file_or_class(suites[suite], unit)
         for suite, unit in {(key.suite, key.unit) for key in keys}
         if suite in suites
     }
     return BaseCount(found.planned, found.source, files=frozenset(files))
 
 
-def _file_of(suite: Suite, unit: str) -> str:
-    return framework(suite.framework).file_of(unit) or unit.partition("::")[0]
+def _file_or_class(suite: Suite, unit: str) -> str:
+    head, separator, _ = unit.partition("::")
+    file = framework(suite.framework).file_of(unit) or (head if separator else "")
+    return normpath(join(suite.cwd, file)) if file else unit
+
+
+def _names(file: str) -> set[str]:
+    """The file's path, and the names that a Java class in it may have."""
+    parts = splitext(file)[0].split("/")
+    return {file, *(".".join(parts[count:]) for count in range(len(parts)))}
 
 
 def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> InventorySummary:
@@ -92,7 +99,9 @@ def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> Inv
         base_source=base.source,
         files_without_units=tuple(
             sorted(
-                file for file, units in inventory.files.items() if not units and file in base.files
+                file
+                for file, units in inventory.files.items()
+                if not units and not base.files.isdisjoint(_names(file))
             )
         ),
     )

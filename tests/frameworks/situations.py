@@ -65,7 +65,7 @@ class Situation:
 NAMED: Final = "INCOMPLETE, names the setting"
 CULPRIT: Final = "FAILED, names the test or its file"
 SITUATIONS: Final = {
-    "dry run": Situation(NAMED, "INCOMPLETE"),
+    "dry run": Situation(NAMED, "INCOMPLETE", culprits=tuple(ALL)),
     "focus": Situation(NAMED, "INCOMPLETE"),
     "filter by configuration": Situation(NAMED, "INCOMPLETE"),
     "filter by environment": Situation(NAMED, "INCOMPLETE"),
@@ -327,7 +327,8 @@ MOCHA = Row(
     odd="test/odd ::[x] $(y) 'z' ü.test.js",
     dry_run=Setting("dry-run", {".mocharc.json": MOCHARC.replace("<MORE>", ', "dry-run": true')}),
     by_file=Setting("grep", {".mocharc.json": MOCHARC.replace("<MORE>", ', "grep": "^(?!.*two)"')}),
-    by_environ=Setting("--grep", environ={"MOCHA_OPTIONS": "--grep ^(?!.*two)"}),
+    by_environ=Setting("MOCHA_OPTIONS", environ={"MOCHA_OPTIONS": "--grep ^(?!.*two)"}),
+    given={"stdout closed": "failed"},
 )
 
 RSPEC = Row(
@@ -459,7 +460,7 @@ NEXTEST_ROW = Row(
     broken='const NUMBER: u32 = "no number";',
     odd="tests/odd ::[x] $(y) ü.rs",
     dry_run=Setting(
-        "run-wrapper",
+        "test result",
         {
             ".config/nextest.toml": 'experimental = ["wrapper-scripts"]\n'
             "[scripts.wrapper.none]\ncommand = 'true'\n"
@@ -473,7 +474,7 @@ NEXTEST_ROW = Row(
     by_environ=Setting("default-filter", environ={"NEXTEST_PROFILE": "only"}),
     retry={"NEXTEST_RETRIES": "1"},
     none={"focus": "none", "exit(0) in a hook": "none"},
-    given={"all skipped": "INCOMPLETE"},
+    given={"dry run": "failed", "stdout closed": "failed"},
 )
 
 CTEST = Row(
@@ -591,6 +592,7 @@ PHPUNIT = Row(
             )
         },
     ),
+    given={"stdout closed": "failed"},
     none={
         "dry run": "an argument, part of the plan",
         "focus": "none",

@@ -174,14 +174,15 @@ def test_base_count_comes_from_the_base_plan_or_the_history() -> None:
     known = History(history([("b.py::T::t", 0, 1.0), ("t00", 0, 1.0)]).values, runs, keys)
     suites = {"": replace(suite(), cwd="sub/.")}
     count = base_count_of_history(known, BaseQuery("main", run_id=8), suites)
-    assert count == BaseCount((UnitCount(3),), "run 7 of main", files=frozenset({"sub/b.py", "sub/t00"}))
+    files = frozenset({"sub/b.py", "t00"})
+    assert count == BaseCount((UnitCount(3),), "run 7 of main", files=files)
     mine = BaseQuery("main", run_id=7)
     assert base_count_of_history(known, mine, suites) is None, "it is the asker itself"
     found = planned(WALLS_S, shards=4, origin=Provenance(base=count)).plan.inventory
     assert (found.base_units, found.base_source) == ((UnitCount(3),), "run 7 of main")
     assert planned(WALLS_S, shards=4).plan.inventory.base_units == ()
-    there = InventorySummary(1, {"sub/b.py": 0, "sub/c.py": 0, "d.py": 1}, "0")
-    assert with_base_counts(there, count).files_without_units == ("sub/b.py",)
+    there = InventorySummary(1, {"sub/b.py": 0, "sub/c.py": 0, "d.py": 1, "e/t00.java": 0}, "0")
+    assert with_base_counts(there, count).files_without_units == ("e/t00.java", "sub/b.py")
 
 
 def test_suite_that_has_no_unit_any_more_is_a_loss_and_one_not_configured_is_told() -> None:
