@@ -556,7 +556,7 @@ MAVEN = Row(
     broken="Missing missing;",
     odd="src/test/java/p/OddÄö_日本Test.java",
     dry_run=Setting(
-        "dryRun",
+        "",
         {"src/test/resources/junit-platform.properties": f"{DRY_RUN}=true\n"},
     ),
     by_file=Setting("excludedGroups", {".mvn/maven.config": "-DexcludedGroups=two\n"}),
@@ -565,6 +565,7 @@ MAVEN = Row(
     ),
     retry={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -Dsurefire.rerunFailingTestsCount=1"},
     none={"focus": "none"},
+    given={"dry run": "NOTHING RAN", "stdout closed": "failed"},
 )
 PHPUNIT_XML = """<phpunit bootstrap="act.php"><testsuites><testsuite name="all">
 <directory>tests</directory></testsuite></testsuites><MORE></phpunit>

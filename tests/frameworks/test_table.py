@@ -225,6 +225,13 @@ def objections(found: Judgement, suite: Suite, name: str) -> Iterator[str]:
         is_explained = blamed or "unexplained_exit" in kinds
         if not is_explained or blamed - {row.units[one] for one in situation.culprits}:
             yield f"blamed: {sorted(blamed)}"
+        texts = [
+            f"{one['unit']} {one['case']} {one['message']}" for one in found.verdict["failures"]
+        ]
+        if blamed and len(situation.culprits) == 1:
+            culprit = situation.culprits[0]
+            if not any(culprit in text.casefold() for text in texts):
+                yield f"{culprit} is not named: {texts}"
         others = {one for one, unit in row.units.items() if unit not in blamed}
         if others - found.ran:
             yield f"{sorted(others - found.ran)} did not run"
