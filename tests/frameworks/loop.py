@@ -60,14 +60,6 @@ def needs_node(package: str) -> None:
         pytest.skip(f"needs {package} of npm: make tools")
 
 
-def needs_gem(name: str, package: str) -> None:
-    """Skip the test where a gem is missing, and say which package of Debian has it."""
-    needs_program("ruby", "Debian's ruby")
-    found = subprocess.run(["ruby", "-e", f'require "{name}"'], capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"needs {name} (Debian's {package})")
-
-
 def needs_maven() -> None:
     """Skip the test where Maven or what the project's pom.xml names is missing."""
     needs_program("mvn", "Debian's maven")
