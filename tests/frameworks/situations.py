@@ -431,6 +431,7 @@ var _ = act.Do
     dry_run=Setting("-n", environ={"GOFLAGS": "-n"}),
     by_file=Setting("-skip", {"go.env": "GOFLAGS=-skip=TestTwo\n"}),
     by_environ=Setting("-skip", environ={"GOFLAGS": "-skip=TestTwo"}),
+    refuses_filter=True,
     none={"focus": "none", "retry that passes": "none"},
     given={"exit(0) in a hook": "INCOMPLETE", "stdout closed": "failed", "odd path": "refused"},
 )
@@ -468,10 +469,10 @@ NEXTEST_ROW = Row(
         },
     ),
     by_file=Setting(
-        "default-filter",
+        "first two",
         {".config/nextest.toml": "[profile.default]\ndefault-filter = 'not test(two)'\n"},
     ),
-    by_environ=Setting("default-filter", environ={"NEXTEST_PROFILE": "only"}),
+    by_environ=Setting("first two", environ={"NEXTEST_PROFILE": "only"}),
     retry={"NEXTEST_RETRIES": "1"},
     none={"focus": "none", "exit(0) in a hook": "none"},
     given={"dry run": "failed", "stdout closed": "failed"},

@@ -33,6 +33,8 @@ BATCH = "CIGUARD_GO_BATCH"  # for ourselves as `-exec`: path of a JSON file
 LISTED = re.compile(r"(?:Test|Example|Fuzz)\w*$")
 ALL_TESTS = "^(Test|Example|Fuzz)"
 FLAG = r"--?(?:test\.)?{}(?:=(.*))?$"
+# Of GOFLAGS; the adapter refuses them as arguments.
+LEAVES_OUT = re.compile(r"--?(?:test\.)?(?:(?:run|skip)=|n$|c$|list=)")
 REPLACED = re.compile(r"-test\.(?:run|timeout)=")
 GO_LIMIT = "10m"  # where no flag says it
 # Flags of `go test` whose value may be another word that looks like a package.
@@ -100,6 +102,13 @@ def folders(command: Sequence[str], packages: Sequence[str], leg: Leg) -> Dict[s
     return {path: folder for path, _, folder in (line.partition("\t") for line in lines) if folder}
 
 
+def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> List[str]:
+    """The words of GOFLAGS, from the environment or Go's own file, that leave tests out."""
+    argv = [*command[: command.index("test")], "env", "GOFLAGS"]
+    done = subprocess.run(argv, env=leg.environ, stdout=subprocess.PIPE, check=False)
+    return [word for word in done.stdout.decode().split() if LEAVES_OUT.match(word)]
+
+
 def list_tests(words: Sequence[str], leg: Leg) -> int:
     """Write down the tests of all packages, or why they cannot be built."""
     command, packages, _ = divided(words)
@@ -118,7 +127,9 @@ def list_tests(words: Sequence[str], leg: Leg) -> int:
     errors = [{"error": name, "message": text} for name, text in stream.failed.items()]
     if code and not errors:
         errors = [{"error": "go test -list", "message": f"ended with exit code {code}"}]
-    leg.answer(units, errors, here)
+    message = "leaves tests out of each job: remove it from GOFLAGS; `exclude` names tests"
+    found = go_flags_that_leave_out(command, leg)
+    leg.answer(units, [*errors, *({"error": word, "message": message} for word in found)], here)
     return code
 
 
@@ -130,6 +141,9 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     """Run the units, and those again that a death kept from running, while that gains results."""
     command, _, handed_on = divided(words)
     left, code = leg.units, 0
+    event = {"type": "event", "kind": "execution", "reason": "filter"}
+    found = go_flags_that_leave_out(command, leg)
+    leg.append({**event, "detail": f"GOFLAGS: {word}"} for word in found)
     where = folders(command, list(by_package(left)), leg)
     stream = GoStream({name: _relative(path, os.getcwd()) for name, path in where.items()})
     go_flags = leg.environ.get("GOFLAGS", "")

@@ -110,10 +110,16 @@ class NextestStream:
         """What a line comes to, and what of it is shown: what nextest would print without us."""
         text = line.decode("utf-8", "replace")
         if text.startswith('{"type":"suite"'):
-            nextest = json.loads(text).get("nextest", {})
+            suite = json.loads(text)
+            nextest = suite.get("nextest", {})
             crate, name = str(nextest.get("crate")), str(nextest.get("test_binary"))
             self._binaries[f"{crate}::{name}"] = binary_id(crate, name, str(nextest.get("kind")))
-            return [], b""
+            if suite.get("event") != "ok" or not self.running:
+                return [], b""
+            # nextest announces a test that is `#[ignore]`d, and tells nothing more of it.
+            unit, self.running = self.running, ""
+            line = {"type": "result", "unit": unit, "outcome": "skipped", "message": "#[ignore]"}
+            return [line, closed(unit)], b""
         found = TEST.match(text)
         if found is None:
             (self._log if self.running else self.printed).append(text)
