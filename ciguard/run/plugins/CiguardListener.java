@@ -86,13 +86,21 @@ public final class CiguardListener implements TestExecutionListener, PostDiscove
     private static void report() {
         boolean executes = true;
         for (String name : hasReported ? new String[0] : SETTINGS) {
-            String value = System.getProperty(name, "");
+            String value = System.getProperty(name, mavenOption(name));
             if (value.isEmpty() || value.equals("false")) continue;
             executes = false;
             setting(name.equals(DRY_RUN) ? "not_executed" : "filter", "-D" + name + "=" + value);
         }
         if (executes && !hasReported) setting("executed", "");
         hasReported = true;
+    }
+
+    /** What MAVEN_OPTS sets: a property of Maven's own process, which Surefire's has not. */
+    private static String mavenOption(String name) {
+        for (String word : String.valueOf(System.getenv("MAVEN_OPTS")).split("\\s+")) {
+            if (word.startsWith("-D" + name + "=")) return word.substring(name.length() + 3);
+        }
+        return "";
     }
 
     private static void setting(String reason, String detail) {
