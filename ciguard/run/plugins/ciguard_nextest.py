@@ -118,8 +118,8 @@ class NextestStream:
                 return [], b""
             # nextest announces a test that is `#[ignore]`d, and tells nothing more of it.
             unit, self.running = self.running, ""
-            line = {"type": "result", "unit": unit, "outcome": "skipped", "message": "#[ignore]"}
-            return [line, closed(unit)], b""
+            result = {"type": "result", "unit": unit, "outcome": "skipped"}
+            return [{**result, "message": "#[ignore]"}, closed(unit)], b""
         found = TEST.match(text)
         if found is None:
             (self._log if self.running else self.printed).append(text)
