@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from frameworks.loop import (
     is_whole,
     kill_at_random_moments,
     lay_out,
+    needs_gem,
     needs_program,
 )
 
@@ -32,14 +32,6 @@ FILES = [
     *("test/deep/sums_test.rb", "test/ends_test.rb", "test/imports_test.rb"),
     *("test/memory_test.rb", "test/odd names_test.rb", "test/setup_test.rb", "test/sums_test.rb"),
 ]
-
-
-def needs_gem(name: str, package: str) -> None:
-    """Skip the test where a gem is missing, and say which package of Debian has it."""
-    needs_program("ruby", "Debian's ruby")
-    found = subprocess.run(["ruby", "-e", f'require "{name}"'], capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"needs {name} (Debian's {package})")
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from frameworks.loop import (
     Loop,
     bad,
     link_node_modules,
+    needs_gem,
     needs_maven,
     needs_node,
     needs_program,
@@ -245,9 +246,7 @@ def needed(row: Row) -> None:
         elif kind == "program":
             needs_program(name, "see docs/reference/frameworks.md")
         elif kind == "gem":
-            argv = ["ruby", "-e", f"require '{name}'"]
-            if subprocess.run(argv, capture_output=True, check=False).returncode:
-                pytest.skip(f"needs the gem {name}")
+            needs_gem(name, f"ruby-{name}")
         elif kind == "maven":
             needs_maven()
         elif not Path(
