@@ -228,7 +228,7 @@ def objections(found: Judgement, suite: Suite, name: str) -> Iterator[str]:
         texts = [
             f"{one['unit']} {one['case']} {one['message']}" for one in found.verdict["failures"]
         ]
-        if blamed and len(situation.culprits) == 1:
+        if blamed and len(situation.culprits) == 1 and situation.act != "close":
             culprit = situation.culprits[0]
             if not any(culprit in text.casefold() for text in texts):
                 yield f"{culprit} is not named: {texts}"
