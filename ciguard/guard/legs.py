@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         ProcessEndLine,
         ProcessLine,
         Record,
-        Result,
         Shard,
     )
     from ciguard.model.attempts import UnitName, UnitResult
@@ -59,9 +58,7 @@ EXPLAINING_EVENTS: Final = frozenset(
     {"recycled", "unexplained_exit", "exit_in_files", "collection_error", *MISSING_EVENTS}
 )
 
-LONGER: Final = 2.0  # times the leg's life; and
-CLOCK_S: Final = 60.0  # a test may be timed by a clock that is set meanwhile
-SHARED: Final = 100  # times the machine's memory: sums count the pages that processes share
+CLOCK_S: Final = 60.0  # a clock may be set meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,51 +365,6 @@ def contradictions(record: Record, tries: int) -> Iterator[Reason]:
     yield from _processes(record, step)
     yield from _ends(record, step)
     yield from _reexecution(record, step, tries)
-    yield from _sizes(record)
-
-
-def _sizes(record: Record) -> Iterator[Reason]:
-    """No test takes longer than its leg lived, or has more memory than its machine; one of each.
-
-    Times in result files are those of other programs.
-    """
-    lines = (record.starts, record.results, record.samples, record.events, record.process_ends)
-    # Steps and attempts before the last one have clocks of their own.
-    moments = [line.at_s for found in lines for line in found if line.at_s is not None]
-    life_s = max(moments, default=0.0)
-    if record.end is not None and record.end.at_s is not None:
-        life_s = max(life_s, record.end.at_s)
-    filed = {event.process for event in record.events if event.kind == FILE}
-    longest = max(
-        (one for one in record.results if one.at_s is not None or one.process not in filed),
-        key=lambda one: one.wall_s or 0.0,
-        default=None,
-    )
-    if longest is not None and (longest.wall_s or 0.0) > LONGER * life_s + CLOCK_S:
-        facts = {"unit": longest.unit, "wall_s": longest.wall_s, "life_s": life_s}
-        yield Reason("too_long", facts)
-    runner = record.header.runner if record.header is not None else None
-    memory_bytes = runner.memory_bytes if runner is not None else None
-    if memory_bytes is None:
-        return
-    largest = max(record.results, key=_largest, default=None)
-    used = [(_largest(largest), largest.unit)] if largest is not None else []
-    for used_bytes, unit in (*used, (record.peak_bytes or 0, None)):
-        if used_bytes > SHARED * memory_bytes:
-            facts = {"unit": unit, "used_bytes": used_bytes, "memory_bytes": memory_bytes}
-            yield Reason("too_large", facts)
-            return
-
-
-def _largest(result: Result) -> int:
-    return max(
-        result.rss_before_bytes or 0,
-        result.peak_bytes or 0,
-        result.peak_delta_bytes or 0,
-        result.peak_lower_bytes or 0,
-        result.peak_upper_bytes or 0,
-        abs(result.retained_bytes or 0),
-    )
 
 
 def _processes(record: Record, step: _Step) -> Iterator[Reason]:

@@ -59,7 +59,7 @@ Kind = Literal[
     "unread_file", "unread_files", "duplicate_record", "damaged", "unreadable_metric",
     # what a leg cannot have written
     "contradictory", "process_lines", "process_end", "concurrent_units", "too_many_tries",
-    "too_long", "too_large", "lines_missing", "end_incomplete", "failure_missing",
+    "lines_missing", "end_incomplete", "failure_missing",
     "unexplained_exit", "died_between_tests", "ran_beside", "reaper_killed",
     "no_exit", "threads_left", "session_teardown", "process_exit",
     # why a unit has no result

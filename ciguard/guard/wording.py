@@ -224,8 +224,6 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "concurrent_units": Words("{count:unit} ran in two processes at once: {unit!r}"),
     "too_many_tries": Words("{count:unit} failed and ran again, but has one try: {unit!r}"),
-    "too_long": Words("{unit!r} took {wall_s} in a job of {life_s}"),
-    "too_large": Words("[{unit!r}: ]{used_bytes} of memory, the machine has {memory_bytes}"),
     "lines_missing": Words(
         "its end line counts {counted:{what}}, its record holds {found:,}",
         "check its upload: a file of the record is missing; then run it again",

@@ -11,16 +11,12 @@ from guard.fixtures import passed
 from ciguard.guard.legs import contradictions
 from ciguard.guard.wording import reason_text
 from ciguard.model import (
-    EndLine,
     EventLine,
     Line,
     ProcessEndLine,
     ProcessLine,
     Record,
     Result,
-    Runner,
-    SampleLine,
-    ShardLine,
     StartLine,
 )
 
@@ -98,54 +94,6 @@ def test_duplicate_lines_are_merged() -> None:
     assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == [
         "process 1 does not have one start before one end"
     ]
-
-
-def leg_of(*lines: Line, memory_bytes: int | None = 16 << 30) -> list[str]:
-    """Of a leg of 1.5 s on this machine."""
-    runner = Runner(memory_bytes=memory_bytes)
-    record = Record(
-        "r",
-        ShardLine("p", "01", runner=runner),
-        processes=(ProcessLine(1, 1), ProcessLine(2, 1)),
-        process_ends=(ProcessEndLine(1, "completed", 0), ProcessEndLine(2, "completed", 0)),
-        results=tuple(one for one in lines if isinstance(one, Result)),
-        samples=tuple(one for one in lines if isinstance(one, SampleLine)),
-        events=tuple(one for one in lines if isinstance(one, EventLine)),
-        end=EndLine("completed", 1.5),
-    )
-    return list(map(reason_text, contradictions(record, 1)))
-
-
-@pytest.mark.parametrize(
-    ("word", "value", "output"),
-    [
-        ("wall_s", 1e15, "'u' took 277777777777 h 47 min in a job of 1.50 s"),
-        ("wall_s", 1500.0, "'u' took 25 min 00 s in a job of 1.50 s"),  # milliseconds
-        ("wall_s", 20.0, None),  # a clock that was set meanwhile
-        ("peak_bytes", 9 * 10**15, "'u': 8381903 GiB of memory, the machine has 16.0 GiB"),
-        ("peak_upper_bytes", 9 * 10**15, "'u': 8381903 GiB of memory, the machine has 16.0 GiB"),
-        ("retained_bytes", -(10**15), "'u': 931323 GiB of memory, the machine has 16.0 GiB"),
-        ("peak_bytes", 64 << 30, None),  # of processes that share pages, each counted
-    ],
-)
-def test_values_of_a_test_are_bounded_by_those_of_the_leg(
-    word: str, value: float, output: str | None
-) -> None:
-    result = passed("u", **{word: value})
-    assert leg_of(result) == [output] * (output is not None)
-
-
-def test_leg_memory_is_bounded_by_the_machine() -> None:
-    assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15)) == [
-        "8381903 GiB of memory, the machine has 16.0 GiB"
-    ]
-    assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15), memory_bytes=None) == []
-
-
-def test_durations_in_result_files_are_not_bounded_by_the_leg() -> None:
-    file = EventLine("result_file", process=1, detail="r.xml")
-    assert leg_of(passed("u", wall_s=1e6, process=1), file) == []
-    assert leg_of(passed("u", wall_s=1e6, process=2), file) != []
 
 
 def test_records_of_result_files_alone_have_no_processes() -> None:
