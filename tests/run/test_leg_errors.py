@@ -173,10 +173,11 @@ def test_fills():
         while True:
             os.write(ballast, b"x" * 4096)
     os.close(ballast)
-@pytest.mark.parametrize("n", range(100))
+@pytest.mark.parametrize("n", range(100), ids=lambda n: str(n) + "x" * 2500)
 def test_after(n): pass
 """)
-    names = ["before", "fills", *(f"after[{n}]" for n in range(100))]
+    # So long that the result of the one that dies fits into no block of 4 KiB.
+    names = ["before", "fills", *(f"after[{n}{'x' * 2500}]" for n in range(100))]
     units = [f"test_full.py::test_{name}" for name in names]
     leg = start_shard(disk, plan_of(units)).wait(13)
     assert "No space left on device" in leg.printed

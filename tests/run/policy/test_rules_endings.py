@@ -95,7 +95,9 @@ def test_process_ending_is_classified(
             False,
         ),
         (
-            ProcessState(STARTED, finished={0, 1}, failed={0}, stopping="timeout"),
+            ProcessState(
+                STARTED, finished={0, 1}, failed={0}, stopping="timeout", refuses_exit=True
+            ),
             "timeout",
             2,
             False,
@@ -110,7 +112,13 @@ def test_process_ending_is_classified(
             False,
             False,
         ),
-        (ProcessState(STARTED, finished={0, 1}, stopping="timeout"), "timeout", 2, False, True),
+        (
+            ProcessState(STARTED, finished={0, 1}, stopping="timeout", refuses_exit=True),
+            "timeout",
+            2,
+            False,
+            True,
+        ),
         (ProcessState(STARTED), "completed", 5, False, False),  # nothing selected: all is missing
         (ProcessState(STARTED, finished={0}), "completed", 1, False, True),
         (
