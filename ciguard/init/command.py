@@ -18,12 +18,7 @@ from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
 from ciguard.init.guard_results import guarded_files
-from ciguard.init.move_in import (
-    choose_workflow,
-    moved_files,
-    restored_file,
-    snippet,
-)
+from ciguard.init.move_in import choose_workflow, moved_files, snippet
 from ciguard.sources import local
 from ciguard.workflow.movable_job import NotMovable
 
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
 @click.option("--into", metavar="FILE", help="Workflow whose test job gets ciguard's actions.")
 @click.option("--job", metavar="ID", default="", help="Test job (default: the only one).")
 @click.option("--step", metavar="N", default="", help="Test step: number, id or name.")
-@click.option("--out", metavar="FILE", help="Workflow to take ciguard's actions out of again.")
 @click.option(
     "--guard",
     metavar="FILE[:JOB]",
@@ -88,7 +82,6 @@ def command(
     into: str | None,
     job: str,
     step: str,
-    out: str | None,
     guard: str | None,
     listing: str,
     filter_key: str,
@@ -119,9 +112,7 @@ def command(
         raise UsageError("no workflow is named", where="--job, --step", fix="pass --into FILE")
     own_workflow = new or static or any(options.values())
     changed_files = None
-    if out is not None:
-        changed_files = restored_file(folder, out)
-    elif guard is not None:
+    if guard is not None:
         changed_files = guarded_files(folder, config, guard, listing, filter_key)
     elif into is not None or not own_workflow:
         try:

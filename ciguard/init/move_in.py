@@ -1,7 +1,4 @@
-"""`ciguard init --into FILE`: a test job of the user's own workflow gets ciguard's actions.
-
-`--out FILE` takes them out again: git has the file as it was before.
-"""
+"""`ciguard init --into FILE`: a test job of the user's own workflow gets ciguard's actions."""
 
 from __future__ import annotations
 
@@ -35,9 +32,8 @@ from ciguard.workflow.environment_axis import (
     select_environments,
     tool_of_all_environments,
 )
-from ciguard.workflow.guard_job import without_guard_jobs
 from ciguard.workflow.movable_job import read_job, reject_condition
-from ciguard.workflow.moved_job import is_moved, read_moved, repin, restore
+from ciguard.workflow.moved_job import is_moved, repin
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
@@ -45,7 +41,7 @@ from ciguard.workflow.triggers import runs_on_push
 from ciguard.workflow.yaml_values import MAX_BYTES, load, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ciguard.config import Config
@@ -83,7 +79,6 @@ def moved_files(
     actions = actions_address(config)
     require_committed(folder, path)
     job = read_job(text, path, job_name, step)
-    # Not in read_job: `--out` restores a job that an earlier version moved.
     reject_condition(job)
     is_new = not configured_by(folder)
     texts = {name: text_of(folder / name) or "" for name in tracked if is_dependency_file(name)}
@@ -138,43 +133,6 @@ def choose_workflow(folder: Path, config: Config) -> tuple[str, str, str, str]:
     return "", "", "", f"{what}: {own}; to move into yours: ciguard init {' or '.join(options)}"
 
 
-def restored_file(folder: Path, path: str) -> list[GeneratedFile]:
-    """The workflow as it was before its test job was moved, with what was edited since.
-
-    Of a workflow whose matrix stayed, the added jobs go.
-
-    Raises:
-        InputError: git has no such version of it, or a line of ciguard was edited.
-    """
-    repository_files(folder)
-    text = read_workflow(folder, path)
-    moved = read_moved(text, path)
-    if moved is None:
-        guarded = without_guard_jobs(text, path)
-        if guarded == text:
-            console.out(f"{path} does not use ciguard's actions")
-        return [GeneratedFile(path, text, guarded)] if guarded != text else []
-    before = next((old for old in _versions(folder, path) if not is_moved(load(old, path))), None)
-    if before is None:
-        what = "git has no version of it without ciguard"
-        fix = "commit a new name of the file first; a shallow clone needs git fetch --unshallow"
-        raise InputError(what, where=path, fix=fix)
-    restored = restore(text, before, path, lambda job: new_jobs(moved.actions, job, job.name))
-    if restored != before:
-        console.err(f"{path} was edited since ciguard moved in: the edits stay")
-    return [GeneratedFile(path, text, restored)]
-
-
-def _versions(folder: Path, path: str) -> Iterator[str]:
-    """What git has of a file, under its earlier names too, the newest first."""
-    log = ("log", "--follow", "--format=%x00%H", "--name-only", "--", path)
-    for entry in (git(folder, "-c", "core.quotePath=false", *log) or "").split("\0")[1:]:
-        commit, _, name = entry.strip().partition("\n")
-        text = git(folder, "cat-file", "--filters", f"{commit}:{name.strip()}")
-        if text is not None:
-            yield text
-
-
 def read_workflow(folder: Path, path: str) -> str:
     """The text of a workflow file.
 
@@ -196,10 +154,10 @@ def read_workflow(folder: Path, path: str) -> str:
 
 
 def require_committed(folder: Path, path: str) -> None:
-    """Raise InputError unless git has the file as it is: `--out` restores it from there."""
+    """Raise InputError unless git has the file as it is: `git revert` restores it."""
     if git(folder, "status", "--porcelain", "--", path) or not git(folder, "ls-files", "--", path):
         what = "has changes that are not committed"
-        raise InputError(what, where=path, fix="commit it first: --out restores it from git")
+        raise InputError(what, where=path, fix="commit it first, so that git revert can undo it")
 
 
 def select_each_environment(

@@ -1,7 +1,7 @@
 """A test step that runs tox or nox for all environments: each becomes a combination. Pure.
 
 The matrix gets an axis, and the command names its value. What `move_job` is given then is a
-workflow that somebody could have written; `--out` takes the axis and the option out again.
+workflow that somebody could have written.
 """
 
 from __future__ import annotations
@@ -49,12 +49,6 @@ class Tool:
     several: re.Pattern[str]
     variables: tuple[str, ...]
     call: re.Pattern[str]
-
-    @property
-    def selection(self) -> re.Pattern[str]:
-        """A call with what `Selection.words` puts in."""
-        value = rf"\$\{{\{{ matrix\.{self.axis} \}}\}}|[\w.-]+"
-        return re.compile(rf"(?P<call>{self.call.pattern}) {self.option} (?P<value>{value})")
 
     def options(self, words: Sequence[str]) -> Sequence[str]:
         """The words between the program and the arguments for the tests."""
@@ -114,10 +108,6 @@ class Selection:
         """What the command gets after the tool."""
         return f" {self.tool.option} {self.value}"
 
-    def removed_from_matrix(self, matrix: str) -> str:
-        """The text of a matrix without the axis."""
-        return re.sub(rf"{self.tool.axis}: \[[^\]]*\](?:, |\n|$)", "", matrix, count=1)
-
 
 def tool_of_all_environments(job: MovableJob) -> Tool | None:
     """The tool that the test step calls for all of its environments; None where it does not."""
@@ -172,25 +162,6 @@ def folder_of_tool(job: MovableJob, tool: Tool) -> str:
         next((str(one[key]) for one in (step, *defaults) if one.get(key)), ".")
     )
     return "" if folder == "." else f"{folder}/"
-
-
-def selection_of(job: MovableJob, command: str) -> Selection | None:
-    """What the command has more than that of the job before it was moved; None for nothing."""
-    tool = tool_of_all_environments(job)
-    if tool is None:
-        return None
-    found = tool.selection.search(command)
-    if found is None:
-        return None
-    is_axis = found["value"].startswith("$")
-    # Which names the axis has does not matter: it is taken out.
-    return Selection(tool, ("any",) if is_axis else (found["value"],), is_axis=is_axis)
-
-
-def without_selection(command: str) -> str:
-    for tool in TOOLS:
-        command = tool.selection.sub(r"\g<call>", command, count=1)
-    return command
 
 
 def select_environments(job: MovableJob, selection: Selection) -> str:

@@ -25,7 +25,7 @@ from ciguard.workflow.movable_job import (
     choose_step,
     load_ended,
 )
-from ciguard.workflow.moved_job import cut_jobs, is_moved
+from ciguard.workflow.moved_job import is_moved
 from ciguard.workflow.positions import Edit, SourceText, entries, is_block
 from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.rewrite import append_jobs, uploads_artifact
@@ -40,7 +40,6 @@ NextStep = Literal["guard", "history", "plan", "none"]
 NEW_JOBS: Final[Mapping[NextStep, str]] = {"guard": REPORT_JOB, "history": HISTORY_JOB}
 # The file with the tests that exist, in the working folder of the step that runs them.
 TESTS_FILE: Final = "ciguard-tests.txt"
-_LISTING: Final = "ciguard-tests"  # the artifact that has it
 AS_BLOCK: Final = "write jobs and steps as blocks, a key on each line"
 _OWN_COMMAND: Final = re.compile(r"\bciguard\s+(guard|report|history)\b")
 _OWN_ACTION: Final = re.compile(r"(?:ciguard|\$)/(report|history)(?:@|$)")
@@ -273,34 +272,6 @@ def _listing_edit(source: SourceText, job: GuardedJob, listing: str) -> Edit:
     start, indent = _start_of_step(source, nodes[job.tests.number - 1])
     lines = (f"{indent}{line}{source.line_break}" for line in listing.splitlines())
     return Edit(start, start, "".join(lines))
-
-
-def without_guard_jobs(text: str, where: str) -> str:
-    """The workflow without the jobs and steps that `add_jobs` added; others of their names stay."""
-    jobs = jobs_of(load_ended(text, where))
-    added = [
-        name
-        for name in NEW_JOBS.values()
-        if any(_OWN_ACTION.search(_action(step)) for _, step in steps_of(jobs.get(name)))
-    ]
-    source = SourceText(text)
-    cuts = cut_jobs(source, added)
-    for name, job in jobs.items():
-        nodes = _step_nodes(source, name) if added else []
-        for number, step in steps_of(job):
-            # The step that runs the tests stands after them.
-            if _lists_tests(step) and number < len(nodes):
-                start, end = (_start_of_step(source, nodes[at])[0] for at in (number - 1, number))
-                cuts.append(Edit(start, end, ""))
-    return source.edited(cuts)
-
-
-def _lists_tests(step: Mapping[str, Any]) -> bool:
-    """Say whether a step lists the tests, or uploads the list."""
-    inputs = step.get("with")
-    if uploads_artifact(step) and isinstance(inputs, dict):
-        return inputs.get("name") == _LISTING
-    return str(step.get("run", "")).endswith(f" > {TESTS_FILE}")
 
 
 def _action(step: Mapping[str, Any]) -> str:

@@ -220,7 +220,7 @@ def _reject_job(jobs: dict[str, Any], name: str, where: str) -> None:
     """Refuse what the job as a whole cannot have."""
     for taken in (PLAN_JOB, REPORT_JOB, HISTORY_JOB):
         if taken in jobs:
-            fix = "rename it; ciguard init --out takes the jobs of --guard out"
+            fix = "rename it; a job that init --guard added goes by git revert"
             raise NotMovable(f"another job is called {taken}", where=where, fix=fix)
     concurrency = jobs[name].get("concurrency")
     if concurrency is not None and "matrix.ciguard" not in str(concurrency):

@@ -74,9 +74,6 @@ class SourceText:
         end = self.text.find("\n", position)
         return len(self.text) if end < 0 else end + 1
 
-    def is_blank(self, line_start: int) -> bool:
-        return not self.text[line_start : self.line_end(line_start)].strip()
-
     def line_number(self, *path: str | int, text: str = "") -> int:
         """The line, from 1, of a text in the value at the end of a path; else of its key.
 

@@ -87,11 +87,6 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
     return MovedWorkflow(_edited(job, new, actions, [one.job for one in found]), found)
 
 
-def edit_present_jobs(job: MovableJob, moved: MovedWorkflow, actions: str) -> str:
-    """The moved workflow without the jobs that were added."""
-    return _edited(job, None, actions, [one.job for one in moved.aggregations])
-
-
 def action_path(actions: str, name: str) -> str:
     """`OWNER/ciguard/NAME@SHA`; `$/NAME` in that repository itself."""
     if actions == "$/":
@@ -100,14 +95,14 @@ def action_path(actions: str, name: str) -> str:
     return f"{repository}/{name}@{commit}"
 
 
-def _edited(job: MovableJob, new: NewJobs | None, actions: str, aggregations: Sequence[str]) -> str:
+def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> str:
     source = job.source
     jobs, entry = source.find("jobs"), source.find("jobs", job.name)
     assert jobs is not None
     assert entry is not None
     try:
         edits = [
-            *(_new_job_edits(source, jobs, entry, new) if new else ()),
+            *_new_job_edits(source, jobs, entry, new),
             *_needs_edits(source, entry, [PLAN_JOB], job.where),
             *_permission_edits(job, entry),
             *_matrix_edits(source, entry, job.where),
@@ -335,7 +330,7 @@ def _default_texts(job: MovableJob, entry: Entry) -> dict[str, str]:
     return found
 
 
-def _wanted(job: MovableJob, new: NewJobs | None, actions: str, aggregations: Sequence[str]) -> Any:
+def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> Any:
     """The value that the edited text must have."""
     workflow = copy.deepcopy(job.workflow)
     jobs = workflow["jobs"]
@@ -363,8 +358,6 @@ def _wanted(job: MovableJob, new: NewJobs | None, actions: str, aggregations: Se
     step["run"] = job.without_split(step["run"])
     inputs |= {_STEP_KEYS[key]: step.pop(key) for key in tuple(_STEP_KEYS) if key in step}
     step |= {"uses": action_path(actions, "run").partition(" #")[0], "with": inputs}
-    if new is None:
-        return workflow
     for text in (new.plan, new.report, new.history):
         jobs |= load(text, job.where)
     (plan,) = (one for one in jobs[PLAN_JOB]["steps"] if one.get("id") == "plan")

@@ -52,20 +52,6 @@ def test_first_the_guard_then_the_history(repository: Path, call: Init, golden: 
     )
 
 
-def test_out_takes_the_jobs_out_again(repository: Path, call: Init) -> None:
-    for _ in ("guard", "history"):
-        call(repository, "--guard", CI, *LIST, "--yes")
-    call(repository, "--out", CI, "--yes")
-    always = BEFORE.replace(
-        "- uses: actions/upload", "- if: always()\n        uses: actions/upload"
-    )
-    assert (repository / CI).read_text("utf-8") == always
-    own = always.replace("  build:", "  ciguard-report:").replace("needs: build", "needs: []")
-    (repository / CI).write_text(own, "utf-8")
-    answer = call(repository, "--out", CI, "--yes")
-    assert answer.stdout == f"{CI} does not use ciguard's actions\n"
-
-
 @pytest.mark.parametrize("name", ["guard", "history"])
 def test_linters_find_nothing_in_what_is_added(name: str, tmp_path: Path) -> None:
     text = (SAMPLES / f"{name}.yml").read_text("utf-8")
@@ -170,19 +156,6 @@ def test_artifacts_of_another_job_that_cannot_be_told_apart_are_refused(
     (repository / CI).write_text(BEFORE + SECOND.replace("NAME", "results-int"), "utf-8")
     answer = call(repository, "--guard", f"{CI}:test", *LIST, "--yes", expect=3)
     assert "its artifacts cannot be told from those of job integration" in answer.stderr
-
-
-def test_out_leaves_a_step_that_was_put_between(repository: Path, call: Init) -> None:
-    call(repository, "--guard", CI, *LIST, "--yes")
-    own = "      - name: Migrate\n        run: ./migrate.sh\n"
-    upload = "      - if: strategy.job-index == 0\n        uses:"
-    text = (repository / CI).read_text("utf-8")
-    assert text.count(upload) == 1
-    (repository / CI).write_text(text.replace(upload, own + upload), "utf-8")
-    call(repository, "--out", CI, "--yes")
-    left = (repository / CI).read_text("utf-8")
-    assert own in left
-    assert "ciguard-tests" not in left
 
 
 def test_refused_retry_action_names_the_way_out(repository: Path, call: Init) -> None:

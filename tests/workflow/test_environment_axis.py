@@ -1,4 +1,4 @@
-"""Generated workflows whose test step runs tox get an axis, are moved, and restored to the byte."""
+"""Generated workflows whose test step runs tox get an axis, and are moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from ciguard.workflow.environment_axis import (
 )
 from ciguard.workflow.matrix import read_matrix
 from ciguard.workflow.movable_job import MovableJob, NotMovable, read_job
-from ciguard.workflow.moved_job import restore
 from ciguard.workflow.rewrite import NewJobs, move_job
 from ciguard.workflow.yaml_values import load
 
@@ -61,11 +60,10 @@ def move(seed: int) -> str:
         if "command" in step.get("with", {})
     )
     assert command.count("tox -e ${{ matrix.tox_env }}") == 1
-    assert restore(moved, before, "ci.yml", new_jobs) == before
     return "moved"
 
 
-def test_generated_workflow_gets_an_axis_and_is_restored_to_the_byte() -> None:
+def test_generated_workflow_gets_an_axis_and_is_moved() -> None:
     found = Counter(move(seed) for seed in range(60))
     assert found["moved"] >= 30, found
     refused = set(found) - {"moved", "selects"}

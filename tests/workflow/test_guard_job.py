@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +16,6 @@ from ciguard.workflow.guard_job import (
     find_result_upload,
     next_step,
     read_guarded_job,
-    without_guard_jobs,
 )
 from ciguard.workflow.movable_job import NotMovable
 from ciguard.workflow.yaml_values import load
@@ -193,16 +191,11 @@ def test_nothing_else_changes_in_any_workflow(seed: int) -> None:
     guarded = GuardedJob("ci.yml", "test", CommandStep(number), upload, False)
     after = add_jobs(before, guarded, {"ciguard-report": GUARD}, LISTING)
     workflow["jobs"]["test"]["steps"][number - 1].setdefault("if", "always()")
-    only_uploads = copy.deepcopy(workflow)
     workflow["jobs"]["test"]["steps"][number - 1 : number - 1] = yaml.safe_load(LISTING)
     workflow["jobs"] |= yaml.safe_load(GUARD)
     assert load(after, "ci.yml") == workflow
     changed = {*before.splitlines()} - {*after.splitlines()}
     assert len(changed) <= 1  # the dash of the step stands before `if` now
-    restored = without_guard_jobs(after, "ci.yml")
-    assert load(restored, "ci.yml") == only_uploads
-    assert len({*before.splitlines()} - {*restored.splitlines()}) <= 1
-    assert len(restored.splitlines()) <= len(before.splitlines()) + 1
 
 
 def test_job_of_that_name_is_refused() -> None:

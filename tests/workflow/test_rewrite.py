@@ -16,7 +16,7 @@ from ciguard.init.workflow_files import render_new_jobs
 from ciguard.template_loader import environment
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import read_job
-from ciguard.workflow.moved_job import is_moved, read_moved
+from ciguard.workflow.moved_job import is_moved
 from ciguard.workflow.rewrite import MovedWorkflow, move_job
 from ciguard.workflow.yaml_values import load
 
@@ -111,10 +111,6 @@ def check(seed: int) -> None:
     assert ("\n" in text.replace("\r\n", "")) is (made.line_break == "\n")
     assert text.endswith(made.line_break) is made.text.endswith(made.line_break)
     assert is_moved(after)
-    job = read_moved(text, "after")
-    assert job is not None
-    assert (job.job, job.actions) == ("test", ACTIONS)
-    assert moved(made.text, str(job.step_in(before))).text == text, "--out finds it again"
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -154,7 +150,7 @@ def mutated(seed: int) -> str:
 def check_mutated(seed: int) -> None:
     for step in ("", "3"):
         with contextlib.suppress(CiguardError):
-            read_moved(moved(mutated(seed), step).text, "after")
+            is_moved(load(moved(mutated(seed), step).text, "after"))
 
 
 @pytest.mark.parametrize("seed", range(40))
