@@ -29,7 +29,12 @@ from plan_memory import (
 )
 from plan_risk import STATED, wilson
 
-from ciguard.plan.memory_risk import Moments, UnitMemory, budget_for_risk, moments_of_leg
+from ciguard.plan.memory_risk import (
+    Moments,
+    UnitMemory,
+    any_overrun_probability,
+    moments_of_leg,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +48,7 @@ FIRST_RUN: Final = 4
 LARGEST_RATIO: Final = 0.4  # of the plan's budget, by which units are admitted
 SYNTHETIC: Final = 8  # suites
 NOISES: Final = (0.004, 0.03, 0.1)
+PRECISION: Final = 1e-3  # of a budget
 
 
 def memory_of(found: Estimates) -> UnitMemory:
@@ -71,6 +77,20 @@ def plans(runs: Runs, later: int, processes: int) -> list[tuple[list[Moments], f
         most = max(held_bytes(shard, real) for shard in shards)
         result.append((legs, most, max(float(leg.held_bytes.max()) for leg in legs)))
     return result
+
+
+def budget_for_risk(risk: float, legs: Sequence[Moments]) -> float:
+    """The least budget that all legs keep but for this risk, to a thousandth."""
+    low, high = 0.0, max(float(leg.held_bytes.max()) for leg in legs)
+    while any_overrun_probability([high] * len(legs), legs) > risk:
+        low, high = high, 2 * high
+    while high - low > PRECISION * high:
+        middle = (low + high) / 2
+        if any_overrun_probability([middle] * len(legs), legs) > risk:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def show(title: str, some: Sequence[Runs]) -> None:

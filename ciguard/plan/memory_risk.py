@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 # risks are nearest, of real peaks and of normal noise (`benchmarks/plan_memory_risk.py`, tests).
 RESIDUAL_RATIO: Final = 0.8
 MIN_RATIO: Final = 0.02
-PRECISION: Final = 1e-3
 # What a leg does to survive is not what is asked.
 _UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
 
@@ -190,17 +189,3 @@ def any_overrun_probability(budgets: Iterable[float], legs: Iterable[Moments]) -
     """P(any leg holds more than its budget)."""
     pairs = zip(budgets, legs, strict=True)
     return 1 - math.prod(1 - leg_overrun_probability(size, leg) for size, leg in pairs)
-
-
-def budget_for_risk(risk: float, legs: Sequence[Moments]) -> float:
-    """The least budget that all legs keep but for this risk, to a thousandth."""
-    low, high = 0.0, max(float(leg.held_bytes.max()) for leg in legs)
-    while any_overrun_probability([high] * len(legs), legs) > risk:
-        low, high = high, 2 * high
-    while high - low > PRECISION * high:
-        middle = (low + high) / 2
-        if any_overrun_probability([middle] * len(legs), legs) > risk:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -25,7 +25,6 @@ POOL_RIGHT: Final = 190.0  # where the pool is named too
 TOP: Final = 40.0
 BOTTOM: Final = 24.0
 LANE_HEIGHT: Final = 20.0
-LANE_GAP: Final = 3.0
 
 DEADLINE_WITHIN: Final = 1.6  # times the longest lane; a farther one would flatten the picture
 HEADROOM: Final = 1.02
