@@ -104,7 +104,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
     found, needs = {}, needs_of(config)
     for name, entry in sorted(config.suite.items()):
         adapter = framework(entry.framework)
-        command_ = entry.command or adapter.DEFAULT_COMMAND
+        command_ = entry.command or adapter.default_command
         if not command_:
             what = f"framework {entry.framework} has no command of its own"
             fix = 'set command = ["program", "{units_file}", ...]'
@@ -122,7 +122,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             results=entry.results,
             timeout_s=entry.timeout,
             failed_exit_codes=entry.failed_exit_codes,
-            closes_units=entry.closes_units or adapter.CLOSES_UNITS,
+            closes_units=entry.closes_units or adapter.closes_units,
             declared_peaks=tuple(
                 DeclaredPeak(one.units, one.memory.bytes if one.memory else None)
                 for one in needs[name]

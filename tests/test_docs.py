@@ -259,7 +259,7 @@ def test_table_of_frameworks_matches_the_adapters() -> None:
     rows = [line.strip("|").split(" | ") for line in page.splitlines() if line.startswith("| `")]
     orders = {True: "as planned", False: "its own"}
     assert {row[0].strip(" `"): (row[1], row[2]) for row in rows} == {
-        name: (one.UNIT, orders[one.KEEPS_ORDER]) for name, one in FRAMEWORKS.items()
+        name: (one.unit, orders[one.keeps_order]) for name, one in FRAMEWORKS.items()
     }
 
 

@@ -52,7 +52,7 @@ def units_with_cases(plan: Plan, *, foreign: bool) -> frozenset[UnitKey]:
     """
     units = (unit for shard in plan.shards for unit in shard.units)
     # Where the framework's unit is a test, no case gets lost without its unit.
-    tests = {name for name, one in FRAMEWORKS.items() if one.UNIT.startswith("test")}
+    tests = {name for name, one in FRAMEWORKS.items() if one.unit.startswith("test")}
     single = {name for name, one in plan.suites.items() if one.framework in tests}
     return frozenset(unit.key for unit in units if foreign or unit.suite not in single)
 

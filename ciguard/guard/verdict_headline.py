@@ -115,7 +115,7 @@ def _passed(verdict: Verdict) -> str:
 def _noun(verdict: Verdict) -> str:
     """ "test file" where the frameworks of all suites select files, whose cases are tests too."""
     adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
-    are_files = all(one is not None and one.UNIT == "file" for one in adapters)
+    are_files = all(one is not None and one.unit == "file" for one in adapters)
     return "test file" if are_files and adapters else "test"
 
 

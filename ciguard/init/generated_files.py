@@ -168,10 +168,10 @@ def suggest_suites(
         InputError: there are none, so that a workflow could only fail.
     """
     framework = FRAMEWORKS[SuiteConfig().framework]
-    name, count = detect_framework(tracked, {framework.NAME: framework.FILE_PATTERNS})
+    name, count = detect_framework(tracked, {framework.name: framework.file_patterns})
     if count:
         notify(f"{name}: {count} test files")
-    wanted = framework.FILE_PATTERNS
+    wanted = framework.file_patterns
     tests = [path for path in tracked if any(matches(path, one) for one in wanted)]
     read = {path: text_of(folder / path) for path in tracked if is_dependency_file(path)}
     texts = {path: text for path, text in read.items() if text is not None}

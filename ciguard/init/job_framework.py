@@ -80,7 +80,7 @@ def job_framework(
         what = f"the framework of its tests is not configured: {shortened(command.words)}"
         fix = f"add to ciguard.toml: [suite.{json.dumps(job.name)}], with {lines}"
         raise NotMovable(what, where=job.where, fix=fix)
-    patterns = {DEFAULT: FRAMEWORKS[DEFAULT].FILE_PATTERNS}
+    patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}
     if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
         what = f"no test file of {DEFAULT} was found"
         raise NotMovable(what, where=job.where, fix=COMMAND_FIX)

@@ -40,7 +40,7 @@ def suggest_languages(
     there = frozenset(files)
     paths = sorted(texts, key=lambda path: (path.count("/"), path))
     for recipe in (one for one in RECIPES if one.framework in frameworks):
-        patterns = frameworks[recipe.framework].FILE_PATTERNS
+        patterns = frameworks[recipe.framework].file_patterns
         for path in paths:
             folder, _, name = path.rpartition("/")
             project = ProjectFolder(folder or TOP, there, texts[path])

@@ -130,7 +130,7 @@ def no_suite(
     found = [f"{tool} (in {folder})" for folder, tool in unknown.items()]
     projects = other_projects(names, texts)
     found += [f"{path} ({described})" for path, described in projects.items()]
-    patterns = " and ".join(framework.FILE_PATTERNS)
+    patterns = " and ".join(framework.file_patterns)
     what = (
         f"no tests that ciguard init can set up; looked for {patterns} with uv.lock, poetry.lock "
         f"or what pip installs; found {', '.join(found) or 'no project at all'}"
@@ -162,7 +162,7 @@ def other_projects(files: Iterable[str], texts: Mapping[str, str]) -> dict[str, 
 
 def _python_snippet(name: str, framework: Framework) -> str:
     tool = PYTHON_TOOLS[name]
-    command = (*tool.prefix, *(() if tool.prefix[-1] == "--" else framework.DEFAULT_COMMAND))
+    command = (*tool.prefix, *(() if tool.prefix[-1] == "--" else framework.default_command))
     step = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "3.12"'
     env = "".join(f"\nenv = {{ {key} = {quoted(text)} }}" for key, text in tool.env)
     suite = f'[suite.""]\ncommand = {quoted(command)}{env}\ntimeout = "10m"\n'

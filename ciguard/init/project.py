@@ -127,7 +127,7 @@ def suggest(
     """
     projects = _texts_by_project(texts)
     tested = {_project_of(path, projects) for path in test_files}
-    is_project = _is_project(projects[TOP]) or python_tool(projects[TOP], framework.NAME)
+    is_project = _is_project(projects[TOP]) or python_tool(projects[TOP], framework.name)
     if len(tested) > 1 and TOP in tested and not is_project:
         tested.remove(TOP)
         notify("test files outside of every project: not in the workflow")
@@ -135,7 +135,7 @@ def suggest(
     homes: dict[str, str] = {}  # by folder with tests, the one of its environment
     for folder in sorted(tested):
         home = _workspace_of(folder, projects)
-        if tool := python_tool(projects.get(home, {}), framework.NAME):
+        if tool := python_tool(projects.get(home, {}), framework.name):
             unknown[folder] = tool
         else:
             homes[folder] = home
@@ -153,7 +153,7 @@ def suggest(
             name=names[folder],
             cwd="" if folder == TOP else folder,
             command=environments[home].command,
-            args=tuple(map(framework.IGNORE_FOLDER.format, _below(folder, tested))),
+            args=tuple(map(framework.ignore_folder.format, _below(folder, tested))),
         )
         for folder, home in homes.items()
     )

@@ -106,7 +106,7 @@ def project_table(texts: Mapping[str, str], *path: str) -> dict[str, Any]:
 def uv(place: Place) -> Environment:
     """An environment from uv.lock."""
     _check_lock(place, "uv.lock", "uv add --dev")
-    texts, name = place.texts, place.framework.NAME
+    texts, name = place.texts, place.framework.name
     settings = project_table(texts, "tool", "uv")
     extras = project_table(texts, "project", "optional-dependencies")
     words = ["uv sync --locked"]
@@ -121,7 +121,7 @@ def uv(place: Place) -> Environment:
     words += [] if place.has_pinned_python else [f"--python {place.python}"]
     command = " ".join(words)
     tools = (f"- uses: {ACTIONS['setup_uv']}",)
-    run = ("uv", "run", "--no-sync", *place.framework.DEFAULT_COMMAND)
+    run = ("uv", "run", "--no-sync", *place.framework.default_command)
     return Environment(tools, (command,), (command,), run)
 
 
@@ -143,18 +143,18 @@ def poetry(place: Place) -> Environment:
     words += ["--all-extras"] if extras else []
     words += (
         [f"--with {','.join(names)}"]
-        if (names := _test_groups(optional, place.framework.NAME))
+        if (names := _test_groups(optional, place.framework.name))
         else []
     )
     # Poetry 1 takes the Python that it was itself installed with.
     install = ("poetry env use python", " ".join(words))
     tools = (_setup_python(place), f"- run: pipx install {package}")
-    return Environment(tools, install, install, ("poetry", "run", *place.framework.DEFAULT_COMMAND))
+    return Environment(tools, install, install, ("poetry", "run", *place.framework.default_command))
 
 
 def pip(place: Place) -> Environment:
     """An environment from what pip reads; a virtual one where there are others."""
-    arguments = " ".join(pip_arguments(place.texts, place.framework.NAME))
+    arguments = " ".join(pip_arguments(place.texts, place.framework.name))
     # Python 3.11 and 3.12 come with a pip that does not know --group.
     newer = ("install 'pip>=25.1'",) if "--group" in arguments else ()
     installs = (*newer, f"install {arguments}")
@@ -164,7 +164,7 @@ def pip(place: Place) -> Environment:
     if place.is_alone:
         return Environment(tools, tuple(f"python -m pip {words}" for words in installs), fresh, ())
     install = ("python -m venv .venv", *(f"{python} -m pip {words}" for words in installs))
-    return Environment(tools, install, fresh, (python, *place.framework.DEFAULT_COMMAND[1:]))
+    return Environment(tools, install, fresh, (python, *place.framework.default_command[1:]))
 
 
 # By name: what recognises a project, and what makes its environment. The first match counts.
@@ -238,7 +238,7 @@ def _names(requirements: str, package: str) -> bool:
 
 
 def _check_lock(place: Place, name: str, add: str) -> None:
-    package = place.framework.NAME
+    package = place.framework.name
     if f'name = "{package}"' not in place.texts[name]:
         where = name if place.folder == "." else f"{place.folder}/{name}"
         raise InputError(f"has no {package}", where=where, fix=f"{add} {package}")

@@ -130,7 +130,7 @@ def reject_multiline_ids(
         InputError: names the first.
     """
     one_per_line = {
-        name for name, suite in suites.items() if framework(suite.framework).IDS_ONE_PER_LINE
+        name for name, suite in suites.items() if framework(suite.framework).ids_one_per_line
     }
     for unit in units:
         if unit.suite in one_per_line and "\n" in unit.unit:

@@ -357,7 +357,7 @@ def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ..
     config, suites = scope.config, scope.suites
     there = {
         name: matching_files(
-            config.suite[name].files or framework(suite.framework).FILE_PATTERNS,
+            config.suite[name].files or framework(suite.framework).file_patterns,
             invocation.folder,
             suite.cwd,
         )

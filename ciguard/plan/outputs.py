@@ -169,7 +169,7 @@ def _is_plugin_of_others(path: str, frameworks: Collection[str]) -> bool:
     users = {
         name
         for name, one in FRAMEWORKS.items()
-        if file in one.PLUGIN_FILES or file.startswith((f"ciguard_{name}.", f"ciguard_{name}_"))
+        if file in one.plugin_files or file.startswith((f"ciguard_{name}.", f"ciguard_{name}_"))
     }
     return folder == "run/plugins" and bool(users) and users.isdisjoint(frameworks)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Sequence
 
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
-from ciguard.run.frameworks import command
 from ciguard.run.frameworks.base import Invocation
-from ciguard.run.process.ending import fatal_signal
+from ciguard.run.frameworks.command import COMMAND
 
 if TYPE_CHECKING:
     from ciguard.run.frameworks.base import ProcessFiles
@@ -33,22 +33,11 @@ def suite_of(words: Sequence[str], results: Sequence[str] = ()) -> Suite:
     return Suite(framework=NAME, command=tuple(words), results=tuple(results))
 
 
-class CommandExecutor:
-    """An executor whose program need not report: `supervisor` itself writes the result.
+def _execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:  # noqa: ARG001
+    """The command itself, which is told where its record is."""
+    return Invocation(suite.command, {"CIGUARD_RECORD_FILE": batch.record_file})
 
-    The program may add numbers of its own, as `metric` lines.
-    """
 
-    REPORTS_STARTS: Final = False
-
-    def execution(self, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:  # noqa: ARG002
-        """The command itself, which is told where its record is."""
-        return Invocation(suite.command, {"CIGUARD_RECORD_FILE": batch.record_file})
-
-    file_of = staticmethod(command.file_of)
-    advice = staticmethod(command.advice)
-    hit_own_timeout = staticmethod(command.hit_own_timeout)
-
-    def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG002
-        """An exit code is an answer; a signal is not."""
-        return fatal_signal(exit_code) is None
+# The program need not report: `supervisor` itself writes the result. It may add numbers of its own,
+# as `metric` lines.
+WRAPPED: Final = replace(COMMAND, name=NAME, execution=_execution)

@@ -194,7 +194,7 @@ class ProcessExitHandler:
             running,
             exit_code=exit_code,
             output=output,
-            quote=not self.job.executor(running.start.suite).REPORTS_STARTS,
+            quote=not self.job.executor(running.start.suite).reports_starts,
             stacks=live.stacks(),
             interrupted=live.report.interrupted.get(culprit.key.unit_key, ""),
         )
@@ -221,7 +221,10 @@ class ProcessExitHandler:
         running = self.state.running[live.batch.process]
         executor = self.job.executor(running.start.suite)
         exit_code = self._framework_exit_code(live, ended)
-        is_normal = executor.is_normal_exit(exit_code, had_results=had_results)
+        if self.job.is_command:  # an exit code is an answer; a signal is not
+            is_normal = fatal_signal(exit_code) is None
+        else:
+            is_normal = executor.is_normal_exit(exit_code, had_results=had_results)
         return classify_exit(
             running,
             exit_code,
@@ -284,7 +287,7 @@ class ProcessExitHandler:
             if self.files.has_result_globs(suite):
                 self.record.append(self.files.expect_result(key, number, now_s))
                 continue
-            announces = self.job.executor(suite).REPORTS_STARTS
+            announces = self.job.executor(suite).reports_starts
             kind = live.report.missing_kind(key, announces=announces)
             name = self.job.suites[suite].framework
             why = describe_missing(kind, live.report, key, framework=name, exit_code=exit_code)

@@ -98,7 +98,7 @@ def check_suites(plan: Plan, shard: Shard) -> None:
             fix = "check out the repository first, and start in its root"
             raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
         units = [unit.unit for unit in shard.units if unit.suite == name and "\n" in unit.unit]
-        if framework(suite.framework, where=where).IDS_ONE_PER_LINE and units:
+        if framework(suite.framework, where=where).ids_one_per_line and units:
             what = f"the id {units[0]!r:.200} has a line feed, and its framework reads lines"
             raise InputError(what, where=where, fix="rename the test, or exclude it")
 
@@ -179,7 +179,7 @@ def run_shard(
     with _private_folder() as private:
         listed: List[EventLine] = []
         adapter = framework(plan.suites[shard.suite_key[0]].framework)
-        if plan.policy.lists and not (adapter.LISTS_IN_TESTED_PROCESS and scope == ALL_UNITS):
+        if plan.policy.lists and not (adapter.lists_in_tested_process and scope == ALL_UNITS):
             # A part of the shard is chosen before its first process.
             shard, listed = listed_shard(plan, shard, private, environ)
             plan = replace(plan, policy=replace(plan.policy, lists=False))
@@ -338,7 +338,7 @@ def run_command(
             suites={"": command_leg.suite_of(command, results)},
             policy=command_leg.POLICY,
             pool_env={},
-            executor=lambda _: command_leg.CommandExecutor(),
+            executor=lambda _: command_leg.WRAPPED,
             record_dir=folder,
             scratch_dir=private,
             environ=environ,

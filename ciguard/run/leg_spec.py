@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import EventLine, LegPolicy, PlannedUnit, Shard, ShardLine, Suite
     from ciguard.run.claim_client import ClaimClient
-    from ciguard.run.frameworks.base import Executor
+    from ciguard.run.frameworks.base import Framework
     from ciguard.run.platforms.base import Platform
     from ciguard.run.resume import PriorLegs
 
@@ -42,7 +42,7 @@ class LegSpec:
     suites: Mapping[str, Suite]
     policy: LegPolicy
     pool_env: Mapping[str, str]
-    executor: Callable[[str], Executor]  # of a suite
+    executor: Callable[[str], Framework]  # of a suite
     record_dir: str
     scratch_dir: str
     environ: Mapping[str, str]

@@ -47,7 +47,7 @@ def restore_plugins(private: str, folder: str) -> None:
 def _contents() -> Mapping[str, bytes]:
     """By name. Read once: a test can remove the zip file that the leg runs from."""
     names = [f"{module.name}.py" for module in pkgutil.iter_modules(plugins.__path__)]
-    names += sorted({name for one in FRAMEWORKS.values() for name in one.PLUGIN_FILES})
+    names += sorted({name for one in FRAMEWORKS.values() for name in one.plugin_files})
     contents = {}
     for name in names:
         with contextlib.suppress(OSError):  # of a framework that no suite of the plan has

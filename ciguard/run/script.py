@@ -13,7 +13,7 @@ from typing import Final, Mapping
 
 from ciguard.errors import InputError, UsageError
 from ciguard.model import SLOTS, Plan, Suite
-from ciguard.run.frameworks import command
+from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.globs import check_pattern
 
 # How GitHub starts each; "" is a step without `shell:`. Of others the template is the user's own.
@@ -89,7 +89,7 @@ def with_script(
         check_pattern(pattern, where="--results")
 
     def changed(suite: Suite) -> Suite:
-        if results and suite.framework != command.NAME:
+        if results and suite.framework != COMMAND.name:
             what = f"framework {suite.framework} tells its results by itself"
             raise UsageError(what, where="--results", fix="leave the option out")
         if script is not None:

@@ -291,7 +291,7 @@ class Supervisor:
         """Its program runs: where that says no starts, a unit that is alone begins now."""
         live.is_started, now_s = True, self._now_s()
         start = self._state.running[live.batch.process].start
-        if len(start.units) == 1 and not self._job.executor(start.suite).REPORTS_STARTS:
+        if len(start.units) == 1 and not self._job.executor(start.suite).reports_starts:
             suite, variant, unit = self._state.units[start.units[0]].key
             assumed = None if self._job.is_command else True
             self._record_and_observe(StartLine(unit, suite, variant, start.process, now_s, assumed))

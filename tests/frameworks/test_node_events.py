@@ -50,7 +50,7 @@ class Project:
         record, chosen = self.folder / "record", self.folder / "units.json"
         record.unlink(missing_ok=True)
         chosen.write_text(json.dumps(units))
-        plugin = PLUGINS / FRAMEWORKS[self.framework].PLUGIN_FILES[0]
+        plugin = PLUGINS / FRAMEWORKS[self.framework].plugin_files[0]
         option = "--import" if plugin.suffix == ".mjs" else "--require"
         files = {"CIGUARD_RECORD_FILE": str(record), "CIGUARD_UNITS_FILE": str(chosen)}
         first = {"mocha": "test/*.js", "playwright": "test", "vitest": "run"}

@@ -31,7 +31,7 @@ def test_options_reach_the_framework_and_not_npx(
     """`npx --no jest --version` says the version of npm."""
     needs_node(package)
     link_node_modules(tmp_path)
-    argv = [*FRAMEWORKS[framework].DEFAULT_COMMAND, option]
+    argv = [*FRAMEWORKS[framework].default_command, option]
     done = subprocess.run(
         argv,
         cwd=tmp_path,

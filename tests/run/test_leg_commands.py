@@ -16,7 +16,7 @@ from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.model import LegPolicy, MetricLine, PlannedUnit, Suite, Variant
-from ciguard.run.frameworks import command
+from ciguard.run.frameworks.command import COMMAND
 
 PROJECT = Path(__file__).parent.parent / "samples" / "projects" / "tables"
 SUITE = Suite(
@@ -52,9 +52,9 @@ def units() -> list[PlannedUnit]:
 
 
 def test_list_command_of_a_suite_is_read(project: Path) -> None:
-    invocation = command.listing(SUITE, "exact", "", "")
+    invocation = COMMAND.listing(SUITE, "exact", "", "")
     done = subprocess.run(invocation.argv, cwd=project, capture_output=True, check=False)
-    listing = command.read_listing(SUITE, b"", done.stdout, done.returncode)
+    listing = COMMAND.read_listing(SUITE, b"", done.stdout, done.returncode)
     assert listing.errors == ()
     assert [(unit.unit, unit.file) for unit in listing.units] == [
         (table, f"tables/{table}") for table in TABLES

@@ -1,12 +1,13 @@
 """What ciguard must know of a test framework: list the units, run some of them, spell their ids.
 
-One file an adapter, found by `registry.py`. Standard library only, Python 3.8+ (travels in the
-leg). An adapter builds command lines and reads answers; it starts nothing and opens nothing.
+An adapter is a row, a `Framework`, found by `registry.py`. Standard library only, Python 3.8+
+(travels in the leg). It builds command lines and reads answers; it starts and opens nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Mapping, Tuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Mapping, Tuple
 from ciguard.model import SLOTS
 
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Callable
 
     from ciguard.model import Suite
 
@@ -91,67 +92,24 @@ class Listing:
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-if TYPE_CHECKING:
+def announced_first(unit: str) -> str:  # noqa: ARG001
+    """No file is read before its unit is announced, or nothing is known of that."""
+    return ""
 
-    class Executor(Protocol):
-        """The part of a framework that running needs."""
 
-        @property
-        def REPORTS_STARTS(self) -> bool:
-            """Whether a start line comes before each unit, whatever the project does."""
+def loaded_before(unit: str) -> str:
+    """A unit is a file, and all files are loaded before the first one is announced."""
+    return unit
 
-        def execution(self, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-            """The program that runs a batch and appends to its record file."""
 
-        def file_of(self, unit: str) -> str:
-            """The file that is read before the unit is announced; "" where it need not be."""
+def reported_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """A test over a limit of the framework has a result that says so, and the others run."""
+    return False
 
-        def advice(self, output: str) -> str:
-            """What to do where what a process printed before its first unit says so; else ""."""
 
-        def hit_own_timeout(self, exit_code: int, output: str) -> bool:
-            """Whether something in the process has ended it as its unit was over a limit there."""
-
-        def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
-            """Whether the framework ends so when it has said all it had to say.
-
-            An interpreter that finds no framework ends with 1, as one whose tests failed.
-            """
-
-    class Framework(Executor, Protocol):
-        """One test framework. Modules satisfy it by having the names."""
-
-        NAME: str
-        IS_DEFAULT: bool
-        FILE_PATTERNS: tuple[str, ...]
-        DEFAULT_COMMAND: tuple[str, ...]
-        IGNORE_FOLDER: str  # argument that keeps the tests of folder {} out; "" for none
-        UNIT: str  # what a unit is, for people: "test", "file", "class"
-        CLOSES_UNITS: bool  # says when a unit is over: one that started and was not closed died
-        # Runs the units of a process in the order given; else `read_listing` gives them in the
-        # framework's own order, in which the planner simulates them.
-        KEEPS_ORDER: bool
-        PLUGIN_FILES: tuple[str, ...]  # of `run/plugins/`, besides the Python modules
-        IDS_ONE_PER_LINE: bool  # reads `ProcessFiles.lines_file`: no id of its may hold a line feed
-        LISTS_IN_TESTED_PROCESS: bool  # writes `ProcessFiles.listing_file`
-
-        def listing(
-            self, suite: Suite, variant: str, answer_file: str, inside_folder: str
-        ) -> Invocation:
-            """The program that lists the units; it may write `answer_file` or print."""
-
-        def read_listing(self, suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-            """Read its answer; a program that failed gives errors, never fewer units."""
-
-        def junit_name(self, unit: str) -> Tuple[str, str]:
-            """`classname` and `name` of a unit or case in the framework's own JUnit XML."""
-
-        def ancestors(self, unit: str) -> tuple[str, ...]:
-            """Names of the groups a unit belongs to, nearest first: function, class, file, folders.
-
-            Units that share a name are siblings. Each is the beginning of the unit's id; the last
-            one is "" (all).
-            """
+def id_alone(unit: str) -> Tuple[str, str]:
+    """The framework's JUnit XML names units as the plan does, if it names them at all."""
+    return "", unit
 
 
 def enclosing(file: str) -> tuple[str, ...]:
@@ -159,6 +117,75 @@ def enclosing(file: str) -> tuple[str, ...]:
     folders = file.split("/")[:-1]
     outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
     return (*filter(None, (file,)), *outer, "")
+
+
+@dataclass(frozen=True, **SLOTS)
+class Framework:
+    """One test framework: a row of facts, and the functions in which it differs from most.
+
+    Attributes:
+        unit: what a unit is, for people: "test", "file", "class".
+        listing: gives the program that lists the units of a suite and variant; it may write the
+            answer file, the third argument, or print. The fourth is the folder of `run/plugins/`.
+        read_listing: reads that file, what was printed and the exit code; a program that failed
+            gives errors, never fewer units.
+        execution: gives the program that runs a batch and appends to its record file.
+        default_command: of a suite that sets none.
+        file_patterns: names of files that hold tests.
+        is_default: what a project without any configuration has; true of one framework.
+        ignore_folder: argument that keeps the tests of folder {} out; "" for none.
+        plugin_files: of `run/plugins/`, besides the Python modules.
+        reports_starts: whether a start line comes before each unit, whatever the project does.
+        closes_units: whether it says when a unit is over: one that started and was not closed died.
+        keeps_order: whether it runs the units of a process in the order given; else `read_listing`
+            gives them in the framework's own order, in which the planner simulates them.
+        ids_one_per_line: whether it reads `ProcessFiles.lines_file`: no id may hold a line feed.
+        lists_in_tested_process: whether it writes `ProcessFiles.listing_file`.
+        passed_codes: exit codes with which it ends when it has said all it had to say.
+        failed_codes: the same, where it had results: an interpreter that finds no framework ends
+            with 1, as one whose tests failed.
+        hints: regular expressions for what a process printed before its first unit, each with what
+            to do; ^ begins a line, and the first one that matches counts.
+        file_of: the file that is read before the unit is announced; "" where it need not be.
+        hit_own_timeout: whether something in the process has ended it, by its exit code and output,
+            as its unit was over a limit there.
+        junit_name: `classname` and `name` of a unit or case in the framework's own JUnit XML.
+        ancestors: names of the groups a unit belongs to, nearest first: function, class, file,
+            folders. Units that share a name are siblings. Each is the beginning of the unit's id;
+            the last one is "" (all).
+    """
+
+    name: str
+    unit: str
+    listing: Callable[[Suite, str, str, str], Invocation]
+    read_listing: Callable[[Suite, bytes, bytes, int], Listing]
+    execution: Callable[[Suite, str, ProcessFiles], Invocation]
+    default_command: tuple[str, ...] = ()
+    file_patterns: tuple[str, ...] = ()
+    is_default: bool = False
+    ignore_folder: str = ""
+    plugin_files: tuple[str, ...] = ()
+    reports_starts: bool = True
+    closes_units: bool = True
+    keeps_order: bool = True
+    ids_one_per_line: bool = False
+    lists_in_tested_process: bool = False
+    passed_codes: tuple[int, ...] = (0,)
+    failed_codes: tuple[int, ...] = (1,)
+    hints: tuple[tuple[str, str], ...] = ()
+    file_of: Callable[[str], str] = announced_first
+    hit_own_timeout: Callable[[int, str], bool] = reported_timeout
+    junit_name: Callable[[str], Tuple[str, str]] = id_alone
+    ancestors: Callable[[str], Tuple[str, ...]] = enclosing
+
+    def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
+        """Whether the framework ends so when it has said all it had to say."""
+        return exit_code in self.passed_codes or (had_results and exit_code in self.failed_codes)
+
+    def advice(self, output: str) -> str:
+        """The first hint for what a process printed; "" for none."""
+        found = (advice for pattern, advice in self.hints if re.search(pattern, output, re.M))
+        return next(found, "")
 
 
 # Who may reset the memory marks of a process: the leg with this pid, or "self".

@@ -13,26 +13,13 @@ import json
 from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.codec.record.lines import CHECKS, LineSchema
-from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, variant_args
+from ciguard.run.frameworks.base import Framework, Invocation, ListedUnit, Listing, variant_args
+from ciguard.run.frameworks.invocations import batch_variables
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
 
-NAME: Final = "command"
-IS_DEFAULT: Final = False
-FILE_PATTERNS: Final[tuple[str, ...]] = ()
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ()
-IGNORE_FOLDER: Final = ""
-UNIT: Final = "line of the list"
-CLOSES_UNITS: Final = False  # `closes_units` of the suite says so
-KEEPS_ORDER: Final = True
-PLUGIN_FILES: Final[tuple[str, ...]] = ()
-IDS_ONE_PER_LINE: Final = True
-LISTS_IN_TESTED_PROCESS: Final = False
-REPORTS_STARTS: Final = False  # the project's own program may or may not
-
-PASSED, FAILED = 0, 1
 _UNIT: Final = LineSchema(ListedUnit, CHECKS)
 
 
@@ -92,44 +79,23 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
         "variant": variant,
     }
     argv = _substitute((*suite.command, *variant_args(suite, variant)), values)
-    env = {
-        "CIGUARD_UNITS_FILE": batch.lines_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
-        "CIGUARD_SUITE": batch.suite,
-        "CIGUARD_VARIANT": batch.variant,
-        "CIGUARD_PROCESS": str(batch.process),
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-    }
-    return Invocation(argv, env)
-
-
-def file_of(unit: str) -> str:  # noqa: ARG001
-    """Nobody knows what the program reads, and when."""
-    return ""
-
-
-def advice(output: str) -> str:  # noqa: ARG001
-    """The program is the project's own."""
-    return ""
-
-
-def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """Nobody knows how the program would say so, if not by a result."""
-    return False
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether the program had said all that it had to say."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
-
-
-def junit_name(unit: str) -> tuple[str, str]:
-    """The id is all that is known."""
-    return "", unit
+    return Invocation(argv, {**batch_variables(batch), "CIGUARD_UNITS_FILE": batch.lines_file})
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
     """Everything before each separator that test names use, from the right; at last all."""
     ends = [index for index, character in enumerate(unit) if character in "/.:[("]
     return (*(unit[:end] for end in reversed(ends) if end), "")
+
+
+COMMAND: Final = Framework(
+    "command",
+    unit="line of the list",
+    listing=listing,
+    read_listing=read_listing,
+    execution=execution,
+    reports_starts=False,  # the project's own program may or may not
+    closes_units=False,  # `closes_units` of the suite says so
+    ids_one_per_line=True,
+    ancestors=ancestors,
+)

@@ -6,34 +6,26 @@ up after them are no units: CTest adds them to each call that needs them.
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ciguard.run.frameworks import command, defaults
+from ciguard.run.frameworks import command
 from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Framework
+from ciguard.run.frameworks.invocations import (
+    NOT_STARTED,
+    execution_by,
+    launcher_invocation,
+    listing_by,
+    refuse_flags,
+    whole_command,
+)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
 
-NAME: Final = "ctest"
-IS_DEFAULT: Final = False
-FILE_PATTERNS: Final[tuple[str, ...]] = ()  # a folder with a CMakeLists.txt may have no test
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("ctest", "--test-dir", "build")
-IGNORE_FOLDER: Final = ""
-UNIT: Final = "test"
-CLOSES_UNITS: Final = True
-KEEPS_ORDER: Final = False  # by COST, then by number
-PLUGIN_FILES: Final[tuple[str, ...]] = ()
-IDS_ONE_PER_LINE: Final = False
-LISTS_IN_TESTED_PROCESS: Final = False
-REPORTS_STARTS: Final = True
-
-LAUNCHER: Final = "ciguard_ctest.py"
-NO_TESTS: Final = re.compile(r"No tests were found|Failed to change working directory", re.I)
-PASSED, FAILED = 0, 8
 # The launcher shows what a failed test printed, whatever these say.
 _OUTPUT: Final = frozenset(
     ("-V", "--verbose", "-VV", "--extra-verbose", "-Q", "--quiet", "--progress")
@@ -58,23 +50,9 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it has a flag that cannot be kept.
     """
-    words = defaults.whole_command(suite, variant)
-    defaults.refuse_flags(words, _REFUSED, NAME)
+    words = whole_command(suite, variant)
+    refuse_flags(words, _REFUSED, "ctest")
     return tuple(word for word in words if word not in _OUTPUT)
-
-
-def advice(output: str) -> str:
-    """Where there is no CTest, or no build."""
-    if defaults.NOT_STARTED.search(output):
-        return "install CMake 3.14 or newer in the job, or set the suite's command"
-    if NO_TESTS.search(output):
-        return "configure and build first, and name the folder of the build: --test-dir"
-    return ""
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether each call of CTest ended by itself."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
 
 
 def junit_name(unit: str) -> tuple[str, str]:
@@ -82,15 +60,25 @@ def junit_name(unit: str) -> tuple[str, str]:
     return unit, unit
 
 
-def ancestors(unit: str) -> tuple[str, ...]:
-    """As for names that the project's own program lists: all before each separator."""
-    return command.ancestors(unit)
-
-
-_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
-listing = partial(defaults.listing_by, _launch)
-# The tests in CTest's order.
-read_listing = partial(read_answer, program=NAME)
-execution = partial(defaults.execution_by, _launch)
-file_of = defaults.announced_first
-hit_own_timeout = defaults.reported_timeout
+_launch = partial(launcher_invocation, "ciguard_ctest.py", _words)
+CTEST: Final = Framework(
+    "ctest",
+    unit="test",
+    listing=partial(listing_by, _launch),
+    # The tests in CTest's order.
+    read_listing=partial(read_answer, program="ctest"),
+    execution=partial(execution_by, _launch),
+    default_command=("ctest", "--test-dir", "build"),
+    file_patterns=(),  # a folder with a CMakeLists.txt may have no test
+    keeps_order=False,  # by COST, then by number
+    failed_codes=(8,),
+    hints=(
+        (NOT_STARTED, "install CMake 3.14 or newer in the job, or set the suite's command"),
+        (
+            "(?i)No tests were found|Failed to change working directory",
+            "configure and build first, and name the folder of the build: --test-dir",
+        ),
+    ),
+    junit_name=junit_name,
+    ancestors=command.ancestors,  # as for names that the project's own program lists
+)

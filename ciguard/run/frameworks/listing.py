@@ -75,7 +75,7 @@ def list_invocation(
     invocation = framework.listing(suite, variant, answer, inside)
     if not invocation.argv:
         fix = 'set list = ["program", "argument", ...], or pass --inventory'
-        raise InputError(f"framework {framework.NAME} needs a command that lists", fix=fix)
+        raise InputError(f"framework {framework.name} needs a command that lists", fix=fix)
     return invocation
 
 

@@ -15,35 +15,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Invocation, Listing, variant_args
-from ciguard.run.frameworks.defaults import (
-    announced_first,
-    reported_timeout,
-)
+from ciguard.run.frameworks.base import Framework, Invocation, Listing, variant_args
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
 
-NAME: Final = "maven"
-IS_DEFAULT: Final = False
-FILE_PATTERNS: Final[tuple[str, ...]] = tuple(
-    f"{name}.{extension}"
-    for extension in ("java", "kt", "groovy", "scala")
-    for name in ("Test*", "*Test", "*Tests", "*TestCase")
-)
-# Each job compiles. One that has the compiled tests can have ("mvn", "-B", "surefire:test").
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("mvn", "-B", "test")
-IGNORE_FOLDER: Final = ""
-UNIT: Final = "class"
-CLOSES_UNITS: Final = True
-KEEPS_ORDER: Final = False  # Surefire and JUnit order classes, as the project says
-IDS_ONE_PER_LINE: Final = True
-LISTS_IN_TESTED_PROCESS: Final = False
-REPORTS_STARTS: Final = True
-
 PLUGIN: Final = "ciguard_junit.jar"
-PLUGIN_FILES: Final[tuple[str, ...]] = (PLUGIN,)
 DONE: Final = b'\n{"done": true}\n'
 RAN: Final = re.compile(r"Tests run: [1-9]")
 ERROR: Final = re.compile(
@@ -84,7 +62,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
     text = printed.decode("utf-8", "replace")
     said = list(dict.fromkeys(found.strip() for found in ERROR.findall(text)))[:FIRST_ERRORS]
     answer += b"" if code else DONE
-    found = read_answer(suite, answer, "\n".join(said).encode() or printed, code, NAME)
+    found = read_answer(suite, answer, "\n".join(said).encode() or printed, code, "maven")
     errors = list(found.errors)
     if not code and (not found.units or RAN.search(text)):
         what = "tests that do not run on" if RAN.search(text) else "no test class was found on"
@@ -111,23 +89,6 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     )
 
 
-def advice(output: str) -> str:
-    """Where there is no Maven or Java, or the tests do not compile."""
-    if "JAVA_HOME" in output or "No compiler is provided" in output:
-        return "set up Java in the job (actions/setup-java)"
-    if "MojoFailureException" in output:  # at Maven's end; what failed stands too far above
-        return "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler"
-    return ""
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG001
-    """Whether Maven came to its end: failed tests do not fail it, see `_invocation`.
-
-    1 is a process of tests that died, a module that does not compile, another plugin that failed.
-    """
-    return exit_code == 0
-
-
 def junit_name(unit: str) -> tuple[str, str]:
     """The class is all that is known."""
     return unit, ""
@@ -140,5 +101,35 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return (*filter(None, names), "")
 
 
-file_of = announced_first
-hit_own_timeout = reported_timeout
+MAVEN: Final = Framework(
+    "maven",
+    unit="class",
+    listing=listing,
+    read_listing=read_listing,
+    execution=execution,
+    # Each job compiles. One that has the compiled tests can have ("mvn", "-B", "surefire:test").
+    default_command=("mvn", "-B", "test"),
+    file_patterns=tuple(
+        f"{name}.{extension}"
+        for extension in ("java", "kt", "groovy", "scala")
+        for name in ("Test*", "*Test", "*Tests", "*TestCase")
+    ),
+    plugin_files=(PLUGIN,),
+    keeps_order=False,  # Surefire and JUnit order classes, as the project says
+    ids_one_per_line=True,
+    # Failed tests do not fail it, see `_invocation`: 1 is a process of tests that died, a module
+    # that does not compile, another plugin that failed.
+    failed_codes=(),
+    hints=(
+        (
+            "JAVA_HOME|No compiler is provided",
+            "set up Java in the job (actions/setup-java)",
+        ),
+        (
+            "MojoFailureException",  # at Maven's end; what failed stands too far above
+            "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler",
+        ),
+    ),
+    junit_name=junit_name,
+    ancestors=ancestors,
+)

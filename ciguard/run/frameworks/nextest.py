@@ -5,35 +5,26 @@ A launcher runs `cargo nextest run` for the leg, as nextest has no plugins. Each
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.run.frameworks import defaults
 from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Framework
+from ciguard.run.frameworks.invocations import (
+    NOT_STARTED,
+    execution_by,
+    launcher_invocation,
+    listing_by,
+    refuse_flags,
+    whole_command,
+)
 
 if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Suite
 
-NAME: Final = "nextest"
-IS_DEFAULT: Final = False
-FILE_PATTERNS: Final[tuple[str, ...]] = ()  # tests stand in any file
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("cargo", "nextest", "run")
-IGNORE_FOLDER: Final = ""
-UNIT: Final = "test of a binary"
-CLOSES_UNITS: Final = True
-KEEPS_ORDER: Final = False  # by binary and name, or by the priorities that the project configures
-PLUGIN_FILES: Final[tuple[str, ...]] = ()
-IDS_ONE_PER_LINE: Final = False
-LISTS_IN_TESTED_PROCESS: Final = False
-REPORTS_STARTS: Final = True
-
-LAUNCHER: Final = "ciguard_nextest.py"
-PASSED, FAILED = 0, 100
-NO_NEXTEST: Final = re.compile(r"^error: no such (?:sub)?command: `nextest`", re.M)
 # What the launcher says itself, or what `cargo nextest list` would list and a run leave out.
 REFUSED: Final[Mapping[str, str]] = {
     "--partition": "ciguard divides the tests",
@@ -48,28 +39,14 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     Raises:
         UsageError: it is not `cargo nextest run`, or has an option that cannot be kept.
     """
-    words = defaults.whole_command(suite, variant)
+    words = whole_command(suite, variant)
     where = "framework nextest"
     if "nextest" not in words or "run" not in words[words.index("nextest") :]:
         fix = 'set command = ["cargo", "nextest", "run"], and its options as args'
         what = f"no `cargo nextest run`: {' '.join(words)!r:.200}"
         raise UsageError(what, where=where, fix=fix)
-    defaults.refuse_flags(words, REFUSED, NAME)
+    refuse_flags(words, REFUSED, "nextest")
     return words
-
-
-def advice(output: str) -> str:
-    """Where there is no Rust, or no nextest."""
-    if defaults.NOT_STARTED.search(output):
-        return "install Rust in the job (rustup), or set the suite's command"
-    if NO_NEXTEST.search(output):
-        return "install cargo-nextest in the job (https://nexte.st/docs/installation)"
-    return ""
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether nextest ended by itself after its last test."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
 
 
 def junit_name(unit: str) -> tuple[str, str]:
@@ -87,10 +64,25 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return (*inner, *((f"{binary} ",) if space else ()), "")
 
 
-_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
-listing = partial(defaults.listing_by, _launch)
-# The tests that options and default filter select; `file` is the folder of the package.
-read_listing = partial(read_answer, program=NAME)
-execution = partial(defaults.execution_by, _launch)
-file_of = defaults.announced_first
-hit_own_timeout = defaults.reported_timeout
+_launch = partial(launcher_invocation, "ciguard_nextest.py", _words)
+NEXTEST: Final = Framework(
+    "nextest",
+    unit="test of a binary",
+    listing=partial(listing_by, _launch),
+    # The tests that options and default filter select; `file` is the folder of the package.
+    read_listing=partial(read_answer, program="nextest"),
+    execution=partial(execution_by, _launch),
+    default_command=("cargo", "nextest", "run"),
+    file_patterns=(),  # tests stand in any file
+    keeps_order=False,  # by binary and name, or by the priorities that the project configures
+    failed_codes=(100,),
+    hints=(
+        (NOT_STARTED, "install Rust in the job (rustup), or set the suite's command"),
+        (
+            "^error: no such (?:sub)?command: `nextest`",
+            "install cargo-nextest in the job (https://nexte.st/docs/installation)",
+        ),
+    ),
+    junit_name=junit_name,
+    ancestors=ancestors,
+)

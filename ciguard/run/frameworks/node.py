@@ -1,7 +1,7 @@
-"""What the adapters of Node's frameworks share: how a plugin enters, and what units are called.
+"""Frameworks of Node, each with a plugin that enters by NODE_OPTIONS.
 
-A unit is a test file. Where several projects of a configuration run it, and in every project of
-Playwright that has a name, the id is `[project] path`.
+A unit is a test file, its cases are the tests in it. Where several projects of a configuration run
+it, and in every project of Playwright that has a name, the id is `[project] path`.
 """
 
 from __future__ import annotations
@@ -9,32 +9,32 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.base import Invocation, enclosing, variant_args
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import (
+    Framework,
+    Invocation,
+    enclosing,
+    loaded_before,
+    variant_args,
+)
+from ciguard.run.frameworks.invocations import execution_by, listing_by
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
 SHARED_PLUGIN: Final = "ciguard_node.cjs"
 EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")
-NOT_INSTALLED: Final = re.compile(
-    r"npx canceled|could not determine executable|ERR_PNPM_RECURSIVE_EXEC|Cannot find module"
-)
 _PROJECT: Final = re.compile(r"\A\[.*?\] ", re.S)
 TEST_FILES: Final = tuple(
     f"*.{word}.{extension}" for word in ("test", "spec") for extension in EXTENSIONS
 )
 
 
-def missing_packages(output: str) -> str:
-    """What to do where npx, or the suite's own command, found no program; else ""."""
-    if NOT_INSTALLED.search(output) is None:
-        return ""
-    return "install the project's packages first (npm ci), or set the suite's command"
-
-
-def node_invocation(
+def _invocation(
     plugin: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
 ) -> Invocation:
     """The suite's program with a plugin that Node itself loads, through npx, yarn or a script.
@@ -62,3 +62,71 @@ def ancestors(unit: str) -> tuple[str, ...]:
     project = unit[: len(unit) - len(file)]
     names = [project + name for name in enclosing(file)]
     return (*names, "") if project else tuple(names)
+
+
+def _row(name: str, program: str, plugin: str, *command: str) -> Framework:
+    """Build a row with what they share: files as units, `npx`, and a plugin."""
+    launch = partial(_invocation, plugin)
+    return Framework(
+        name,
+        unit="file",
+        listing=partial(listing_by, launch),
+        read_listing=partial(read_answer, program=program),
+        execution=partial(execution_by, launch),
+        default_command=("npx", "--no", "--", *command),
+        file_patterns=TEST_FILES,
+        plugin_files=(plugin, SHARED_PLUGIN),
+        # By npx, or by the suite's own command.
+        hints=(
+            (
+                "npx canceled|could not determine executable|ERR_PNPM_RECURSIVE_EXEC"
+                "|Cannot find module",
+                "install the project's packages first (npm ci), or set the suite's command",
+            ),
+        ),
+        ancestors=ancestors,
+    )
+
+
+# 27 and newer. The plugin adds itself to the configuration that Jest has read: no file of the
+# project changes, and its own reporters go on. Jest has no way to order files by arguments, and
+# runs a file in its own process or in a worker by the timings of earlier runs: the plugin is the
+# sequencer, and runs them in one process.
+JEST: Final = replace(
+    _row("jest", "jest", "ciguard_jest.cjs", "jest"),
+    file_patterns=(*TEST_FILES, *(f"*__tests__/*.{extension}" for extension in EXTENSIONS)),
+    ignore_folder="--testPathIgnorePatterns={}/",
+)
+
+# 3 and newer. The plugin starts Vitest itself, with what the command line and the project's
+# configuration say and one more reporter. Files given as arguments are parts of names to Vitest,
+# and run in an order of its own: the plugin chooses and orders them.
+VITEST: Final = replace(
+    _row("vitest", "vitest", "ciguard_vitest.mjs", "vitest", "run"),
+    ignore_folder="--exclude={}/**",
+)
+
+# 8 and newer. The plugin changes the run of Mocha's own command line: no file of the project
+# changes, and its own reporters go on. Mocha sorts its files by name, loads all before the first
+# test, and ends where one cannot be loaded; with the plugin, they run in the order of the plan, and
+# the other files run. Mocha's --ignore takes paths as the project's own `spec` begins them: so no
+# `ignore_folder`.
+MOCHA: Final = replace(
+    _row("mocha", "Mocha", "ciguard_mocha.cjs", "mocha"),
+    file_patterns=(
+        *TEST_FILES,
+        *(f"{folder}test/*.{extension}" for folder in ("", "*/") for extension in EXTENSIONS),
+    ),
+    file_of=loaded_before,
+)
+
+# Playwright Test, 1.40 and newer: a unit is a test file in a project. The id is `[project] path`,
+# and the path alone where the configuration names no projects. The plugin is one more reporter, and
+# leaves in each project the files that are asked for. Projects that others depend on, and their
+# teardowns, are no units: as with Playwright's own --shard they run whole, in every process that
+# needs them.
+PLAYWRIGHT: Final = replace(
+    _row("playwright", "playwright", "ciguard_playwright.cjs", "playwright", "test"),
+    keeps_order=False,  # projects as configured, in each its files by path
+    file_of=path_of,  # all files of a batch are read before its first test
+)

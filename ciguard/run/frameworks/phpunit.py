@@ -11,34 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.run.frameworks import defaults
 from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import enclosing, variant_args
+from ciguard.run.frameworks.base import Framework, loaded_before, variant_args
+from ciguard.run.frameworks.invocations import execution_by, launcher_invocation, listing_by
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
-NAME: Final = "phpunit"
-IS_DEFAULT: Final = False
-FILE_PATTERNS: Final[tuple[str, ...]] = ("*Test.php", "*.phpt")
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("vendor/bin/phpunit",)
-IGNORE_FOLDER: Final = ""
-UNIT: Final = "file"
-CLOSES_UNITS: Final = True
-KEEPS_ORDER: Final = True
-PLUGIN_FILES: Final[tuple[str, ...]] = ()
-IDS_ONE_PER_LINE: Final = False
-LISTS_IN_TESTED_PROCESS: Final = False
-REPORTS_STARTS: Final = True
-
-LAUNCHER: Final = "ciguard_phpunit.py"
 PROGRAM: Final = re.compile(r"(?:^|[\\/])(?:simple-)?phpunit(?:[-.][\w.-]*)?$")
-NOT_INSTALLED: Final = re.compile(
-    r"^ciguard: .* cannot be started: No such file|set up the project dependencies using Composer",
-    re.M,
-)
-PASSED: Final = 0
-FAILED: Final = (1, 2)  # failures; errors
 
 
 def _words(suite: Suite, variant: str) -> tuple[str, ...]:
@@ -57,24 +37,23 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     return (str(count), *command, *variant_args(suite, variant))
 
 
-def advice(output: str) -> str:
-    """Where there is no PHPUnit."""
-    if NOT_INSTALLED.search(output):
-        return "install the project's packages first (composer install), or set the suite's command"
-    return ""
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether PHPUnit ended by itself after its last file."""
-    return exit_code == PASSED or (exit_code in FAILED and had_results)
-
-
-_launch = partial(defaults.launcher_invocation, LAUNCHER, _words)
-listing = partial(defaults.listing_by, _launch)
-# Paths from the suite's folder, in PHPUnit's order.
-read_listing = partial(read_answer, program="PHPUnit")
-execution = partial(defaults.execution_by, _launch)
-file_of = defaults.loaded_before
-hit_own_timeout = defaults.reported_timeout
-junit_name = defaults.id_alone
-ancestors = enclosing
+_launch = partial(launcher_invocation, "ciguard_phpunit.py", _words)
+PHPUNIT: Final = Framework(
+    "phpunit",
+    unit="file",
+    listing=partial(listing_by, _launch),
+    # Paths from the suite's folder, in PHPUnit's order.
+    read_listing=partial(read_answer, program="PHPUnit"),
+    execution=partial(execution_by, _launch),
+    default_command=("vendor/bin/phpunit",),
+    file_patterns=("*Test.php", "*.phpt"),
+    failed_codes=(1, 2),  # failures; errors
+    hints=(
+        (
+            "^ciguard: .* cannot be started: No such file"
+            "|set up the project dependencies using Composer",
+            "install the project's packages first (composer install), or set the suite's command",
+        ),
+    ),
+    file_of=loaded_before,
+)

@@ -15,28 +15,17 @@ from typing import TYPE_CHECKING, Final, Mapping
 from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import (
     PEAK_RESET_BY,
+    Framework,
     Invocation,
     Listing,
     enclosing,
     variant_args,
 )
+from ciguard.run.frameworks.invocations import batch_variables
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
-
-NAME: Final = "pytest"
-IS_DEFAULT: Final = True
-FILE_PATTERNS: Final[tuple[str, ...]] = ("test_*.py", "*_test.py")
-DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
-IGNORE_FOLDER: Final = "--ignore={}"
-UNIT: Final = "test"
-CLOSES_UNITS: Final = False  # its one result closes it
-KEEPS_ORDER: Final = True
-PLUGIN_FILES: Final[tuple[str, ...]] = ()
-IDS_ONE_PER_LINE: Final = False
-LISTS_IN_TESTED_PROCESS: Final = True
-REPORTS_STARTS: Final = True
 
 PLUGIN: Final = tuple(
     word
@@ -45,7 +34,7 @@ PLUGIN: Final = tuple(
 )
 LISTING: Final = ("-p", "ciguard_listing")
 SEPARATOR_IN_PATH: Final = "{}: its path contains `::`, which ends the file in a test id: rename it"
-PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
+FAILED: Final = 1
 # tox hands no variable on that it was not told of.
 TOX_PASSES: Final = "testenv.pass_env+=PYTHONPATH,PYTEST_ADDOPTS,CIGUARD_*"
 TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line after the stacks of pytest-timeout
@@ -70,7 +59,7 @@ def _invocation(
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
     """Node ids in pytest's own order; without one closing line an error, never fewer units."""
-    listing = read_answer(suite, answer, printed, code, NAME)
+    listing = read_answer(suite, answer, printed, code, "pytest")
     # A node id would end its file at the first "::": no leg would find the test.
     paths = sorted({unit.file for unit in listing.units if "::" in unit.file})
     return replace(listing, errors=(*listing.errors, *map(SEPARATOR_IN_PATH.format, paths)))
@@ -80,15 +69,9 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the plugin reads the ids, orders, measures and records."""
     words = (*variant_args(suite, variant), *PLUGIN, "--continue-on-collection-errors")
     env = {
-        "CIGUARD_UNITS_FILE": batch.units_file,
-        "CIGUARD_RECORD_FILE": batch.record_file,
-        "CIGUARD_STOP_FILE": batch.stop_file,
+        **batch_variables(batch),
         "CIGUARD_STACKS_FILE": batch.stacks_file,
-        "CIGUARD_SUITE": batch.suite,
-        "CIGUARD_VARIANT": batch.variant,
-        "CIGUARD_PROCESS": str(batch.process),
         "CIGUARD_TRIES_FILE": batch.tries_file,
-        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
         PEAK_RESET_BY: "self",
     }
     if batch.listing_file:
@@ -101,29 +84,10 @@ def file_of(unit: str) -> str:
     return unit.partition("::")[0]
 
 
-def advice(output: str) -> str:
-    """Where it did not find the plugin: PYTHONPATH is the only way in that changes no file."""
-    if 'Error importing plugin "ciguard_' not in output:
-        return ""
-    return (
-        "PYTHONPATH, which brings ciguard's plugin in, does not come through: take -I or -E out of "
-        "the suite's command, or let what it goes through (env -i, sudo, tox, docker) pass it on"
-    )
-
-
 def hit_own_timeout(exit_code: int, output: str) -> bool:
     """Whether pytest-timeout did with its method "thread", which leaves by os._exit."""
     last = output.rstrip().rpartition("\n")[2]
     return exit_code == FAILED and TIMEOUT.fullmatch(last) is not None
-
-
-def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
-    """Whether pytest ended by itself after its last test.
-
-    2 is an interruption, by `pytest.exit` in a test too: what it kept from running goes to a fresh
-    process. --maxfail ends with 1, and is the user's wish.
-    """
-    return exit_code in (PASSED, NONE_COLLECTED) or (exit_code == FAILED and had_results)
 
 
 def junit_name(unit: str) -> tuple[str, str]:
@@ -141,3 +105,35 @@ def ancestors(unit: str) -> tuple[str, ...]:
     names = rest.partition("[")[0].split("::") if rest else []
     inner = [f"{file}::{'::'.join(names[:count])}" for count in range(len(names), 0, -1)]
     return (*inner, *enclosing(file))
+
+
+PYTEST: Final = Framework(
+    "pytest",
+    unit="test",
+    listing=listing,
+    read_listing=read_listing,
+    execution=execution,
+    default_command=("python", "-m", "pytest"),
+    file_patterns=("test_*.py", "*_test.py"),
+    is_default=True,
+    ignore_folder="--ignore={}",
+    closes_units=False,  # its one result closes it
+    lists_in_tested_process=True,
+    passed_codes=(0, 5),  # 5: no test was collected
+    # 2 is an interruption, by `pytest.exit` in a test too: what it kept from running goes to a
+    # fresh process. --maxfail ends with 1, and is the user's wish.
+    failed_codes=(FAILED,),
+    hints=(
+        (
+            # It did not find the plugin: PYTHONPATH is the only way in that changes no file.
+            'Error importing plugin "ciguard_',
+            "PYTHONPATH, which brings ciguard's plugin in, does not come through: take -I or -E "
+            "out of the suite's command, or let what it goes through (env -i, sudo, tox, docker) "
+            "pass it on",
+        ),
+    ),
+    file_of=file_of,
+    hit_own_timeout=hit_own_timeout,
+    junit_name=junit_name,
+    ancestors=ancestors,
+)

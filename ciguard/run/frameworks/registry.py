@@ -1,36 +1,34 @@
-"""The table of test frameworks: every module of this folder that has a NAME. A file adds one.
+"""The table of test frameworks: every row in a module of this folder. A file adds one.
 
-Found by listing the folder, so that no other file has to name a framework; a test checks that each
-module keeps the Protocol of `base.py`. Standard library only, Python 3.8+ (travels in the leg,
-where the folder is inside a zip file).
+Found by listing the folder, so that no other file has to name a framework. Standard library only,
+Python 3.8+ (travels in the leg, where the folder is inside a zip file).
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING, Dict, Final, cast
+from typing import Dict, Final
 
 from ciguard.errors import UsageError
 from ciguard.run import frameworks
-
-if TYPE_CHECKING:
-    from ciguard.run.frameworks.base import Framework
+from ciguard.run.frameworks.base import Framework
 
 
 def _discover() -> Dict[str, Framework]:
+    """The rows by name, in this order."""
     table: Dict[str, Framework] = {}
-    for module_info in sorted(pkgutil.iter_modules(frameworks.__path__)):
+    for module_info in pkgutil.iter_modules(frameworks.__path__):
         module = importlib.import_module(f"{frameworks.__name__}.{module_info.name}")
-        if hasattr(module, "NAME"):
-            table[module.NAME] = cast("Framework", module)
-    return table
+        rows = (value for value in vars(module).values() if isinstance(value, Framework))
+        table.update((row.name, row) for row in rows)
+    return dict(sorted(table.items()))
 
 
 FRAMEWORKS: Final[Dict[str, Framework]] = _discover()
 
 # What a project without any configuration has: exactly one adapter claims to be it.
-DEFAULT: Final = next(name for name, module in FRAMEWORKS.items() if module.IS_DEFAULT)
+DEFAULT: Final = next(name for name, row in FRAMEWORKS.items() if row.is_default)
 
 
 def framework(name: str, *, where: str = "") -> Framework:

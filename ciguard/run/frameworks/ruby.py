@@ -1,18 +1,26 @@
-"""What the adapters of Ruby's frameworks share: how a plugin enters."""
+"""Frameworks of Ruby, each with a plugin that enters by RUBYOPT.
+
+A unit is a test file, its cases are the examples or tests in it; all are loaded before the first.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.base import Invocation, variant_args
+from ciguard.run.frameworks.answers import read_answer
+from ciguard.run.frameworks.base import Framework, Invocation, loaded_before, variant_args
+from ciguard.run.frameworks.invocations import execution_by, listing_by
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
 SHARED_PLUGIN: Final = "ciguard_ruby.rb"
+INSTALL: Final = "install the project's gems first (bundle install), or set the suite's command"
 
 
-def ruby_invocation(
+def _invocation(
     plugin: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
 ) -> Invocation:
     """The suite's program with a plugin that Ruby itself loads, through bundle, rake or a script.
@@ -31,3 +39,45 @@ def ruby_invocation(
         {"RUBYLIB": inside_folder},
         {"RUBYOPT": (" ", f"-r{name}")},
     )
+
+
+def _row(name: str, program: str, plugin: str, *command: str) -> Framework:
+    """Build a row with what they share: files as units, `bundle exec`, and a plugin."""
+    launch = partial(_invocation, plugin)
+    return Framework(
+        name,
+        unit="file",
+        listing=partial(listing_by, launch),
+        # Paths from the suite's folder, sorted.
+        read_listing=partial(read_answer, program=program),
+        execution=partial(execution_by, launch),
+        default_command=("bundle", "exec", *command),
+        plugin_files=(plugin, SHARED_PLUGIN),
+        file_of=loaded_before,
+    )
+
+
+# 3.8 and newer. The plugin changes the configuration of RSpec's own run: no file of the project
+# changes, and its own formatters go on. RSpec loads all files before the first example. A file that
+# fails to load would end the run; with the plugin, the other files run. RSpec's --exclude-pattern
+# holds one pattern, and a second one replaces it: so no `ignore_folder`.
+RSPEC: Final = replace(
+    _row("rspec", "RSpec", "ciguard_rspec.rb", "rspec"),
+    file_patterns=("*_spec.rb",),
+    hints=(("command not found: rspec|Could not find", INSTALL),),
+)
+
+# 5.11 and newer. Rake, Rails and Minitest's own runner require test files one by one: those that
+# are not asked for are left out there, so that any of these commands may run a batch.
+MINITEST: Final = replace(
+    _row("minitest", "Minitest", "ciguard_minitest.rb", "rake", "test"),
+    file_patterns=("*_test.rb", "test_*.rb"),
+    hints=(
+        (r"bundler: command not found|Could not (?:find|locate) ", INSTALL),
+        (
+            # By rake, and by the plugin.
+            r"No Rakefile found|Don't know how to build task|no test file was required",
+            "set the suite's command to one that requires test files: rake test, bin/rails test",
+        ),
+    ),
+)

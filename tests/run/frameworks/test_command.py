@@ -6,8 +6,8 @@ import pytest
 from run.frameworks.test_registry import batch
 
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import command
 from ciguard.run.frameworks.base import ListedUnit
+from ciguard.run.frameworks.command import COMMAND
 
 SUITE = Suite(
     "command",
@@ -19,7 +19,7 @@ SUITE = Suite(
 
 
 def test_placeholders_are_replaced_and_other_braces_unchanged() -> None:
-    invocation = command.execution(SUITE, "v", batch())
+    invocation = COMMAND.execution(SUITE, "v", batch())
     record = "/r/process-001.jsonl"
     assert invocation.argv == (
         *("run", "/p/units.txt", f"--out={record}", record, "{print $1}", "{}"),
@@ -29,11 +29,11 @@ def test_placeholders_are_replaced_and_other_braces_unchanged() -> None:
     assert invocation.env["CIGUARD_RECORD_FILE"] == record
     assert invocation.env["CIGUARD_STOP_FILE"] == "/p/stop"
     assert invocation.paths == {}
-    assert command.listing(SUITE, "v", "", "").argv == ("list", "v")
+    assert COMMAND.listing(SUITE, "v", "", "").argv == ("list", "v")
 
 
 def read(printed: str, code: int = 0) -> tuple[tuple[ListedUnit, ...], tuple[str, ...]]:
-    listing = command.read_listing(SUITE, b"", printed.encode(), code)
+    listing = COMMAND.read_listing(SUITE, b"", printed.encode(), code)
     return listing.units, listing.errors
 
 
@@ -83,8 +83,8 @@ def test_failed_list_command_is_an_error() -> None:
     [(0, False, True), (1, True, True), (1, False, False), (2, True, False), (-9, True, False)],
 )
 def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert command.is_normal_exit(code, had_results=had_results) is clean
+    assert COMMAND.is_normal_exit(code, had_results=had_results) is clean
 
 
 def test_ancestors_of_a_unit() -> None:
-    assert command.ancestors("Shop.Cart.Adds(1)") == ("Shop.Cart.Adds", "Shop.Cart", "Shop", "")
+    assert COMMAND.ancestors("Shop.Cart.Adds(1)") == ("Shop.Cart.Adds", "Shop.Cart", "Shop", "")

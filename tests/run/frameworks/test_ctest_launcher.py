@@ -10,7 +10,7 @@ from run.frameworks.test_registry import batch
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import ctest
+from ciguard.run.frameworks.ctest import CTEST
 from ciguard.run.plugins.ciguard_ctest import connected, fixture_tests, locks, named, numbers
 from ciguard.run.plugins.ciguard_ctest_stream import BuildTest, CTestStream
 
@@ -153,18 +153,18 @@ def test_serial_tests_lock_out_all_others() -> None:
 def test_flags_that_change_what_runs_are_refused(word: str) -> None:
     suite = Suite("ctest", ("ctest",), args=(word,), variants={"": Variant()})
     with pytest.raises(UsageError, match=f"the flag {word.partition('=')[0]}"):
-        ctest.listing(suite, "", "answer", "inside")
+        CTEST.listing(suite, "", "answer", "inside")
 
 
 def test_flags_that_change_the_output_are_left_out() -> None:
     suite = Suite("ctest", ("ctest", "-j8"), args=("--output-on-failure", "-R", "a", "-V"))
-    argv = ctest.execution(suite, "", batch()).argv
+    argv = CTEST.execution(suite, "", batch()).argv
     assert argv[0] == sys.executable
     assert argv[-4:] == ("ctest", "-j8", "-R", "a")
 
 
 def test_exit_codes() -> None:
-    assert ctest.is_normal_exit(0, had_results=False)
-    assert ctest.is_normal_exit(8, had_results=True)
-    assert not ctest.is_normal_exit(8, had_results=False)
-    assert not ctest.is_normal_exit(1, had_results=True)
+    assert CTEST.is_normal_exit(0, had_results=False)
+    assert CTEST.is_normal_exit(8, had_results=True)
+    assert not CTEST.is_normal_exit(8, had_results=False)
+    assert not CTEST.is_normal_exit(1, had_results=True)

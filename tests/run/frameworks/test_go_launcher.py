@@ -10,7 +10,7 @@ from run.frameworks.test_registry import batch
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import go
+from ciguard.run.frameworks.go import GO
 from ciguard.run.plugins.ciguard_go import (
     PATTERN_BYTES,
     by_package,
@@ -163,16 +163,16 @@ def test_dot_before_the_test_ends_the_package() -> None:
 def test_flags_that_change_what_runs_are_refused(word: str) -> None:
     suite = Suite("go", ("go", "test"), args=(word,), variants={"": Variant()})
     with pytest.raises(UsageError, match=f"framework go: the flag {word.partition('=')[0]}"):
-        go.listing(suite, "", "answer", "inside")
+        GO.listing(suite, "", "answer", "inside")
 
 
 def test_flags_of_the_tests_own_are_let_pass() -> None:
     suite = Suite("go", ("go", "test"), args=("-race", "-args", "-run=X"))
-    argv = go.execution(suite, "", batch()).argv
+    argv = GO.execution(suite, "", batch()).argv
     assert argv[0] == sys.executable
     assert argv[-5:] == ("go", "test", "-race", "-args", "-run=X")
 
 
 def test_no_go_test_is_refused() -> None:
     with pytest.raises(UsageError, match="no `go test`"):
-        go.listing(Suite("go", ("make", "check")), "", "answer", "inside")
+        GO.listing(Suite("go", ("make", "check")), "", "answer", "inside")

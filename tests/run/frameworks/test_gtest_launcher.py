@@ -12,7 +12,7 @@ from run.frameworks.test_registry import batch
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import gtest
+from ciguard.run.frameworks.gtest import GTEST
 from ciguard.run.plugins.ciguard_gtest import SPECIAL, divided, how_ended, unescaped
 from ciguard.run.plugins.ciguard_gtest_stream import GTestStream, describe_failure
 
@@ -136,26 +136,26 @@ def test_names() -> None:
     assert unescaped("\u00c3\u00bc") == "ü"
     assert unescaped("ü 😀") == "ü 😀"
     assert how_ended(-11) == "signal 11 (SIGSEGV)"
-    assert gtest.junit_name("[sums] Some/Rows.Fits/0") == ("Some/Rows", "Fits/0")
-    assert gtest.junit_name("Sums.Adds") == ("Sums", "Adds")
+    assert GTEST.junit_name("[sums] Some/Rows.Fits/0") == ("Some/Rows", "Fits/0")
+    assert GTEST.junit_name("Sums.Adds") == ("Sums", "Adds")
 
 
 @pytest.mark.parametrize("word", ["--gtest_repeat=3", "-gtest_brief=1", "--gtest_fail_fast"])
 def test_flags_that_change_what_runs_are_refused(word: str) -> None:
     suite = Suite("gtest", ("build/a",), args=(word,), variants={"": Variant()})
     with pytest.raises(UsageError, match=f"the flag {word.partition('=')[0]}"):
-        gtest.listing(suite, "", "answer", "inside")
+        GTEST.listing(suite, "", "answer", "inside")
 
 
 def test_command_without_a_program_or_with_two_of_one_name_is_refused() -> None:
     with pytest.raises(UsageError, match="no test program"):
-        gtest.listing(Suite("gtest", ()), "", "answer", "inside")
+        GTEST.listing(Suite("gtest", ()), "", "answer", "inside")
     with pytest.raises(UsageError, match="two programs of one name"):
-        gtest.listing(Suite("gtest", ("a/t", "b/t")), "", "answer", "inside")
+        GTEST.listing(Suite("gtest", ("a/t", "b/t")), "", "answer", "inside")
 
 
 def test_the_launcher_gets_the_command() -> None:
-    argv = gtest.execution(Suite("gtest", ("a/t",), args=("--gtest_shuffle",)), "", batch()).argv
+    argv = GTEST.execution(Suite("gtest", ("a/t",), args=("--gtest_shuffle",)), "", batch()).argv
     assert argv[0] == sys.executable
     assert argv[-2:] == ("a/t", "--gtest_shuffle")
 

@@ -13,8 +13,8 @@ from run.frameworks.test_registry import batch
 
 from ciguard.model import Suite
 from ciguard.model.failure_texts import ending_of_failure, memory_failure
-from ciguard.run.frameworks import maven
 from ciguard.run.frameworks.base import ListedUnit
+from ciguard.run.frameworks.maven import MAVEN
 
 SUITE = Suite("maven", ("mvn", "-B", "test"), args=("-Dgroups=fast",))
 ANSWER = b'{"unit": "p.ATest", "file": "src/test/java/p/ATest.java"}\n'
@@ -22,7 +22,7 @@ PLATFORM = "org/junit/platform/junit-platform-"
 
 
 def test_orders_are_properties_of_the_command() -> None:
-    found = maven.execution(SUITE, "", batch())
+    found = MAVEN.execution(SUITE, "", batch())
     assert found.argv[:4] == ("mvn", "-B", "test", "-Dgroups=fast")
     jar = os.path.join("/p/inside", "ciguard_junit.jar")  # noqa: PTH118
     assert {
@@ -37,13 +37,13 @@ def test_orders_are_properties_of_the_command() -> None:
 
 def test_script_gets_the_properties_by_the_environment() -> None:
     script = Suite("maven", ("sh", "test.sh"), is_script=True)
-    found = maven.listing(script, "", "/p/answer", "/p/inside")
+    found = MAVEN.listing(script, "", "/p/answer", "/p/inside")
     assert found.argv == ("sh", "test.sh")
     assert "-Dciguard.list=/p/answer" in found.options["MAVEN_ARGS"][1].split()
 
 
 def test_listing_is_whole_where_maven_ended_well() -> None:
-    found = maven.read_listing(SUITE, ANSWER, b"[INFO] Tests run: 0, Failures: 0", 0)
+    found = MAVEN.read_listing(SUITE, ANSWER, b"[INFO] Tests run: 0, Failures: 0", 0)
     assert found.units == (ListedUnit("p.ATest", "src/test/java/p/ATest.java"),)
     assert found.errors == ()
 
@@ -53,13 +53,13 @@ def test_failed_listing_quotes_the_compiler() -> None:
         "[ERROR] COMPILATION ERROR : \n[ERROR] /r/ATest.java:[4,30] cannot find symbol\n[ERROR] \n"
         "[ERROR] Re-run Maven using the -X switch to enable full debug logging.\n"
     )
-    (error,) = maven.read_listing(SUITE, ANSWER, printed.encode(), 1).errors
+    (error,) = MAVEN.read_listing(SUITE, ANSWER, printed.encode(), 1).errors
     assert error.splitlines() == [
         "collecting ended with exit code 1 and no inventory:",
         "COMPILATION ERROR :",
         "/r/ATest.java:[4,30] cannot find symbol",
     ]
-    assert "actions/setup-java" in maven.advice("The JAVA_HOME environment variable is not defined")
+    assert "actions/setup-java" in MAVEN.advice("The JAVA_HOME environment variable is not defined")
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,18 @@ def test_failed_listing_quotes_the_compiler() -> None:
 def test_listing_with_fewer_classes_than_run_is_an_error(
     answer: bytes, printed: str, expected: str
 ) -> None:
-    (error,) = maven.read_listing(SUITE, answer, printed.encode(), 0).errors
+    (error,) = MAVEN.read_listing(SUITE, answer, printed.encode(), 0).errors
     assert error.startswith(expected)
 
 
 def test_only_zero_says_that_maven_came_to_its_end() -> None:
-    assert maven.is_normal_exit(0, had_results=False)
-    assert not maven.is_normal_exit(1, had_results=True)
+    assert MAVEN.is_normal_exit(0, had_results=False)
+    assert not MAVEN.is_normal_exit(1, had_results=True)
 
 
 def test_ancestors_are_class_and_packages() -> None:
-    assert maven.ancestors("org.p.ATest") == ("org.p.ATest", "org.p", "org", "")
-    assert maven.junit_name("org.p.ATest") == ("org.p.ATest", "")
+    assert MAVEN.ancestors("org.p.ATest") == ("org.p.ATest", "org.p", "org", "")
+    assert MAVEN.junit_name("org.p.ATest") == ("org.p.ATest", "")
 
 
 def test_ends_that_java_tells() -> None:

@@ -6,14 +6,14 @@ import pytest
 from run.frameworks.test_registry import batch
 
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import minitest
 from ciguard.run.frameworks.base import environment
+from ciguard.run.frameworks.ruby import MINITEST
 
 SUITE = Suite("m", ("bin/rails", "test"), args=("test/models",), variants={"v": Variant(("-v",))})
 
 
 def test_plugin_enters_by_ruby_options_and_search_path() -> None:
-    invocation = minitest.execution(SUITE, "v", batch())
+    invocation = MINITEST.execution(SUITE, "v", batch())
     assert invocation.argv == ("bin/rails", "test", "test/models", "-v")
     env = environment({"RUBYOPT": "-W0", "RUBYLIB": "/lib"}, SUITE, "v", invocation)
     assert env["RUBYOPT"] == "-W0 -rciguard_minitest"
@@ -22,7 +22,7 @@ def test_plugin_enters_by_ruby_options_and_search_path() -> None:
 
 
 def test_listing_asks_for_the_files() -> None:
-    invocation = minitest.listing(Suite("m", ("rake", "test")), "", "/p/answer", "/p/inside")
+    invocation = MINITEST.listing(Suite("m", ("rake", "test")), "", "/p/answer", "/p/inside")
     assert invocation.argv == ("rake", "test")
     assert invocation.env["CIGUARD_COLLECT_FILE"] == "/p/answer"
 
@@ -32,7 +32,7 @@ def test_listing_asks_for_the_files() -> None:
     [(0, False, True), (1, True, True), (1, False, False), (3, True, False), (-9, True, False)],
 )
 def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert minitest.is_normal_exit(code, had_results=had_results) is clean
+    assert MINITEST.is_normal_exit(code, had_results=had_results) is clean
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
     ],
 )
 def test_command_that_runs_no_test_has_an_advice(output: str, expected: str) -> None:
-    assert expected in minitest.advice(output)
-    assert minitest.advice("1 runs, 1 assertions, 0 failures") == ""
+    assert expected in MINITEST.advice(output)
+    assert MINITEST.advice("1 runs, 1 assertions, 0 failures") == ""
 
 
 def test_file_is_loaded_before_its_start() -> None:
-    assert minitest.file_of("test/a_test.rb") == "test/a_test.rb"
-    assert minitest.ancestors("test/deep/a_test.rb") == (
+    assert MINITEST.file_of("test/a_test.rb") == "test/a_test.rb"
+    assert MINITEST.ancestors("test/deep/a_test.rb") == (
         *("test/deep/a_test.rb", "test/deep/", "test/", ""),
     )

@@ -11,7 +11,7 @@ from run.frameworks.test_registry import batch
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import nextest
+from ciguard.run.frameworks.nextest import NEXTEST
 from ciguard.run.plugins.ciguard_nextest import (
     EXPRESSION_BYTES,
     NextestStream,
@@ -185,7 +185,7 @@ def test_command_is_divided_at_run() -> None:
 
 def test_launcher_gets_the_whole_command() -> None:
     suite = Suite("x", COMMAND, args=("--workspace",), variants={"": Variant(args=("-r",))})
-    found = nextest.execution(suite, "", batch())
+    found = NEXTEST.execution(suite, "", batch())
     assert found.argv[0] == sys.executable
     assert found.argv[-5:] == (*COMMAND, "--workspace", "-r")
     assert found.env["CIGUARD_STOP_FILE"] == "/p/stop"
@@ -195,27 +195,27 @@ def test_launcher_gets_the_whole_command() -> None:
 def test_options_that_change_what_runs_are_refused(word: str) -> None:
     suite = Suite("x", COMMAND, args=(word,))
     with pytest.raises(UsageError, match=f"the flag {word.partition('=')[0]}"):
-        nextest.listing(suite, "", "answer", "inside")
+        NEXTEST.listing(suite, "", "answer", "inside")
 
 
 @pytest.mark.parametrize("command", [("cargo", "test"), ("cargo", "llvm-cov", "nextest")])
 def test_no_nextest_run_is_refused(command: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="no `cargo nextest run`"):
-        nextest.listing(Suite("x", command), "", "answer", "inside")
+        NEXTEST.listing(Suite("x", command), "", "answer", "inside")
 
 
 def test_advice_names_what_is_missing() -> None:
-    assert "rustup" in nextest.advice("ciguard: cargo cannot be started: No such file\n")
-    assert "cargo-nextest" in nextest.advice("x\nerror: no such command: `nextest`\n")
-    assert nextest.advice("error: could not compile") == ""
+    assert "rustup" in NEXTEST.advice("ciguard: cargo cannot be started: No such file\n")
+    assert "cargo-nextest" in NEXTEST.advice("x\nerror: no such command: `nextest`\n")
+    assert NEXTEST.advice("error: could not compile") == ""
 
 
 def test_exit_codes() -> None:
-    assert nextest.is_normal_exit(0, had_results=False)
-    assert nextest.is_normal_exit(100, had_results=True)
-    assert not any(nextest.is_normal_exit(code, had_results=True) for code in (4, 101, 104, -9))
+    assert NEXTEST.is_normal_exit(0, had_results=False)
+    assert NEXTEST.is_normal_exit(100, had_results=True)
+    assert not any(NEXTEST.is_normal_exit(code, had_results=True) for code in (4, 101, 104, -9))
 
 
 def test_ids_are_those_of_its_junit_files() -> None:
-    assert nextest.junit_name("shop::odd two words") == ("shop::odd", "two words")
-    assert nextest.ancestors("shop a::b::c") == ("shop a::b::", "shop a::", "shop ", "")
+    assert NEXTEST.junit_name("shop::odd two words") == ("shop::odd", "two words")
+    assert NEXTEST.ancestors("shop a::b::c") == ("shop a::b::", "shop a::", "shop ", "")

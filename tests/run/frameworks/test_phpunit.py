@@ -13,7 +13,7 @@ from run.frameworks.test_registry import batch
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import phpunit
+from ciguard.run.frameworks.phpunit import PHPUNIT
 from ciguard.run.plugins.ciguard_phpunit import (
     Options,
     find_configuration,
@@ -273,18 +273,18 @@ def test_program_ends_with_the_word_that_is_phpunit() -> None:
     suite = Suite(
         "phpunit", command, args=("--testdox",), variants={"v": Variant(("--group", "x"))}
     )
-    invocation = phpunit.execution(suite, "v", batch())
+    invocation = PHPUNIT.execution(suite, "v", batch())
     assert invocation.argv[:2] == (sys.executable, "-I")
     assert invocation.argv[4:] == ("4", *command, "--testdox", "--group", "x")
     assert invocation.env["CIGUARD_UNITS_FILE"] == "/p/units.json"
-    listing = phpunit.listing(Suite("phpunit", ("./run", "x")), "", "/p/answer", "/p/inside")
+    listing = PHPUNIT.listing(Suite("phpunit", ("./run", "x")), "", "/p/answer", "/p/inside")
     assert listing.argv[4:] == ("2", "./run", "x")
     assert listing.env["CIGUARD_COLLECT_FILE"] == "/p/answer"
 
 
 def test_script_is_refused() -> None:
     with pytest.raises(UsageError, match="ciguard starts PHPUnit itself"):
-        phpunit.listing(Suite("phpunit", ("./run.sh",), is_script=True), "", "answer", "inside")
+        PHPUNIT.listing(Suite("phpunit", ("./run.sh",), is_script=True), "", "answer", "inside")
 
 
 @pytest.mark.parametrize(
@@ -295,14 +295,14 @@ def test_script_is_refused() -> None:
     ],
 )
 def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert phpunit.is_normal_exit(code, had_results=had_results) is clean
+    assert PHPUNIT.is_normal_exit(code, had_results=had_results) is clean
 
 
 def test_missing_packages_have_an_advice() -> None:
     missing = "ciguard: vendor/bin/phpunit cannot be started: No such file or directory"
-    assert "composer install" in phpunit.advice(missing)
-    assert phpunit.advice("OK (1 test, 1 assertion)") == ""
-    assert phpunit.ancestors("tests/deep/ATest.php") == (
+    assert "composer install" in PHPUNIT.advice(missing)
+    assert PHPUNIT.advice("OK (1 test, 1 assertion)") == ""
+    assert PHPUNIT.ancestors("tests/deep/ATest.php") == (
         *("tests/deep/ATest.php", "tests/deep/", "tests/", ""),
     )
-    assert phpunit.file_of("tests/ATest.php") == "tests/ATest.php"
+    assert PHPUNIT.file_of("tests/ATest.php") == "tests/ATest.php"

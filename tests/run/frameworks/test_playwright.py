@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.run.frameworks import playwright
+from ciguard.run.frameworks.node import PLAYWRIGHT
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ from ciguard.run.frameworks import playwright
 def test_id_holds_the_project_and_the_file(
     unit: str, file: str, ancestors: tuple[str, ...]
 ) -> None:
-    assert playwright.file_of(unit) == file
-    assert playwright.ancestors(unit) == ancestors
+    assert PLAYWRIGHT.file_of(unit) == file
+    assert PLAYWRIGHT.ancestors(unit) == ancestors
 
 
 def test_failed_exit_code_needs_results() -> None:
-    assert playwright.is_normal_exit(0, had_results=False)
-    assert playwright.is_normal_exit(1, had_results=True)
-    assert not playwright.is_normal_exit(1, had_results=False)
-    assert not playwright.is_normal_exit(130, had_results=True)
+    assert PLAYWRIGHT.is_normal_exit(0, had_results=False)
+    assert PLAYWRIGHT.is_normal_exit(1, had_results=True)
+    assert not PLAYWRIGHT.is_normal_exit(1, had_results=False)
+    assert not PLAYWRIGHT.is_normal_exit(130, had_results=True)

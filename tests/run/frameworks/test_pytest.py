@@ -1,4 +1,4 @@
-"""The pytest adapter: its command lines, and what it reads of pytest's answers."""
+"""The pytest PYTEST: its command lines, and what it reads of pytest's answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from run.frameworks.test_registry import batch
 from run.leg_runner import clean_environ
 
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import pytest as adapter
 from ciguard.run.frameworks.base import Invocation, ListedUnit, environment
 from ciguard.run.frameworks.listing import list_units
+from ciguard.run.frameworks.pytest import PYTEST
 from ciguard.run.plugin_files import extract_plugins
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SUITE = Suite("pytest", ("python", "-m", "pytest"), args=("-x",), variants={"v":
 
 
 def test_command_of_the_user_gets_options_and_no_path() -> None:
-    invocation = adapter.execution(SUITE, "v", batch())
+    invocation = PYTEST.execution(SUITE, "v", batch())
     assert invocation == Invocation(
         argv=(
             *("python", "-m", "pytest", "-x", "-q"),
@@ -55,7 +55,7 @@ def listed(folder: Path, suite: Suite, variant: str = "") -> Listing:
     """Ask the real pytest."""
     answer = folder / "answer.jsonl"
     inside = extract_plugins(str(folder / "private"))
-    invocation = adapter.listing(suite, variant, str(answer), inside)
+    invocation = PYTEST.listing(suite, variant, str(answer), inside)
     done = subprocess.run(
         invocation.argv,
         cwd=folder / suite.cwd,
@@ -65,7 +65,7 @@ def listed(folder: Path, suite: Suite, variant: str = "") -> Listing:
     )
     content = answer.read_bytes() if answer.exists() else b""
     answer.unlink(missing_ok=True)
-    return adapter.read_listing(suite, content, done.stdout + done.stderr, done.returncode)
+    return PYTEST.read_listing(suite, content, done.stdout + done.stderr, done.returncode)
 
 
 def real(cwd: str = ".") -> Suite:
@@ -154,7 +154,7 @@ def test_two_sessions_in_one_listing_are_an_error(tmp_path: Path, script: str) -
 
 def test_truncated_listing_is_an_error() -> None:
     answer = json.dumps({"unit": "a.py::a"}).encode() + b'\n{"unit": "a.py::b'
-    listing = adapter.read_listing(SUITE, answer, b"", 137)
+    listing = PYTEST.read_listing(SUITE, answer, b"", 137)
     assert [unit.unit for unit in listing.units] == ["a.py::a"]
     assert listing.errors == (
         "collecting ended with exit code 137 and no inventory:\nit printed nothing",
@@ -167,7 +167,7 @@ def test_truncated_listing_is_an_error() -> None:
     + [(code, True, False) for code in (2, 3, 4, -9, 137)],
 )
 def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert adapter.is_normal_exit(code, had_results=had_results) is clean
+    assert PYTEST.is_normal_exit(code, had_results=had_results) is clean
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
     ],
 )
 def test_pytest_timeout_output_is_recognised(code: int, output: str, timed_out: bool) -> None:
-    assert adapter.hit_own_timeout(code, output) is timed_out
+    assert PYTEST.hit_own_timeout(code, output) is timed_out
 
 
 def test_ancestors_of_a_unit() -> None:
-    assert adapter.ancestors("a/b/test_x.py::TestC::test_m[p/q::r]") == (
+    assert PYTEST.ancestors("a/b/test_x.py::TestC::test_m[p/q::r]") == (
         "a/b/test_x.py::TestC::test_m",
         "a/b/test_x.py::TestC",
         "a/b/test_x.py",
@@ -193,7 +193,7 @@ def test_ancestors_of_a_unit() -> None:
         "a/",
         "",
     )
-    assert adapter.ancestors("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")
+    assert PYTEST.ancestors("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")
 
 
 def test_listing_without_the_plugin_names_the_blocking_option(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def listing_errors(folder: Path, suite: Suite) -> str:
     private, inside = folder / "private", extract_plugins(str(folder / "inside"))
     private.mkdir()
     listing = list_units(
-        adapter,
+        PYTEST,
         suite,
         "",
         folder=str(folder),

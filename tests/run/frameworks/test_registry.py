@@ -1,9 +1,8 @@
-"""Each adapter keeps the Protocol, and the table finds them all."""
+"""The table finds each row, and each spells ids as the planner needs it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,46 +10,16 @@ from hypothesis import strategies as st
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import (
-    command,
-    ctest,
-    go,
-    gtest,
-    jest,
-    maven,
-    minitest,
-    mocha,
-    nextest,
-    phpunit,
-    playwright,
-    rspec,
-    vitest,
-)
-from ciguard.run.frameworks import pytest as pytest_framework
-from ciguard.run.frameworks.base import Invocation, ProcessFiles, environment
+from ciguard.run import frameworks
+from ciguard.run.frameworks.base import Framework, Invocation, ProcessFiles, environment
+from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
 from ciguard.run.plugin_files import extract_plugins
 
-if TYPE_CHECKING:
-    from ciguard.run.frameworks.base import Framework
-
-# mypy checks that they keep the Protocol.
-ADAPTERS: list[Framework] = [
-    command,
-    ctest,
-    go,
-    gtest,
-    jest,
-    maven,
-    minitest,
-    mocha,
-    nextest,
-    phpunit,
-    playwright,
-    pytest_framework,
-    rspec,
-    vitest,
-]
+NAMES = (
+    *("command", "ctest", "go", "gtest", "jest", "maven", "minitest", "mocha", "nextest"),
+    *("phpunit", "playwright", "pytest", "rspec", "vitest"),
+)
 
 
 def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:
@@ -70,9 +39,9 @@ def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:
 
 
 def test_registry_has_every_adapter() -> None:
-    assert {module.NAME: module for module in ADAPTERS} == FRAMEWORKS
-    assert DEFAULT == "pytest"
-    assert framework("command") is command
+    assert tuple(FRAMEWORKS) == NAMES
+    assert [name for name, row in FRAMEWORKS.items() if row.is_default] == [DEFAULT] == ["pytest"]
+    assert framework("command") is COMMAND
 
 
 def test_unknown_framework_error_lists_the_known_ones() -> None:
@@ -82,7 +51,7 @@ def test_unknown_framework_error_lists_the_known_ones() -> None:
     assert str(caught.value) == f"suite x: no framework 'abacus'\n  fix: there are {there}"
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.NAME)
+@pytest.mark.parametrize("adapter", FRAMEWORKS.values(), ids=FRAMEWORKS)
 def test_ancestors_go_from_nearest_to_root(adapter: Framework) -> None:
     for unit in ("a/b.py::C::d[x/y::z]", "plain", "", "::", "a//b[[", "Name.Space.Class.Method"):
         ancestors = adapter.ancestors(unit)
@@ -112,7 +81,7 @@ def test_later_environment_source_overrides_earlier_ones() -> None:
 
 def test_only_plugin_modules_are_extracted(tmp_path: Path) -> None:
     folder = Path(extract_plugins(str(tmp_path / "inside")))
-    source = Path(pytest_framework.__file__).parent.parent / "plugins"
+    source = Path(frameworks.__file__).parent.parent / "plugins"
     names = {path.name for path in folder.iterdir()}
     kinds = (".py", ".cjs", ".mjs", ".rb", ".jar")
     assert names == {p.name for p in source.iterdir() if p.suffix in kinds} - {"__init__.py"}

@@ -6,14 +6,14 @@ import pytest
 from run.frameworks.test_registry import batch
 
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks import rspec
 from ciguard.run.frameworks.base import environment
+from ciguard.run.frameworks.ruby import RSPEC
 
 SUITE = Suite("rspec", ("rspec",), args=("spec",), variants={"v": Variant(("--tag", "slow"))})
 
 
 def test_plugin_enters_by_ruby_options_and_search_path() -> None:
-    invocation = rspec.execution(SUITE, "v", batch())
+    invocation = RSPEC.execution(SUITE, "v", batch())
     assert invocation.argv == ("rspec", "spec", "--tag", "slow")
     env = environment({"RUBYOPT": "-W0", "RUBYLIB": "/lib"}, SUITE, "v", invocation)
     assert env["RUBYOPT"] == "-W0 -rciguard_rspec"
@@ -23,7 +23,7 @@ def test_plugin_enters_by_ruby_options_and_search_path() -> None:
 
 
 def test_script_gets_no_arguments() -> None:
-    invocation = rspec.listing(Suite("rspec", ("./run.sh",)), "", "/p/answer", "/p/inside")
+    invocation = RSPEC.listing(Suite("rspec", ("./run.sh",)), "", "/p/answer", "/p/inside")
     assert invocation.argv == ("./run.sh",)
     assert invocation.env["CIGUARD_COLLECT_FILE"] == "/p/answer"
 
@@ -33,7 +33,7 @@ def test_script_gets_no_arguments() -> None:
     [(0, False, True), (1, True, True), (1, False, False), (3, True, False), (-9, True, False)],
 )
 def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert rspec.is_normal_exit(code, had_results=had_results) is clean
+    assert RSPEC.is_normal_exit(code, had_results=had_results) is clean
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
     ],
 )
 def test_missing_gems_have_an_advice(output: str) -> None:
-    assert "bundle install" in rspec.advice(output)
-    assert rspec.advice("1 example, 0 failures") == ""
+    assert "bundle install" in RSPEC.advice(output)
+    assert RSPEC.advice("1 example, 0 failures") == ""
 
 
 def test_file_is_loaded_before_its_start() -> None:
-    assert rspec.file_of("spec/a_spec.rb") == "spec/a_spec.rb"
-    assert rspec.ancestors("spec/deep/a_spec.rb") == (
+    assert RSPEC.file_of("spec/a_spec.rb") == "spec/a_spec.rb"
+    assert RSPEC.ancestors("spec/deep/a_spec.rb") == (
         *("spec/deep/a_spec.rb", "spec/deep/", "spec/", ""),
     )

@@ -1,9 +1,8 @@
-"""Answers of the protocol in `base.py` that several adapters give; how a launcher is started."""
+"""Programs and variables of several adapters: how a plugin is addressed, a launcher started."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Final, Mapping, Tuple
 
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
     # By suite, variant, variables of the plugin or launcher, and the folder of `run/plugins/`.
     Launch = Callable[[Suite, str, Mapping[str, str], str], Invocation]
 
-PASSED, FAILED = 0, 1
 # By a launcher whose tool is no program.
-NOT_STARTED: Final = re.compile(r"^ciguard: .* cannot be started: ", re.M)
+NOT_STARTED: Final = r"^ciguard: .* cannot be started: "
 
 
 def batch_variables(batch: ProcessFiles) -> dict[str, str]:
@@ -86,28 +84,3 @@ def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: st
         advice = refused.get(flag) or refused.get(flag.lstrip("-"))
         if flag.startswith("-") and advice:
             raise UsageError(f"the flag {flag}", where=f"framework {framework}", fix=advice)
-
-
-def announced_first(unit: str) -> str:  # noqa: ARG001
-    """No file is read before its unit is announced."""
-    return ""
-
-
-def loaded_before(unit: str) -> str:
-    """A unit is a file, and all files are loaded before the first one is announced."""
-    return unit
-
-
-def reported_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """A test over a limit of the framework has a result that says so, and the others run."""
-    return False
-
-
-def ended_by_itself(exit_code: int, *, had_results: bool) -> bool:
-    """The framework ends with 0, or with 1 where a test failed."""
-    return exit_code == PASSED or (exit_code == FAILED and had_results)
-
-
-def id_alone(unit: str) -> Tuple[str, str]:
-    """The framework's JUnit XML names units as the plan does, if it names them at all."""
-    return "", unit
