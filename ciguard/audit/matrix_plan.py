@@ -81,7 +81,7 @@ def plan_basis(
     basis = read_past(
         replace(there, excluded=tests.excluded, orphans=tests.orphans),
         LoadedHistory(past, ""),
-        HistorySource("", None, BaseQuery()),
+        HistorySource("", BaseQuery()),
         suites=suites,
         pools=pools,
         timeouts={},

@@ -35,7 +35,6 @@ from ciguard.model import (
     Exclusion,
     InventorySummary,
     LegPolicy,
-    MovedUnit,
     Orphan,
     Plan,
     PlannedUnit,
@@ -165,7 +164,6 @@ for _kind in (  # each after those that it holds
     *(Variant, DeclaredPeak, Suite, Pool, LegPolicy, Prediction, Block, Exclusion),
     *(
         ShardCountOption,
-        MovedUnit,
         CulpritCandidate,
         PlanNote,
         UnitCount,

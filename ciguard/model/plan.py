@@ -289,17 +289,6 @@ class ShardCountOption:
 
 
 @dataclass(frozen=True, **SLOTS)
-class MovedUnit:
-    """A unit that the base's plan has in another shard."""
-
-    unit: str
-    before: str
-    now: str
-    suite: str = ""
-    variant: str = ""
-
-
-@dataclass(frozen=True, **SLOTS)
 class CulpritCandidate:
     """A unit that may have killed a runner.
 
@@ -320,7 +309,6 @@ PlanNoteKind = Literal[
     "history_missing",
     "history_unrelated",
     "fewer_shards",
-    "base_missing",
     "target_missed_by_test",
     "target_missed",
     "deadline_exceeded",
@@ -383,12 +371,10 @@ class Plan:
     repository: str | None = None
     workflow: str | None = None
     head_sha: str | None = None
-    base: str | None = None  # the plan or run whose shards were kept where they do
     alternatives: tuple[ShardCountOption, ...] = ()
     shard_count_limited_by: tuple[PlanNote, ...] = ()
     risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
     memory_risk: float | None = None  # P(any shard needs more than its memory), likewise
-    moved_units: tuple[MovedUnit, ...] = ()
     culprit_candidates: tuple[CulpritCandidate, ...] = ()
     warnings: tuple[PlanNote, ...] = ()
     job_minutes: int | None = None

@@ -107,12 +107,6 @@ if TYPE_CHECKING:
     "--group", metavar="none|file|file-strict|fixture", help="Which tests stay in one shard."
 )
 @click.option(
-    "--base-plan",
-    "base",
-    metavar="FILE|history",
-    help="Plan whose tests keep their shards where possible.",
-)
-@click.option(
     "--claims",
     metavar="URL",
     help="Service that jobs ask for tests during the run, so that a late shard gets help.",
@@ -155,7 +149,6 @@ def command(
     collect: str,
     suite: str | None,
     pools: tuple[str, ...],
-    base: str | None,
     registered: str | None,
     output: str | None,
     folder: str | None,
@@ -189,12 +182,12 @@ def command(
         flags["shards"] = str(scope.taken_shards)
     effective = _effective_config(config.plan, flags)
     if scope.given is not None:
-        reject_choices(flags, base_plan=base, static=static, matrix=matrix_file)
+        reject_choices(flags, static=static, matrix=matrix_file)
     if collect == "history":
         check_listed_by_legs(scope, listed=listed, static=static, explain=unit)
     run = _current_run(invocation.environ)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
-    source = HistorySource(history_location or config.history.store, base, query)
+    source = HistorySource(history_location or config.history.store, query)
     if collect == "history":
         scope = replace(scope, lists_in_legs=True)
     claims = _claims_address(effective, scope, static=static)

@@ -113,7 +113,6 @@ def explanation(case: Explained) -> tuple[Block, ...]:
                 *_memory(case),
                 *_declared(case),
                 *_group(case),
-                *_base(case),
                 *_candidate(case),
                 *_timeout(case),
             )
@@ -228,13 +227,6 @@ def _group(case: Explained) -> Rows:
     where = "in one shard" if shards == 1 else f"divided over {shards} shards"
     content = (Code(name, GROUP_WIDTH), f": {count_of(len(there), 'test')}, {where}")
     yield "group" if unit.group else "file", content
-
-
-def _base(case: Explained) -> Rows:
-    base = case.basis.base
-    if base is not None:
-        before = next((one.key for one in base.shards if case.unit.key in one.units), None)
-        yield "base", f"in shard {before} of {base.name}" if before else f"new since {base.name}"
 
 
 def _candidate(case: Explained) -> Rows:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ciguard.codec import plan_file
 from ciguard.errors import CiguardError
 from ciguard.history.file import FILE_NAME
 from ciguard.history.runs import UNDATED
 from ciguard.history.stores import COPY, load, open_store, read_origin
 from ciguard.model import PlanNote
-from ciguard.plan.base_plan import (
-    base_count_of_history,
-    base_count_of_plan,
-    from_history,
-    from_plan,
-)
+from ciguard.plan.base_count import base_count_of_history
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
     DeclaredNeeds,
@@ -35,7 +29,6 @@ from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem_builder import PlanInputs
 from ciguard.plan.unit_timeouts import max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
-from ciguard.sources import local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +37,7 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery
     from ciguard.model import Pool, Suite
-    from ciguard.plan.base_plan import BaseCount, BasePlan
+    from ciguard.plan.base_count import BaseCount
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.unit_timeouts import TimeoutRule
 
@@ -54,12 +47,10 @@ class HistorySource(NamedTuple):
 
     Attributes:
         location: of the history.
-        base_plan: a plan file, or "history" for the newest complete run; None for no base.
         query: what selects the base's runs.
     """
 
     location: str
-    base_plan: str | None
     query: BaseQuery
 
 
@@ -128,12 +119,9 @@ def read_past(
 
     Args:
         declared: for the inventory's units.
-
-    Raises:
-        CiguardError: the base's plan cannot be read.
     """
     history, notes = loaded.history, [*loaded.notes]
-    base, count = _read_base(source, history, suites)
+    count = None
     ancestors = {name: framework(suite.framework).ancestors for name, suite in suites.items()}
     names, members = inventory.ancestors(ancestors), inventory.members(ancestors)
     if history is None:
@@ -167,22 +155,9 @@ def read_past(
             candidate_sets(history, inventory, where.unit_of_key),
         )
         setups_s = max_fixture_s(history)
-    if source.base_plan is not None and base is None:
-        notes.append(PlanNote("base_missing"))
+        count = base_count_of_history(history, source.query, suites)
     notes += contradiction_notes(inventory.keys, rows, declared)
     limits_s = unit_timeouts(inventory, rows, timeouts, setups_s)
     estimates = with_declared_peaks(estimates, rows, declared)
-    inputs = replace(inputs, estimates=estimates, limits_s=limits_s, base=base, declared=declared)
+    inputs = replace(inputs, estimates=estimates, limits_s=limits_s, declared=declared)
     return Past(inputs, rows, history_json, count, tuple(notes))
-
-
-def _read_base(
-    source: HistorySource, history: History | None, suites: Mapping[str, Suite]
-) -> tuple[BasePlan | None, BaseCount | None]:
-    if source.base_plan is not None and source.base_plan != "history":
-        found = plan_file.decode(local.read(source.base_plan), source.base_plan)
-        return from_plan(found), base_count_of_plan(found)
-    if history is None:
-        return None, None
-    base = from_history(history) if source.base_plan is not None else None
-    return base, base_count_of_history(history, source.query, suites)

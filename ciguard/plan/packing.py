@@ -165,11 +165,6 @@ class Packing:
         return max(self.loads_s, default=0.0)
 
     @property
-    def has_empty_shard(self) -> bool:
-        pairs = zip(self.preassigned, self.groups_by_shard, strict=True)
-        return not all(before.members or mine for before, mine in pairs)
-
-    @property
     def split_groups(self) -> tuple[int, ...]:
         """First units of the groups whose parts are in more than one shard, ascending."""
         found: dict[int, set[int]] = {}
@@ -207,7 +202,7 @@ def pack_balanced(
     total_s = math.fsum([before.load_s for before in preassigned])
     total_s += math.fsum([group.wall_s for group in groups])
     longest_s = max((_uncut_s(costs, group) for group in groups), default=0.0)
-    queue = sorted(groups, key=priority)
+    queue = sorted(groups, key=_priority)
     heap = [(before.load_s, len(before.members), n) for n, before in enumerate(preassigned)]
     heapq.heapify(heap)
     held: list[list[Group]] = [[] for _ in preassigned]
@@ -222,7 +217,7 @@ def pack_balanced(
             is_short = group.is_folder and group.wall_s <= FOLDER_CUT * limit_s
             if excess_s > 0 and excess_s * count >= setup_s and not is_short:
                 place = _units_within(costs, group, aim_s - load_s - setup_s)
-                insort(queue, costs.part(group, group.members[place:]), key=priority)
+                insort(queue, costs.part(group, group.members[place:]), key=_priority)
                 group = costs.part(group, group.members[:place])
                 total_s += setup_s
         held[shard].append(group)
@@ -235,7 +230,7 @@ def _is_divisible(group: Group) -> bool:
     return len(group.members) > 1 and not group.indivisible
 
 
-def priority(group: Group) -> tuple[float, int, int]:
+def _priority(group: Group) -> tuple[float, int, int]:
     """The last is the first to go: the longest, with the most units, with the lowest unit."""
     return group.wall_s, len(group.members), -group.members[0]
 
@@ -265,7 +260,7 @@ def _fill_empty(
         if mine or before.members:
             continue
         divisible = [
-            (priority(group), shard, number)
+            (_priority(group), shard, number)
             for shard, theirs in enumerate(held)
             for number, group in enumerate(theirs)
             if _is_divisible(group)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.codec import plan_file as codec
 from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
 from ciguard.plan.allocation import allocate_together_or_apart, apportion
-from ciguard.plan.base_plan import moved, shard_number, with_base_counts
+from ciguard.plan.base_count import with_base_counts
 from ciguard.plan.cost import counts_to_try, option, walls_of
 from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.memory_risk import plan_memory_risk
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.model import Pool, Shard, ShardCountOption
-    from ciguard.plan.base_plan import BaseCount
+    from ciguard.plan.base_count import BaseCount
     from ciguard.plan.pool_shards import PoolAllocation
     from ciguard.plan.problem import PackingProblem
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions
@@ -66,16 +66,14 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     making = ProblemBuilder(basis, units, options)
     pools = assign_pools(basis, units, options)
     works, distributions, bound_s = allocate_together_or_apart(making, pools, options)
-    shards = _number_shards(works, distributions)
+    shards = _number_shards(distributions)
     spreads = [spread for one in distributions for spread in one.spreads]
     made = ShardSet(shards, spreads, works, bound_s)
     draft = assemble_plan(basis, options, origin, made)
     draft = replace(
         draft,
-        base=basis.base.name if basis.base else None,
         alternatives=_alternatives(works, shards, draft.pools) if basis.has_timings else (),
         shard_count_limited_by=_limiting_notes(distributions),
-        moved_units=moved(basis.base, shards) if basis.base else (),
         culprit_candidates=_culprit_candidates(basis, shards),
         memory_risk=_memory_risk(basis, shards),
     )
@@ -210,26 +208,8 @@ def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[Cul
     return tuple(sorted(found, key=lambda one: (one.suite, one.variant, one.unit)))
 
 
-def _number_shards(
-    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]
-) -> tuple[Shard, ...]:
-    """Number them from 1, in digits of one width, so that they sort as they count.
-
-    Those that the base has keep its number, as far as there are so many; others get what is free.
-    """
-    shards: list[tuple[Shard, int | str]] = []
-    for work, one in zip(works, distributions, strict=True):
-        wanted = [shard_number(key) for key in work.base_keys]
-        shards += zip(one.shards, [*wanted, *[""] * len(one.shards)], strict=False)
-    free = set(range(1, len(shards) + 1))
-    found: dict[int, Shard] = {}
-    rest = []
-    for shard, wanted_number in shards:
-        if isinstance(wanted_number, int) and wanted_number in free:
-            found[wanted_number] = shard
-            free.remove(wanted_number)
-        else:
-            rest.append(shard)
-    found.update(zip(sorted(free), rest, strict=True))
+def _number_shards(distributions: Sequence[PoolAllocation]) -> tuple[Shard, ...]:
+    """Number them from 1, in digits of one width, so that they sort as they count."""
+    shards = [shard for one in distributions for shard in one.shards]
     width = max(MIN_KEY_WIDTH, len(str(len(shards))))
-    return tuple(replace(found[place], key=f"{place:0{width}}") for place in sorted(found))
+    return tuple(replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(shards, 1))

@@ -15,7 +15,6 @@ from ciguard.plan.blocks import CLAIM_S, PIECE_RATIO, CutShard, Piece, cut_shard
 from ciguard.plan.loss_isolation import place_candidates
 from ciguard.plan.packing import Preassigned, form_groups, pack_balanced
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
-from ciguard.plan.sticky import pack_sticky
 from ciguard.run.policy.simulate import simulate
 from ciguard.run.policy.state import State
 
@@ -80,9 +79,7 @@ def allocate_n(work: PackingProblem, shard_count: int, target_s: float = 0.0) ->
     Args:
         target_s: wall time of a shard for which no group need be divided.
     """
-    split, packed = pack_shards(
-        work, min(shard_count, work.max_shards), work.previous_shard, target_s
-    )
+    split, packed = pack_shards(work, min(shard_count, work.max_shards), target_s)
     made = [_shard(work, members) for members in packed]
     lost = {unit for block in work.infeasible for unit in block}
     return PoolAllocation(
@@ -94,15 +91,15 @@ def allocate_n(work: PackingProblem, shard_count: int, target_s: float = 0.0) ->
 
 
 def pack_shards(
-    work: PackingProblem, count: int, homes: Mapping[int, int], target_s: float = 0.0
+    work: PackingProblem, count: int, target_s: float = 0.0
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """First units of split groups; the units of each shard.
 
     Args:
         count: of shards, at most `work.max_shards`.
     """
-    lost = _isolated_blocks(work, count, homes)
-    isolated = {unit for block in lost.values() for unit in block}
+    lost = _isolated_blocks(work, count)
+    isolated = {unit for block in lost for unit in block}
     positions = [position for position in work.positions if position not in isolated]
     own, spread = place_candidates(
         work.candidate_sets, positions, count - len(lost), colocated=work.colocated
@@ -115,32 +112,22 @@ def pack_shards(
     before = [Preassigned(work.load_s(members), members) for members in spread]
     enough_load_s = (target_s - work.leg.total_s - math.fsum(work.starts_s)) * work.processes
     packed = pack_balanced(groups, before, work.costs, enough_load_s)
-    if homes:
-        places_left = [place for place in range(count) if place not in lost]
-        left = {place: number for number, place in enumerate(places_left)}
-        homes = {unit: left[place] for unit, place in homes.items() if place in left}
-        packed = pack_sticky(groups, homes, packed, work.costs)
-    theirs = iter((*packed.shards, *own))
-    return packed.split_groups, tuple(lost.get(place) or next(theirs) for place in range(count))
+    return packed.split_groups, (*lost, *packed.shards, *own)
 
 
-def _isolated_blocks(
-    work: PackingProblem, count: int, homes: Mapping[int, int]
-) -> dict[int, tuple[int, ...]]:
-    """By place, infeasible blocks that take longer than is left for each of the other shards.
+def _isolated_blocks(work: PackingProblem, count: int) -> list[tuple[int, ...]]:
+    """Infeasible blocks that take longer than is left for each of the other shards.
 
-    In a shard of its own such a block takes no other along, and nothing gets longer by it. It stays
-    where the base has it, or is among the first, which start first.
+    In a shard of its own such a block takes no other along, and nothing gets longer by it. These
+    shards are the first, which start first.
     """
-    found: dict[int, tuple[int, ...]] = {}
+    found: list[tuple[int, ...]] = []
     left_s = work.total_s if work.infeasible else 0.0
     for block in work.infeasible[: count - 1]:
         if work.block_solo_s(block) < left_s / ((count - len(found)) * work.processes):
             break
         left_s -= work.load_s(block)
-        preferred = homes.get(block[0], count)
-        free = [place for place in range(count) if place not in found]
-        found[preferred if preferred in free else free[0]] = block
+        found.append(block)
     return found
 
 
@@ -227,7 +214,7 @@ def simulate_shard(
 
 def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
     """Wall times of so many shards, by sums: memory and the order of processes are left out."""
-    _, packed = pack_shards(work, min(shard_count, work.max_shards), {})
+    _, packed = pack_shards(work, min(shard_count, work.max_shards))
     found = []
     for members in packed:
         slots = min(work.processes, len(members))

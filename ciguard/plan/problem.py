@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
@@ -37,8 +37,6 @@ class PackingProblem:
         overheads: of this pool's shards.
         in_folder: by position, whether what keeps the unit together is a folder; None for none.
         colocated: units that the suite itself keeps together.
-        previous_shard: by position, the number of the shard in which the base's plan has it.
-        base_keys: of the shards that the base's plan has for this work.
         candidate_sets: units that may have killed shards.
         moves_blocks: units may move to other legs during the run.
         deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there);
@@ -58,8 +56,6 @@ class PackingProblem:
     overheads: Overheads = NO_OVERHEADS
     in_folder: Sequence[bool] | None = None
     colocated: Sequence[tuple[int, ...]] = ()
-    previous_shard: Mapping[int, int] = field(default_factory=dict)
-    base_keys: tuple[str, ...] = ()
     candidate_sets: Sequence[CandidateSet] = ()
     concurrency: int | None = None
     moves_blocks: bool = False

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ciguard.model import LegPolicy, PlannedUnit
-from ciguard.plan.base_plan import previous_shards
 from ciguard.plan.declared_needs import NO_NEEDS
 from ciguard.plan.problem import NO_OVERHEADS, PackingProblem
 from ciguard.plan.risk import budget_bytes, needed_bytes
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.model import Pool, Suite
-    from ciguard.plan.base_plan import BasePlan
     from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.declared_needs import DeclaredNeeds
     from ciguard.plan.estimates import Estimates
@@ -75,7 +73,6 @@ class PlanInputs:
         pools: the preferred one first.
         ancestors: by suite, names of the groups of a unit, nearest first.
         limits_s: of units, by position; empty where none has one.
-        base: the base's plan, whose units stay where they are.
     """
 
     inventory: Inventory
@@ -86,7 +83,6 @@ class PlanInputs:
     overheads: Overheads = NO_OVERHEADS
     candidate_sets: Sequence[CandidateSet] = ()
     limits_s: Sequence[float | None] = ()
-    base: BasePlan | None = None
     declared: DeclaredNeeds = NO_NEEDS
 
     @property
@@ -178,9 +174,6 @@ class ProblemBuilder:
         self.has_timings = basis.has_timings
         self._group_key = _group_key(basis, options.group)
         self._in_folder = basis.inventory.in_folder()
-        self._homes, self._keys = (
-            previous_shards(basis.base, basis.inventory.keys) if basis.base else ({}, {})
-        )
 
     def for_units(
         self, pool: str, positions: Sequence[int], concurrency: int | None = None
@@ -190,7 +183,6 @@ class ProblemBuilder:
         Args:
             concurrency: its part of the jobs that the pool runs at once; all of them where None.
         """
-        at_home, base_keys = self._previous_shards(pool, positions)
         return PackingProblem(
             pool=pool,
             budget_bytes=budget_bytes(self._basis.pools[pool]),
@@ -205,27 +197,12 @@ class ProblemBuilder:
             overheads=self._basis.overheads,
             in_folder=self._in_folder,
             colocated=_colocated(self._basis.inventory, positions, self._options.group),
-            previous_shard=at_home,
-            base_keys=base_keys,
             candidate_sets=self._basis.candidate_sets,
             concurrency=self._basis.pools[pool].concurrency if concurrency is None else concurrency,
             moves_blocks=bool(self._options.claims),
             deadline_s=self._options.limit.deadline_s if self.has_timings else math.inf,
             risk=self._options.risk,
         )
-
-    def _previous_shards(
-        self, pool: str, positions: Sequence[int]
-    ) -> tuple[dict[int, int], tuple[str, ...]]:
-        """Where the base has these units, numbered without the shards that hold none of them.
-
-        A pool's shards may be those of several commands, one's between another's.
-        """
-        of_pool = self._homes.get(pool, {})
-        found = {place: of_pool[place] for place in positions if place in of_pool}
-        numbers = {home: number for number, home in enumerate(sorted({*found.values()}))}
-        keys = tuple(self._keys[pool][home] for home in numbers)
-        return {place: numbers[home] for place, home in found.items()}, keys
 
     def partition(self, pools: Sequence[str], *, by_variant: bool = False) -> list[PackingProblem]:
         """All units' work, by pool and command.

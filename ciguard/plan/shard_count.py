@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +11,8 @@ from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.plan.risk import overrun_probability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ciguard.plan.problem import PackingProblem
 
-KEEP_BASE_COUNT_WITHIN: Final = 1.1  # of the least number of shards: up to there the base's stays
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
 # Of each command and combination while no test has a timing: as the job was before it was planned.
 DEFAULT_SHARDS: Final = 1
@@ -38,7 +34,6 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
     alone is no reason for others to exceed it.
 
     Jobs beyond the pool's concurrency cap wait for others, so that they can only serve the limit.
-    The base's number is taken where it does as well and is at most a tenth larger.
 
     Args:
         max_count: shards allowed.
@@ -55,7 +50,7 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
     cap = max_count if work.concurrency is None else work.concurrency
     least = _min_shard_count(work, aim_s, cap, max_count)
     best: PoolAllocation | None = None
-    for count in _candidate_counts(least, max_count, len(work.base_keys)):
+    for count in range(least, max_count + 1):
         found = allocate_n(work, count, enough_s)
         is_short = found.feasible_makespan_s <= aim_s
         if (is_short or count >= cap) and (
@@ -86,12 +81,6 @@ def _min_shard_count(work: PackingProblem, aim_s: float, cap: int, max_count: in
         if over <= work.risk or not work.enforces_deadline:
             return count + len(work.infeasible)
     return max_count
-
-
-def _candidate_counts(min_count: int, max_count: int, base: int) -> Iterator[int]:
-    if min_count < base <= min(max_count, math.ceil(KEEP_BASE_COUNT_WITHIN * min_count)):
-        yield base
-    yield from range(min_count, max_count + 1)
 
 
 def _why_not_more(

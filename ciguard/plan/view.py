@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ciguard.document import Content, Row
     from ciguard.model import (
         CulpritCandidate,
-        MovedUnit,
         Plan,
         PlannedUnit,
         PlanNote,
@@ -67,7 +66,6 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "so tests are split evenly by count",
     "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
     "or groups of tests that stay together",
-    "base_missing": "no base for --base-plan history: no run whose shards all completed",
     "target_missed_by_test": "the target of {target_s} cannot be met: "
     "a shard of {test} alone takes {wall_s}",
     "target_missed": "the target of {target_s} cannot be met: {shards} shards take {wall_s}",
@@ -201,9 +199,6 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
             yield "memory risk", f"{_risk(plan.memory_risk)} that a shard needs more than it has"
     if split:
         yield "split files", _named(split)
-    if plan.base is not None:
-        moved = f"{len(plan.moved_units):,} of {count_of(_unit_count(plan), 'test')} moved from"
-        yield "base", (f"{moved} the shards of ", Code(plan.base))
     if plan.claims:
         blocks = [block for shard in plan.shards for block in shard.blocks]
         tests = count_of(sum(block.units for block in blocks), "test")
@@ -359,8 +354,6 @@ def _alternative_notes(plan: Plan) -> Iterator[str]:
 
 
 def _unit_tables(plan: Plan, *, measured: bool) -> Iterator[Section]:
-    moved: list[Row] = [(_name(one), one.before, one.now) for one in plan.moved_units]
-    yield _unit_table("moved", "moved from the base's shards", ("base", "now"), moved)
     ordered = sorted(plan.culprit_candidates, key=lambda one: -one.losses)
     lost: list[Row] = [(_name(one), f"{one.losses:,}") for one in ordered]
     yield _unit_table("candidates", "from lost shards", ("lost shards",), lost)
@@ -386,5 +379,5 @@ def _unit_table(name: str, what: str, titles: Sequence[str], rows: Sequence[Row]
     )
 
 
-def _name(one: MovedUnit | CulpritCandidate | PlannedUnit) -> Code:
+def _name(one: CulpritCandidate | PlannedUnit) -> Code:
     return identifier(whole_name(UnitKey(one.suite, one.variant, one.unit)))

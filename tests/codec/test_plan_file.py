@@ -176,6 +176,14 @@ def test_keys_that_a_later_version_added_are_skipped() -> None:
     assert decode(sealed(content), "x").shards == plan().shards
 
 
+def test_keys_of_an_earlier_version_are_skipped() -> None:
+    """The plan whose shards were kept, and the tests that left them."""
+    content = content_of(plan())
+    moved = {"unit": "a", "before": "02", "now": "01", "suite": "", "variant": ""}
+    content |= {"base": "cf16920146c3", "moved_units": [moved]}
+    assert decode(sealed(content), "x").shards == plan().shards
+
+
 def required(kind: Any) -> list[str]:
     return [
         field.name

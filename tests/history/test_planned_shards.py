@@ -13,7 +13,6 @@ from guard.test_result_files import junit
 from ciguard.codec import plan_file as plan_codec
 from ciguard.history.file import decode
 from ciguard.history.query import BaseQuery, known_failures, units_planned
-from ciguard.plan.base_plan import from_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +62,6 @@ def test_shards_without_a_file_are_lost(ciguard: Ciguard, place: Path) -> None:
     lost = [leg for leg in run.legs if not leg.complete]
     assert [leg.shard for leg in lost] == list(SHARDS)[23:]
     assert [key.unit for key in lost[0].lost_units] == sorted(SHARDS["24"])
-    assert from_history(history) is None
     assert known_failures(history, BaseQuery()) == ({}, None)
     planned = units_planned(history, BaseQuery(), PLAN.suites)
     assert planned is not None
@@ -76,9 +74,7 @@ def test_a_run_with_all_shards_is_a_base(ciguard: Ciguard, place: Path) -> None:
     history = read(place)
     assert history.runs[0].complete
     assert len(known_failures(history, BaseQuery())[0]) == 1
-    base = from_history(history)
-    assert base is not None
-    assert [shard.key for shard in base.shards] == list(SHARDS)
+    assert [leg.shard for leg in history.runs[0].legs] == list(SHARDS)
 
 
 def test_an_empty_shard_of_a_hand_written_matrix_owes_no_file(

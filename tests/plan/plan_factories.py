@@ -19,7 +19,6 @@ from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.plan.base_plan import BasePlan
     from ciguard.plan.declared_needs import DeclaredNeeds
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.overheads import Overheads
@@ -63,7 +62,6 @@ def planned(
     pools: Mapping[str, Pool] | None = None,
     overheads: Overheads = NO_OVERHEADS,
     candidate_sets: Sequence[CandidateSet] = (),
-    base: BasePlan | None = None,
     declared: DeclaredNeeds = NO_NEEDS,
     **options: Any,
 ) -> PlanResult:
@@ -98,7 +96,6 @@ def planned(
             ancestors=dict.fromkeys(suites, ancestors),
             overheads=overheads,
             candidate_sets=candidate_sets,
-            base=base,
             declared=declared,
         ),
         PlanOptions(

@@ -254,18 +254,6 @@ def test_explain_option_prints_a_unit(listed: Path, ciguard: Ciguard) -> None:
     ciguard(*words, "no such unit", cwd=listed, expect=3)
 
 
-def test_base_plan_option_retains_unit_placement(listed: Path, ciguard: Ciguard) -> None:
-    words = ("plan", "--inventory", "units.txt", *NONE, "--group", "none", "--format", "json")
-    before = plan_of(ciguard(*words, "--shards", "3", cwd=listed).stdout)
-    (listed / "base.json").write_text(json.dumps(before))
-    after = plan_of(ciguard(*words, "--shards", "3", "--base-plan", "base.json", cwd=listed).stdout)
-    assert after["base"] == before["id"]
-    assert after["moved_units"] == []
-    (listed / "base.json").write_text("{}")
-    refused = ciguard(*words, "--base-plan", "base.json", cwd=listed, expect=3)
-    assert "base.json: no plan" in refused.stderr
-
-
 def test_every_planned_unit_runs(project: Path, ciguard: Ciguard) -> None:
     """The plan's own program, run as a leg runs it, records every planned unit as passed."""
     ciguard("plan", *NONE, "--shards", "2", "--artifact", "art", cwd=project)

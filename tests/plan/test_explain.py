@@ -9,7 +9,6 @@ from plan.plan_factories import GIB, POOLS, ancestors, suite
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
-from ciguard.plan.base_plan import BasePlan, BaseShard
 from ciguard.plan.deadline import time_limits
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
 from ciguard.plan.explain import Explained, explanation, find_unit
@@ -94,8 +93,7 @@ def test_explanation_of_a_new_unit_names_similar_tests() -> None:
     assert "memory     not measured: 50.0 MiB reserved, above" in no_one
 
 
-def test_explanation_has_overheads_suspects_and_base_shard() -> None:
-    base = BasePlan("run 7", (BaseShard("09", "linux", (UnitKey("", "", "a.py::one"),)),))
+def test_explanation_has_overheads_and_suspects() -> None:
     text = explain_unit(
         past((0, 2.0, False)),
         "one",
@@ -103,7 +101,6 @@ def test_explanation_has_overheads_suspects_and_base_shard() -> None:
             {("", "linux"): 0.0021}, (0, 0, 1, 1), (0.5, 0.0), {"linux": LegCost(0.4, 0.1)}
         ),
         candidate_sets=(CandidateSet((0, 1), 2),),
-        base=base,
     )
     assert "of its shard, with these parts besides the tests:" in text
     assert "0.40 s to start and 0.10 s to end the job" in text
@@ -111,7 +108,6 @@ def test_explanation_has_overheads_suspects_and_base_shard() -> None:
     assert "fixtures   0.50 s, shared by its file, once a process" in text
     assert "it may have killed 2 shards" in text
     assert "spread over the shards" in text
-    assert "in shard 09 of run 7" in text
 
 
 @pytest.mark.parametrize(

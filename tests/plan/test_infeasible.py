@@ -11,7 +11,6 @@ from plan.plan_factories import planned
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import PlanNote
-from ciguard.plan.base_plan import from_plan
 
 if TYPE_CHECKING:
     from ciguard.model import Plan
@@ -91,18 +90,6 @@ def test_only_a_unit_longer_than_the_remaining_mean_is_isolated() -> None:
     plan = planned({"a": 3000.0, "b": 2700.0, **rest}, shards=3, group="none").plan
     assert [shard.predicted.wall_s for shard in plan.shards] == [3000.0] * 3
     assert [unit.unit for unit in plan.shards[0].units] == ["a"]
-
-
-def test_infeasible_unit_stays_in_its_base_shard() -> None:
-    before = planned({"slow": 2000.0, **MANY}, shards=18).plan
-    home = next(shard.key for shard in before.shards if "slow" in {u.unit for u in shard.units})
-    assert home != "18"
-    with_base: dict[str, Any] = {"shards": 18, "base": from_plan(before)}
-    plan = planned({"slow": 3000.0, **MANY}, **with_base).plan
-    assert [shard.key for shard in plan.shards if shard.predicted.wall_s > DEADLINE_S] == [home]
-    assert late(plan) == [["slow"]]
-    assert "slow" not in {one.unit for one in plan.moved_units}
-    assert len(plan.moved_units) <= 20
 
 
 @given(

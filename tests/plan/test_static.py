@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,9 @@ from run.leg_runner import start
 
 from ciguard.codec.plan_file import decode
 from ciguard.errors import InputError
+from ciguard.history.file import empty, encode
+from ciguard.history.runs import HistoryLeg, HistoryRun
+from ciguard.model import UnitCount
 from ciguard.plan.outputs import BEGIN, END, fill_matrix, without_matrix
 
 if TYPE_CHECKING:
@@ -137,9 +141,13 @@ def test_shard_has_one_suite_and_variant_and_each_has_one(tmp_path: Path, ciguar
     (tmp_path / "ciguard.toml").write_text(SEVERAL)
     (tmp_path / "test_a.py").write_text("def test_1(): pass\ndef test_2(): pass\n")
     (tmp_path / "w.yml").write_text(f"{BEGIN}\n{END}\n")
-    ciguard("plan", *NONE, "-o", "base.json", cwd=tmp_path)
-    words = ("plan", *NONE, "--static", "w.yml", "--base-plan", "base.json")
-    ciguard(*words, cwd=tmp_path)
+    leg = HistoryLeg("01", complete=True, planned=(UnitCount(2, "", "a"),))
+    runs = (HistoryRun(7, branch="main", event="push", legs=(leg,)),)
+    (tmp_path / "past").write_bytes(encode(replace(empty(), runs=runs)))
+    ciguard("plan", "--history", "past", "-o", "planned.json", cwd=tmp_path)
+    planned = decode((tmp_path / "planned.json").read_bytes(), "planned.json")
+    assert planned.inventory.base_units == leg.planned
+    ciguard("plan", "--history", "past", "--static", "w.yml", cwd=tmp_path)
     plan = decode((tmp_path / ".ciguard" / "plan.json").read_bytes(), "plan.json")
     assert [(shard.suite_key, len(shard.units)) for shard in plan.shards] == [
         *((("", "a"), 2), (("", "b"), 2), (("empty", ""), 0)),

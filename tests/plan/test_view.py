@@ -11,8 +11,7 @@ from plan.plan_factories import GIB, POOLS, planned, suite
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.mermaid import MAX_BARS
-from ciguard.model import Exclusion, MovedUnit, PlanNote, PlanNoteKind
-from ciguard.plan.base_plan import from_plan
+from ciguard.model import Exclusion, PlanNote, PlanNoteKind
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.planner import PlanResult, Provenance
 from ciguard.plan.view import WORDS, document, note_text
@@ -100,7 +99,6 @@ def plan_with_all_facts() -> PlanResult:
         "pools": pools,
         "pool_of": {"unit": "linux", "slow": "large"},
     }
-    base = planned(units[:150] + units[160:], shards=7, group="file", **common)
     made = planned(
         units,
         shards=8,
@@ -108,7 +106,6 @@ def plan_with_all_facts() -> PlanResult:
         peaks=dict.fromkeys(walls_s, 300 << 20),
         spread=0.1,
         origin=origin,
-        base=replace(from_plan(base.plan), name="run 12"),
         candidate_sets=[CandidateSet(tuple(range(40, 57)), 1), CandidateSet((90, 91), 2)],
         **common,
     )
@@ -159,14 +156,13 @@ def test_foreign_text_adds_no_markup() -> None:
     assert "@\u200bsomeone" in html
 
 
-def test_hostile_keys_and_bases_are_escaped() -> None:
+def test_hostile_keys_are_escaped() -> None:
     made = plan_with_all_facts()
     shards = [
         replace(shard, key=f'"]\n```\n<b>%%{{x}}%%#quot;{number}')
         for number, shard in enumerate(made.plan.shards)
     ]
-    moved = (MovedUnit("a`<b>`|", "*1*", "_2_\n# no"),)
-    plan = replace(made.plan, shards=tuple(shards), base="*x*\n# no", moved_units=moved)
+    plan = replace(made.plan, shards=tuple(shards))
     text = markdown(plan, ())
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert html.count("<h3>") == 1
