@@ -132,6 +132,15 @@ def test_settings_that_leave_tests_out_are_named(
     assert sorted(events(lines, "execution", "seed")) == sorted([*found, f"focus {A}: .only"])
 
 
+@pytest.mark.parametrize("project", ["jest"], indirect=True)
+def test_bail_blames_no_file_that_follows(project: Project) -> None:
+    """Jest ends its process for it while the next file runs."""
+    project.write(a='test("one", () => { throw new Error(); });', b='test("two", () => {});')
+    lines = project.lines("--bail", [A, B])
+    assert outcomes(lines) == {(A, "one"): "failed", (B, "two"): "passed"}
+    assert [line["unit"] for line in lines if line.get("kind") == "closed"] == [A, B]
+
+
 @pytest.mark.parametrize(
     ("project", "body", "case"),
     [

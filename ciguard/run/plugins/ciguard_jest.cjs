@@ -28,6 +28,7 @@ function changedConfig(config) {
     maxWorkers: 1, // else timings of the last run decide whether a crash takes all files along
     workerIdleMemoryLimit: undefined, // which asks for a worker
     passWithNoTests: true, // what is not found is said by name
+    bail: 0, // it ends the process while the next file runs
     listTests: Boolean(leg.collects),
     coverageThreshold: undefined, // no shard reaches that of the whole suite
   });

@@ -130,6 +130,7 @@ module Ciguard
       # An interrupt leaves examples of it out; so does fail-fast, after one has failed.
       facts = { defined: file.examples.size, selected: file.descendants.sum { |one| one.filtered_examples.size } }
       @leg.closed(unit, facts: facts) if @failed || !@world.wants_to_quit
+      @now = nil # what fails after the last file, as an after(:suite) hook, is none of its
       passed && !error
     end
 
