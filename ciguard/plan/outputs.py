@@ -158,12 +158,12 @@ def members(package: Traversable, frameworks: Collection[str] = FRAMEWORKS) -> d
         found[f"ciguard/{name}"] = package.joinpath(*name.split("/")).read_bytes()
     for folder in FOLDERS:
         for name, content in _below(package.joinpath(folder), folder):
-            if name not in EXCLUDED and not _is_plugin_of_others(name, frameworks):
+            if name not in EXCLUDED and not _is_unused_plugin(name, frameworks):
                 found[f"ciguard/{name}"] = content
     return found
 
 
-def _is_plugin_of_others(path: str, frameworks: Collection[str]) -> bool:
+def _is_unused_plugin(path: str, frameworks: Collection[str]) -> bool:
     """Say that a file of `run/plugins/` belongs to frameworks, of which the leg has none."""
     folder, _, file = path.rpartition("/")
     users = {
