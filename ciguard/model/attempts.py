@@ -148,10 +148,10 @@ def find_bystanders(results: Sequence[Result]) -> dict[tuple[int, UnitKey], Unit
         return {}
     alone = {(one.key.unit_key, one.ending) for one in deaths if (one.concurrent or 1) == 1}
     dead = {key for key, _ in alone}
-    shared.sort(key=lambda one: one.key, reverse=True)  # of two culprits the first is named
+    deaths.sort(key=lambda one: one.key, reverse=True)  # of two culprits the first is named
     culprits = {
         one.process or 0: one.key.unit_key
-        for one in shared
+        for one in deaths
         if (one.key.unit_key, one.ending) in alone
     }
     ended = {(one.key.unit_key, one.process or 0) for one in results if one.outcome != "died"}

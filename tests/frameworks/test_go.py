@@ -117,6 +117,24 @@ func TestTwo(t *testing.T) {
     assert verdict["flaky"] == []
 
 
+def test_goroutine_that_outlives_its_test_is_the_culprit(go: Loop) -> None:
+    (go.folder / "slow" / "slow_test.go").write_text("""package slow
+import ("os"; "testing"; "time")
+func TestOne(t *testing.T) {
+    if _, err := os.Stat("seen"); err == nil { return }
+    os.WriteFile("seen", nil, 0o644)
+    go func() { time.Sleep(100 * time.Millisecond); t.Error("too late") }()
+}
+func TestTwo(t *testing.T) { time.Sleep(time.Second) }
+""")
+    go.plan()
+    verdict = go.run()
+    is_whole(verdict, go)
+    assert bad(verdict) == {(f"{SHOP}/slow.TestOne", ""): "crash"}, go.printed
+    assert "Fail in goroutine after TestOne has completed" in verdict["failures"][0]["message"]
+    assert verdict["flaky"] == []
+
+
 @pytest.mark.soak
 def test_order_of_shuffled_tests_has_a_seed(go: Loop) -> None:
     (go.folder / "ciguard.toml").write_text(TOML.replace('"./..."', '"-shuffle", "on", "./..."'))

@@ -29,6 +29,8 @@ ENDINGS = (
         re.compile(r"^fatal error: (?:runtime: )?(?:out of|cannot allocate) mem", re.M),
     ),
 )
+# A goroutine that outlives its test and reports to it: the test that runs is innocent.
+OUTLIVED = re.compile(r"^panic: (?:Fail|Log) in goroutine after (\S+?)(?:/\S*)? has completed", re.M)
 MESSAGE_CHARACTERS = 4096
 
 
@@ -189,6 +191,7 @@ class GoStream:
         if bad:
             self._bad.add(package)
         found: List[Line] = []
+        culprit = ""
         for name, test in self._tests.pop(package, {}).items():
             unit = f"{package}.{name}"
             if "/" in name:
@@ -203,8 +206,14 @@ class GoStream:
             message = "\n".join([f"its test binary ended: {first}", *words])
             line = {"type": "result", "unit": unit, "outcome": "died", "ending": ending}
             found.append({**line, "message": message[:MESSAGE_CHARACTERS]})
+            outlived = OUTLIVED.search(said)
+            culprit = f"{package}.{outlived[1]}" if outlived else ""
         for one in found:
             one["concurrent"] = len(found)  # one of them did it: each runs again, alone
+        if culprit in self._begun - {one["unit"] for one in found}:
+            for one in found:
+                one["concurrent"] = len(found) + 1
+            found.append({**found[-1], "unit": culprit, "concurrent": 1})
         if bad and package not in self._packages_begun:
             self._fail_package(package)
         return found
