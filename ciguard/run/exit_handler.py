@@ -176,8 +176,10 @@ class ProcessExitHandler:
         last_s = running.last_activity_s
         if now_s - last_s < AFTER_TESTS_S or not (running.finished or running.has_result):
             return
+        # Also at the leg's deadline, which comes before the process has refused for long.
+        stopped = running.refuses_exit or bool(running.done_s is not None and running.stopping)
         line, text = describe_after_tests(
-            live.batch.process, last_s, live.report, now_s, was_stopped=running.refuses_exit
+            live.batch.process, last_s, live.report, now_s, was_stopped=stopped
         )
         self.record.append(line)
         self.console.print_line(text)

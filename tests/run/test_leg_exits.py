@@ -314,6 +314,21 @@ def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(
     no_survivor(leg)
 
 
+def test_process_that_the_deadline_ends_after_its_tests_is_named(tmp_path: Path) -> None:
+    """All has passed, and what hung afterwards would hang in the next run too."""
+    unit = "test_waits.py::test_passes"
+    (tmp_path / "test_waits.py").write_text("""import atexit, time
+def test_passes(): atexit.register(time.sleep, 600)
+""")
+    plan = plan_of([unit], policy=LegPolicy(guard_rail="off", deadline_s=5.0))
+    leg = start_shard(tmp_path, plan, program=PATIENT).wait(0)
+    assert leg.outcomes() == {unit: "passed"}
+    (finding,) = leg.verdict().findings
+    assert (finding.level, finding.kind) == ("warning", "no_exit")
+    assert "s: stopped, as it did not end\n" in leg.printed
+    no_survivor(leg)
+
+
 def test_thread_left_over_blames_no_file_that_could_not_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
