@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from recordings import COUNTS, estimated, following, packed, pairs, require
 
-from ciguard.plan.block_choice import LegProgress, choose_block
 from ciguard.plan.blocks import (
     HELD_BACK_RATIO,
     MAX_BLOCKS,
@@ -37,6 +36,7 @@ from ciguard.plan.blocks import (
     cut_shard,
     neighbours,
 )
+from ciguard.serve.block_choice import LegProgress, choose_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,8 +15,8 @@ from typing import Final
 import click
 
 from ciguard import __version__, console
+from ciguard.config.invocation import Invocation
 from ciguard.errors import CiguardError, ExitCode
-from ciguard.invocation import Invocation
 
 # Verb -> what it is for, in the order of the loop. The module is ciguard.<verb>.command, but for
 # those that share another verb's arithmetic.

@@ -195,7 +195,7 @@ def names_no_framework(source: Source) -> Iterator[str]:
     if source.name == "run.frameworks.py" + "test" or source.name.startswith("run.plugins."):
         return
     # The tables of all that runs tests, and of what each lists, selects, retries and leaves.
-    if source.name in ("workflow.test_commands", "codec.tool_listings"):
+    if source.name in ("workflow.test_commands", "audit.tool_listings"):
         return
     if source.name in (
         *("audit.rules.retry_patterns", "audit.rules.upload_actions", "workflow.result_words"),
@@ -244,7 +244,7 @@ def compares_no_sentence(source: Source) -> Iterator[str]:
 
 # Folders whose values hold no sentence, and the modules that put values into words.
 WORDLESS = {"guard"}
-WORDING = {"command", "view", "wording", "verdict_headline"}
+WORDING = {"command", "view", "wording", "verdict_headline", "moved_units_view"}
 STORED_WORDS = 4
 ERROR_ARGUMENTS = {"what", "where", "fix"}  # as errors call them, and who raises one
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 # What the arithmetic of every verb may import.
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
-    "declared_memory",
+    "config.declared_memory",
     *("run.policy", "run.frameworks", "run.plugin_files"),
     *(
         "history.file",
         "history.metric_series",
         "history.runs",
         "history.query",
-        "links",
+        "render.links",
         "logs",
-        "machine_view",
-        "moved_units_view",
-        "variant_groups",
+        "render.machine_view",
+        "guard.moved_units_view",
+        "render.variant_groups",
     ),
 )
 # The arithmetic of a leg, which the planner simulates.
@@ -25,17 +25,13 @@ PURE_OF_RUN = ("run.policy",)
 ADAPTED = (
     *(
         "config",
-        "config_mistakes",
-        "config_sections",
-        "config_values",
-        "suites_and_pools",
         "console",
         "github",
         "history",
-        "invocation",
+        "config.invocation",
         "sources",
     ),
-    *("init.generated_files", "init.repository", "render", "template_loader", "git"),
+    *("init.generated_files", "init.repository", "render", "git"),
     *("compare.ancestry", "guard.policy", "guard.log_patterns", "guard.run_context"),
     "workflow",
 )
@@ -51,7 +47,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "run": ("__version__", "errors", "model", "text", "codec.record.lines", "codec.plan_file"),
     "run.policy": ("errors", "model", "text", "run.policy"),
     "sources": (
-        *("codec", "console", "errors", "github", "invocation", "model", "git.checkout", "text"),
+        *(
+            "codec",
+            "console",
+            "errors",
+            "github",
+            "config.invocation",
+            "model",
+            "git.checkout",
+            "text",
+        ),
         "logs",
     ),
     "sources.local": ("errors", "model", "codec", "logs.process_logs"),
@@ -59,68 +64,54 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "init.repository": ("errors", "git.commands"),
     "init.generated_files": (
         *(
-            "actions_address",
+            "workflow.actions_address",
             "config",
-            "config_sections",
             "errors",
             "sources.local",
             "git.commands",
             "github.repository_ref",
-            "template_loader",
+            "render.templates",
         ),
         *("run.frameworks", "init.checksum", "init.project", "init.repository"),
         *("init.workflow_files", "init.other_tools", "init.language_suites"),
     ),
-    "template_loader": ("text",),
-    "mermaid": (),
+    "render.templates": ("text",),
     "document": ("text",),
-    "links": ("model",),
+    "render.links": ("model",),
     "logs": ("errors", "model"),
-    "machine_view": ("document", "links", "model", "run.policy.guard_rail", "text"),
-    "moved_units_view": ("document", "links", "model", "text"),
-    "variant_groups": ("document", "links", "model", "text"),
-    "render": ("document", "template_loader", "text"),
+    "render.machine_view": ("document", "render.links", "model", "run.policy.guard_rail", "text"),
+    "guard.moved_units_view": ("document", "render.links", "model", "text"),
+    "render.variant_groups": ("document", "render.links", "model", "text"),
+    "render": ("document", "text"),
     "text": ("model",),
-    "invocation": ("config",),
+    "config.invocation": ("config",),
     "console": ("errors", "text"),
     "workflow": ("errors",),
-    "workflow.job_templates": ("template_loader", "workflow"),
-    "actions_address": ("config", "errors", "github.repository_ref"),
-    "config": (
-        *("config_mistakes", "config_sections", "config_values", "errors", "logs", "model"),
-        "run.frameworks",
-    ),
-    "config_sections": ("config_values", "model", "run.frameworks"),
-    "config_mistakes": (),
-    "config_values": ("declared_memory", "model"),
-    "declared_memory": (),
-    "suites_and_pools": (
-        *("config", "errors", "model", "codec", "run.frameworks", "workflow.matrix"),
-        *("config_sections", "declared_memory"),
-    ),
-    "cli": ("__version__", "errors", "console", "invocation"),
+    "workflow.job_templates": ("render.templates", "workflow"),
+    "workflow.actions_address": ("errors", "github.repository_ref"),
+    "config": ("codec", "errors", "logs", "model", "run.frameworks", "workflow.matrix"),
+    "config.declared_memory": (),
+    "cli": ("__version__", "errors", "console", "config.invocation"),
     "git": ("errors",),
     "compare.ancestry": ("compare.baseline_selection", "errors"),
     "guard.policy": (
-        *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
-        "config_sections",
+        *("codec", "config", "errors", "sources.local", "github", "model"),
         *("history.file", "history.query", "guard.verdict", "guard.run_context"),
     ),
-    "guard.run_context": ("config", "console", "github.events", "invocation", "sources"),
+    "guard.run_context": ("config", "console", "github.events", "config.invocation", "sources"),
     "guard.evaluation": (
-        *("codec", "console", "errors", "github", "invocation", "model", "guard", "sources"),
-        *("history.stores", "history.file", "suites_and_pools", "text"),
+        *("codec", "console", "errors", "github", "config.invocation", "model", "guard", "sources"),
+        *("history.stores", "history.file", "config", "text"),
     ),
-    "retries": (),
-    "github": ("__version__", "errors", "model", "codec", "retries"),
-    "plan": (*SHARED, "mermaid"),
+    "github": ("__version__", "errors", "model", "codec"),
+    "plan": (*SHARED, "render.mermaid"),
     "plan.block_registration": (
         *(*SHARED, "plan", "history.service_credentials", "history.daemon_thread"),
         "github.events",
     ),
     "plan.history_inputs": (*SHARED, "plan", "history", "sources.local"),
     "plan.scope": (
-        *(*SHARED, "plan", "sources.local", "config", "invocation", "suites_and_pools"),
+        *(*SHARED, "plan", "sources.local", "config"),
         "workflow.matrix",
     ),
     "guard": SHARED,
@@ -135,51 +126,57 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "experiment", "compare.comparison", "compare.confirmation", "compare.json"),
         "compare.headline",
     ),
-    "history": (*SHARED, "sources.local", "git.commands", "retries"),
+    "history": (*SHARED, "sources.local", "git.commands", "github.retry"),
     "init": (
-        *(*SHARED, "template_loader", "plan.outputs", "workflow.job_templates", "workflow.rewrite"),
-        "actions_address",
+        *(
+            *SHARED,
+            "render.templates",
+            "plan.outputs",
+            "workflow.job_templates",
+            "workflow.rewrite",
+        ),
+        "workflow.actions_address",
     ),
     "init.tool_environments": ("errors", "workflow"),
     "init.job_framework": ("config", "init", "run.frameworks", "workflow"),
     "init.move_in": (
-        "actions_address",
+        "workflow.actions_address",
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),
-        *("sources.local", "template_loader", "workflow"),
+        *("sources.local", "render.templates", "workflow"),
     ),
     # It refuses filters that the job which it adds could not read.
     "init.guard_results": (
-        *("actions_address", "audit"),
+        *("workflow.actions_address", "audit"),
         *("codec", "config", "console", "errors", "init", "model", "sources.local"),
-        *("template_loader", "workflow"),
+        *("render.templates", "workflow"),
     ),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs", "workflow"),
     "export": (*SHARED, "guard"),
     "audit": (*SHARED, "workflow", "guard.diagnosis", "guard.log_patterns"),
     # Composes: the plan of a matrix as it is.
     "audit.fixed_plan": (*SHARED, "audit", "plan.fixed_shards"),
-    "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "suites_and_pools", "history"),
+    "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
     "audit.proposal": (*SHARED, "audit", "plan.cost", "workflow.guard_job"),
     # What `init` would write.
     "audit.next_change": (
-        *("actions_address", "audit", "config", "errors", "sources.local", "workflow"),
+        *("workflow.actions_address", "audit", "config", "errors", "sources.local", "workflow"),
     ),
     "audit.output_formats": ("document", "render"),
     "audit.matrix_command": (*SHARED, "audit", "workflow", "plan"),
     "audit.repository_reader": (
         *(*SHARED, "audit", "github", "sources.artifacts", "workflow.yaml_values"),
     ),
-    "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
+    "report": (*SHARED, "github", "render", "guard", "compare"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
     "report.remote_run": (*SHARED, "config", "github", "guard", "report", "sources"),
     "report.publish": (*SHARED, "github", "guard", "render", "report", "sources.inputs"),
     # Composes all, for an organisation.
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
-        *("console", "invocation", "sources", "template_loader"),
+        *("console", "sources", "render.templates"),
         *("plan.block_choice", "plan.blocks.CLAIM_S"),
     ),
-    "serve.state": ("errors", "retries", "serve.state"),
+    "serve.state": ("errors", "github.retry", "serve.state"),
 }
 VERBS = (
     "plan",
@@ -215,8 +212,8 @@ ADAPTERS = frozenset(
 )
 
 PURE = frozenset(
-    {"codec", "document", "links", "logs", "model", "errors", "sources.references", "text"}
-    | {"config_mistakes", "declared_memory"}
+    {"codec", "document", "render.links", "logs", "model", "errors", "sources.references", "text"}
+    | {"config.mistakes", "config.declared_memory"}
 )
 # A command that is not `command.py`: these verbs have two halves.
 COMMANDS = frozenset(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.config import FILE, load, log_patterns, metric_directions, parse
+from ciguard.config.file import FILE, load, log_patterns, metric_directions, parse
 from ciguard.errors import CiguardError
 from ciguard.logs.pattern_table import Direction
 

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.config import FILE, parse
-from ciguard.config_values import size_bytes
-from ciguard.declared_memory import (
+from ciguard.config.declared_memory import (
     MAX_LENGTH,
     Checkpointing,
     DeclaredSize,
@@ -16,8 +14,10 @@ from ciguard.declared_memory import (
     match_needs,
     parse_size,
 )
+from ciguard.config.file import FILE, parse
+from ciguard.config.suites import gpu_bytes_of, needs_of
+from ciguard.config.values import size_bytes
 from ciguard.errors import CiguardError
-from ciguard.suites_and_pools import gpu_bytes_of, needs_of
 
 MIB, GIB = 1 << 20, 1 << 30
 

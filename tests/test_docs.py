@@ -14,15 +14,15 @@ import yaml
 
 from ciguard import cli, model
 from ciguard.codec.record.lines import CHECKS
-from ciguard.config import ENVIRONMENT, Config
-from ciguard.config_sections import (
+from ciguard.config.file import ENVIRONMENT, Config
+from ciguard.config.sections import (
     MetricConfig,
     NeedsConfig,
     PoolConfig,
     SuiteConfig,
     VariantConfig,
 )
-from ciguard.config_values import seconds, size_bytes, size_expression
+from ciguard.config.values import seconds, size_bytes, size_expression
 from ciguard.errors import ExitCode
 from ciguard.run import options
 from ciguard.run.frameworks.registry import FRAMEWORKS

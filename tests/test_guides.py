@@ -15,8 +15,9 @@ import pytest
 from conftest import call_in_process, clean_environment
 from frameworks.loop import GO, GO_CACHE, needs_node
 
-from ciguard import cli, config
+from ciguard import cli
 from ciguard.codec import plan_file, quarantine
+from ciguard.config import file as config
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

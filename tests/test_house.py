@@ -75,9 +75,9 @@ def test_wheel_has_name_and_license(wheel: zipfile.Path) -> None:
 def test_an_installed_wheel_renders_its_own_templates(wheel: zipfile.Path, tmp_path: Path) -> None:
     wheel.root.extractall(tmp_path)
     program = (
-        "from ciguard import template_loader\n"
-        "print(template_loader.template_folder())\n"
-        "template_loader.environment().get_template('ciguard.toml.j2')\n"
+        "from ciguard.render import templates\n"
+        "print(templates.template_folder())\n"
+        "templates.environment().get_template('ciguard.toml.j2')\n"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True

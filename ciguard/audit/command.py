@@ -11,7 +11,7 @@ from ciguard.audit.output_formats import FORMATS
 from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from ciguard.invocation import Invocation
+    from ciguard.config.invocation import Invocation
 
 
 @click.command()

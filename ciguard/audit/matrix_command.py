@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
+from ciguard.audit import tool_listings
 from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.findings import audit
 from ciguard.audit.json import as_json
@@ -18,7 +19,7 @@ from ciguard.audit.shard_filters import HandMatrix, read_json
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import document, headline
 from ciguard.audit.workflow_filters import read_workflow
-from ciguard.codec import inventory_file, tool_listings
+from ciguard.codec import inventory_file
 from ciguard.codec.results.base import gunzip, read_limited
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.history.stores import load, open_store
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from ciguard.audit.findings import Audit
     from ciguard.audit.proposal import WorkflowChange
+    from ciguard.config.invocation import Invocation
     from ciguard.history.file import History
-    from ciguard.invocation import Invocation
     from ciguard.model import UnitKey
 
 

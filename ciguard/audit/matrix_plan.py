@@ -9,6 +9,13 @@ from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.audit.fixed_plan import fixed_tests, longest_minutes
 from ciguard.audit.proposal import Proposal, layout_of
 from ciguard.codec import inventory_file
+from ciguard.config.suites import (
+    pool_of_suites,
+    pools_of,
+    suites_of,
+    with_runner_pools,
+    with_tool,
+)
 from ciguard.history.query import BaseQuery
 from ciguard.plan.deadline import TimeLimits
 from ciguard.plan.fixed_shards import plan_fixed
@@ -16,18 +23,11 @@ from ciguard.plan.history_inputs import HistorySource, LoadedHistory, read_past
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem_builder import PlanOptions
-from ciguard.suites_and_pools import (
-    pool_of_suites,
-    pools_of,
-    suites_of,
-    with_runner_pools,
-    with_tool,
-)
 
 if TYPE_CHECKING:
     from ciguard.audit.findings import Audit
     from ciguard.audit.shard_filters import HandMatrix
-    from ciguard.config import Config
+    from ciguard.config.file import Config
     from ciguard.history.file import History
     from ciguard.model import Plan
     from ciguard.plan.fixed_shards import FixedAssignment

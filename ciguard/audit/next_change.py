@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from ciguard.actions_address import known_address
 from ciguard.audit.proposal import WorkflowChange
 from ciguard.errors import InputError
 from ciguard.sources import local
+from ciguard.workflow.actions_address import known_address
 from ciguard.workflow.guard_job import NEW_JOBS, next_step, read_guarded_job, test_job
 from ciguard.workflow.job_templates import with_next_job
 from ciguard.workflow.positions import SourceText
@@ -18,7 +18,7 @@ from ciguard.workflow.yaml_values import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
 
 PLACEHOLDER: Final = "OWNER/ciguard@COMMIT"  # shown where the address of the actions is not known
 LIST_PLACEHOLDER: Final = "COMMAND"
@@ -44,7 +44,7 @@ def next_change(
         guarded = read_guarded_job(workflow, job, path)
         if not needs_labels:
             listing = LIST_COMMANDS.get(guarded.tests.framework, listing)
-        address = known_address(config) or PLACEHOLDER
+        address = known_address(config.init.actions) or PLACEHOLDER
         filters = {"listing": listing, "filter_key": filter_key}
         edited = with_next_job(text, step, guarded, address, **filters)
     except InputError as error:

@@ -14,18 +14,18 @@ from ciguard.audit.repository_findings import audit_repository
 from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Reading, read_repository
 from ciguard.audit.repository_view import as_json, document, headline
 from ciguard.audit.rules.base import RULE_IDS
+from ciguard.config.suites import HOSTED
 from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
 from ciguard.github.repository_ref import REPOSITORY, resolve_repository
 from ciguard.github.response_cache import CacheFolder, CallBudget, ResponseCache
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S, token_of
-from ciguard.suites_and_pools import HOSTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ciguard.config.invocation import Invocation
     from ciguard.github.repository_ref import RepositoryRef
-    from ciguard.invocation import Invocation
 
 
 def audit_remote(

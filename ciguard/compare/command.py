@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
     from ciguard.compare.run_columns import Run
     from ciguard.compare.transitions import Excuse
+    from ciguard.config.invocation import Invocation
     from ciguard.document import Block
     from ciguard.history.file import History
-    from ciguard.invocation import Invocation
     from ciguard.logs.pattern import LogPattern
     from ciguard.model import CaseKey, Record
     from ciguard.model.jobs import Job
@@ -224,7 +224,7 @@ def _compare_logs(
 def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
     if not _has_configuration(invocation):
         return PATTERNS
-    from ciguard.config import log_patterns  # noqa: PLC0415 - it imports pydantic
+    from ciguard.config.file import log_patterns  # noqa: PLC0415 - it imports pydantic
 
     return log_patterns(invocation.config())
 
@@ -232,7 +232,7 @@ def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
 def _directions(invocation: Invocation) -> Mapping[str, Direction]:
     if not _has_configuration(invocation):
         return directions()
-    from ciguard.config import metric_directions  # noqa: PLC0415 - it imports pydantic
+    from ciguard.config.file import metric_directions  # noqa: PLC0415 - it imports pydantic
 
     return metric_directions(invocation.config())
 
@@ -496,6 +496,6 @@ def _prices(invocation: Invocation) -> Mapping[str, float]:
     if not _has_configuration(invocation):
         return {}
     # Imported here: pydantic costs 0.1 s that a folder without configuration need not pay.
-    from ciguard.suites_and_pools import prices_of  # noqa: PLC0415
+    from ciguard.config.suites import prices_of  # noqa: PLC0415
 
     return prices_of(invocation.config())

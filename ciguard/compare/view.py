@@ -43,7 +43,13 @@ from ciguard.document import (
     Table,
     identifier,
 )
-from ciguard.links import NO_LINKS
+from ciguard.render.links import NO_LINKS
+from ciguard.render.variant_groups import (
+    fingerprint,
+    group_variants,
+    link_shards,
+    name_combinations,
+)
 from ciguard.text import (
     case_name,
     count_of,
@@ -52,12 +58,6 @@ from ciguard.text import (
     percent,
     size,
     whole_name,
-)
-from ciguard.variant_groups import (
-    fingerprint,
-    group_variants,
-    link_shards,
-    name_combinations,
 )
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
-    from ciguard.links import Links
     from ciguard.model import CaseKey
+    from ciguard.render.links import Links
 
 PAGE_STATES: Final[dict[State, doc.State]] = {
     "worse": "failed",

@@ -10,7 +10,7 @@ from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.history.file import VALUES_PER_KEY
-from ciguard.machine_view import slowdown_text
+from ciguard.render.machine_view import slowdown_text
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import click
 from pydantic import SecretStr
 
 from ciguard import console
-from ciguard.config import FILE, FILES, configured_by
+from ciguard.config.file import FILE, FILES, configured_by
+from ciguard.config.suites import suites_of
 from ciguard.doctor.checks import (
     Check,
     as_json,
@@ -45,7 +46,6 @@ from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
-from ciguard.suites_and_pools import suites_of
 from ciguard.text import count_of, error_lines, last_line, size
 from ciguard.workflow.aggregation import find_judging_jobs, find_undetected_skips
 from ciguard.workflow.moved_job import is_moved
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Set
     from pathlib import Path
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
+    from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
     from ciguard.github.repository_ref import RepositoryRef
-    from ciguard.invocation import Invocation
     from ciguard.model import Suite
 
 FIX_WORD: Final = "fix: "

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ciguard.config.invocation import Invocation
     from ciguard.document import Block
     from ciguard.experiment.measurement import Measurement, Reading
     from ciguard.experiment.result import Experiment
     from ciguard.experiment.schedule import Design, Step
-    from ciguard.invocation import Invocation
 
 SUSPECTS: Final = "suspects"
 RUNS: Final = 10
@@ -236,7 +236,7 @@ def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
 
 def parse_seconds(text: str) -> float:
     """600 for "10m". Raises UsageError for what is no time."""
-    from ciguard.config_values import seconds  # noqa: PLC0415  # pydantic: not for --help
+    from ciguard.config.values import seconds  # noqa: PLC0415  # pydantic: not for --help
 
     try:
         found = seconds(text)

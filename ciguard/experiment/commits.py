@@ -13,13 +13,13 @@ from ciguard.codec import inventory_file as inventory_codec
 from ciguard.compare.confirmation import Confirmation, apply_confirmation
 from ciguard.compare.headline import headline
 from ciguard.compare.json import json_text, read_comparison
+from ciguard.config.suites import suites_of
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_test, measurement, process, result
 from ciguard.experiment.schedule import Design
 from ciguard.experiment.view import measurement_text, step_text
 from ciguard.git.checkout import Checkout
 from ciguard.sources import local
-from ciguard.suites_and_pools import suites_of
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.compare.comparison import Comparison
-    from ciguard.config import Config
+    from ciguard.config.file import Config
+    from ciguard.config.invocation import Invocation
     from ciguard.experiment.process import SignalGuard
     from ciguard.experiment.result import Exclusion, Experiment
     from ciguard.experiment.schedule import Step
-    from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
 
 LAST_LINES: Final = 10  # of a set-up that failed

@@ -21,8 +21,8 @@ from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
+    from ciguard.config.invocation import Invocation
     from ciguard.export.cases import Combination
-    from ciguard.invocation import Invocation
     from ciguard.model import Record
 
 _ENDINGS: Final = {"junit": ".xml", "ctrf": ".json"}

@@ -18,8 +18,7 @@ import httpx
 
 from ciguard.github.api_errors import STORAGE, GitHubError
 from ciguard.github.downloads import DownloadInterrupted
-from ciguard.github.retry import rate_limit_wait_s, server_time_s
-from ciguard.retries import retry_context
+from ciguard.github.retry import rate_limit_wait_s, retry_context, server_time_s
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping

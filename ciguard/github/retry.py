@@ -1,16 +1,26 @@
-"""How long GitHub asks a client to wait, and how long ciguard is willing to; pure.
+"""How long GitHub asks a client to wait, and how long ciguard is willing to. Retries by stamina.
 
 Source: docs.github.com, "Rate limits for the REST API", "Exceeding the rate limit".
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
+from stamina import retry_context
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+__all__ = ["RetryPolicy", "rate_limit_wait_s", "retry_context", "server_time_s"]
+
+# stamina reports each retry by logging; without a handler Python would print it to standard error,
+# which is console.py's alone.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 _FORBIDDEN: Final = 403
 _TOO_MANY_REQUESTS: Final = 429

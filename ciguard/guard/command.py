@@ -22,8 +22,8 @@ from ciguard.render.plaintext import as_text
 from ciguard.sources.inputs import open_inputs
 
 if TYPE_CHECKING:
+    from ciguard.config.invocation import Invocation
     from ciguard.guard.evaluation import RunOptions
-    from ciguard.invocation import Invocation
 
 
 @click.command()

@@ -12,6 +12,7 @@ import click
 from ciguard import console
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
+from ciguard.config.suites import configured_suites
 from ciguard.errors import InputError
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
 from ciguard.guard.github_facts import decode_needs, query_jobs, select_of_run
@@ -22,12 +23,12 @@ from ciguard.guard.wording import WITHOUT_HISTORY
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources
 from ciguard.sources.repository_files import changed_files
-from ciguard.suites_and_pools import configured_suites
 from ciguard.text import annotation, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob, RunFacts
     from ciguard.guard.record_selection import Selection
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import Attempt
-    from ciguard.invocation import Invocation
     from ciguard.model import Plan, Record
     from ciguard.sources.inputs import RunInputs
 

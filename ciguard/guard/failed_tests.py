@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ciguard.document import first_line
-from ciguard.variant_groups import fingerprint, group_variants, name_combinations
+from ciguard.render.variant_groups import fingerprint, group_variants, name_combinations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.document import first_line
 from ciguard.guard.verdict import FailureGroup, Hotspot
+from ciguard.render.variant_groups import fingerprint
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of, one_line, whole_name
-from ciguard.variant_groups import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

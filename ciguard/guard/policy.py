@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard import config as configuration
 from ciguard.codec import plan_file
 from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.quarantine import Quarantine
-from ciguard.config_sections import SuiteConfig
+from ciguard.config import file as configuration
+from ciguard.config.sections import SuiteConfig
 from ciguard.errors import CiguardError, InputError
 from ciguard.guard.verdict import Finding, Policy
 from ciguard.model import FAIL_CONDITIONS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import date
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
     from ciguard.github.events import ActionsRun
     from ciguard.guard.run_context import RunContext
     from ciguard.history.file import History

@@ -17,9 +17,9 @@ from ciguard.sources.repository_files import CheckoutFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
+    from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.invocation import Invocation
     from ciguard.sources.repository_files import RepositoryFiles
 
 

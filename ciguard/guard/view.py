@@ -25,19 +25,19 @@ from ciguard.document import (
 )
 from ciguard.guard.failed_allocations import allocation_of
 from ciguard.guard.failed_tests import group_by_test
+from ciguard.guard.moved_units_view import moved_section
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
-from ciguard.links import NO_LINKS
-from ciguard.machine_view import ShardMachine, machine_section, slowdown_text
 from ciguard.model.types import MEMORY_ENDINGS
-from ciguard.moved_units_view import moved_section
-from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
-from ciguard.variant_groups import (
+from ciguard.render.links import NO_LINKS
+from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
+from ciguard.render.variant_groups import (
     fingerprint,
     group_variants,
     link_shards,
     name_combinations,
 )
+from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Row, Span
     from ciguard.guard.failed_tests import FailedTest
     from ciguard.guard.verdict import Excused, Finding, Flaky, Leg, Verdict
-    from ciguard.links import Links
     from ciguard.model import CaseKey, Ending, Result, UnitKey
+    from ciguard.render.links import Links
 
 MANY: Final = 10  # failures from which on their causes are shown first
 MAX_HOTSPOTS: Final = 10

@@ -145,7 +145,7 @@ class BranchStore:
         A push whose answer was lost may be done: the second one then finds another commit than it
         expects, loses its race, and whoever reads again finds nothing left to add.
         """
-        from ciguard.retries import retry_context  # noqa: PLC0415 - only a branch needs it
+        from ciguard.github.retry import retry_context  # noqa: PLC0415 - only a branch needs it
 
         environ = with_token(self.environ, self._address(pushing=arguments[0] == "push"))
         done = None

@@ -19,7 +19,7 @@ from ciguard.codec.results.base import UnpackBudget, gunzip, peek
 from ciguard.codec.results.formats import FORMATS, format_of, result_members
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import newest_attempts
-from ciguard.config import process_log_reader
+from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, export, stores
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.codec.results.result_patterns import ResultFile
+    from ciguard.config.invocation import Invocation
     from ciguard.history.file import History
     from ciguard.history.stores import HistoryStore, ReadableStore
-    from ciguard.invocation import Invocation
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan
     from ciguard.model.jobs import Job

@@ -271,7 +271,7 @@ def update(
         RemoteError: others wrote in between, as often as it was tried.
         CiguardError: the history cannot be read or written, or contradicts the addition.
     """
-    from ciguard.retries import retry_context  # noqa: PLC0415 - who only reads need not pay for it
+    from ciguard.github.retry import retry_context  # noqa: PLC0415 - who only reads need not pay for it
 
     try:
         for attempt in retry_context(

@@ -11,9 +11,9 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config import FILE, configured_by
-from ciguard.config_mistakes import describe_mistake
-from ciguard.config_sections import WorkflowConfig
+from ciguard.config.file import FILE, configured_by
+from ciguard.config.mistakes import describe_mistake
+from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
+    from ciguard.config.invocation import Invocation
     from ciguard.init.generated_files import GeneratedFile
-    from ciguard.invocation import Invocation
 
 
 @click.command()

@@ -9,9 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.actions_address import DISTRIBUTION, running_direct_url
-from ciguard.config import FILE, configured_by
-from ciguard.config_sections import SuiteConfig, WorkflowConfig
+from ciguard.config.file import FILE, configured_by
+from ciguard.config.sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
@@ -28,15 +27,16 @@ from ciguard.init.workflow_files import (
     render_workflow,
     time_text,
 )
+from ciguard.render.templates import environment
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.sources import local
-from ciguard.template_loader import environment
+from ciguard.workflow.actions_address import DISTRIBUTION, running_direct_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"

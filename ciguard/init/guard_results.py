@@ -11,7 +11,6 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
-from ciguard.actions_address import actions_address
 from ciguard.audit import workflow_filters
 from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters.expression import terms
@@ -21,6 +20,7 @@ from ciguard.errors import InputError, UsageError
 from ciguard.init.generated_files import GeneratedFile
 from ciguard.init.move_in import read_workflow
 from ciguard.init.repository import repository_files
+from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.guard_job import (
     next_step,
     read_guarded_job,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.audit.shard_filters import HandMatrix
-    from ciguard.config import Config
+    from ciguard.config.file import Config
     from ciguard.workflow.guard_job import GuardedJob
 
 
@@ -78,7 +78,12 @@ def guarded_files(
     if step == "guard":
         _check_listing(listing, guarded, has_labels=filters.has_labels)
     edited = with_next_job(
-        text, step, guarded, actions_address(config), listing=listing, filter_key=filter_key
+        text,
+        step,
+        guarded,
+        actions_address(config.init.actions),
+        listing=listing,
+        filter_key=filter_key,
     )
     if _as_written(_filters(edited, path, job, filter_key)) != _as_written(filters):
         what = "with a step that lists the tests, its filters would be read as others"

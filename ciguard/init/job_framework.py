@@ -14,7 +14,7 @@ from ciguard.workflow.test_commands import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
     from ciguard.run.frameworks.base import Framework
     from ciguard.workflow.movable_job import MovableJob
 

@@ -6,8 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
-from ciguard.actions_address import actions_address, known_address
-from ciguard.config import FILE, configured_by
+from ciguard.config.file import FILE, configured_by
 from ciguard.errors import InputError, UsageError
 from ciguard.init.coverage_gates import CONFIGURATION, find_coverage_gates
 from ciguard.init.generated_files import (
@@ -22,8 +21,9 @@ from ciguard.init.project import is_dependency_file
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
+from ciguard.render.templates import environment
 from ciguard.sources import local
-from ciguard.template_loader import environment
+from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED
 from ciguard.workflow.environment_axis import (
     Selection,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import MovedWorkflow, NewJobs
 
@@ -72,11 +72,15 @@ def moved_files(
     if unused := unused_keys(folder, config):
         console.err(unused)
     if is_moved(load(text, path)):
-        repinned = repin(text, path, actions_address(config)) if known_address(config) else text
+        repinned = (
+            repin(text, path, actions_address(config.init.actions))
+            if known_address(config.init.actions)
+            else text
+        )
         if repinned == text:
             console.out(f"{path} uses ciguard's actions already")
         return [GeneratedFile(path, text, repinned)] if repinned != text else []
-    actions = actions_address(config)
+    actions = actions_address(config.init.actions)
     require_committed(folder, path)
     job = read_job(text, path, job_name, step)
     reject_condition(job)
@@ -126,7 +130,7 @@ def choose_workflow(folder: Path, config: Config) -> tuple[str, str, str, str]:
     if not found:
         return "", "", "", f"no workflow here runs tests: {own}"
     options = [f"--into {path} --job {step.job} --step {step.number}" for path, step in found]
-    if len(found) == 1 and known_address(config):
+    if len(found) == 1 and known_address(config.init.actions):
         why = f"the only step that runs tests: {options[0]}; --new writes a workflow of its own"
         return found[0][0], found[0][1].job, str(found[0][1].number), why
     what = f"{len(found)} steps run tests" if len(found) > 1 else "[init] actions is not set"
@@ -228,7 +232,7 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
     workflow = load(read_workflow(folder, path), path)
     candidates = {job} if job else {step.job for step in find_test_steps(workflow)}
     name = candidates.pop() if len(candidates) == 1 else "test"
-    actions = actions_address(config)
+    actions = actions_address(config.init.actions)
     matrix = f"# the lines below `matrix:` of {name}"
     suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
     new = render_new_jobs(actions, name, suite, matrix, environment(), is_conditional=False)

@@ -12,9 +12,10 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config_mistakes import describe_mistake
-from ciguard.config_sections import PlanConfig
-from ciguard.declared_memory import match_needs
+from ciguard.config.declared_memory import match_needs
+from ciguard.config.mistakes import describe_mistake
+from ciguard.config.sections import PlanConfig
+from ciguard.config.suites import gpu_bytes_of, needs_of, pool_of_suites
 from ciguard.errors import ExitCode, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy
@@ -50,14 +51,13 @@ from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
-from ciguard.suites_and_pools import gpu_bytes_of, needs_of, pool_of_suites
 from ciguard.text import annotation, count_of, step_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.invocation import Invocation
     from ciguard.model import Suite
     from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.inventory import Inventory

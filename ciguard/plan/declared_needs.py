@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.declared_memory import Need
+    from ciguard.config.declared_memory import Need
     from ciguard.model import Shard, UnitKey
     from ciguard.plan.estimates import Estimates, Observations
 

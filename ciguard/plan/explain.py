@@ -19,7 +19,7 @@ from ciguard.text import count_of, duration, size, unit_name, whole_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ciguard.declared_memory import DeclaredSize, Need
+    from ciguard.config.declared_memory import DeclaredSize, Need
     from ciguard.document import Block, Content
     from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
     from ciguard.plan.estimates import Observations

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.results.base import gunzip
-from ciguard.errors import InputError, UsageError
-from ciguard.plan.collection import reject_multiline_ids
-from ciguard.plan.fixed_shards import fixed_assignment
-from ciguard.plan.inventory import reject_duplicates
-from ciguard.plan.outputs import MATRIX_KEY
-from ciguard.run.frameworks.listing import list_invocation
-from ciguard.run.frameworks.registry import framework
-from ciguard.sources import local
-from ciguard.suites_and_pools import (
+from ciguard.config.suites import (
     config_of_suite,
     in_each_combination,
     pools_of,
@@ -25,6 +17,14 @@ from ciguard.suites_and_pools import (
     with_hosted_pools,
     with_inventory_suites,
 )
+from ciguard.errors import InputError, UsageError
+from ciguard.plan.collection import reject_multiline_ids
+from ciguard.plan.fixed_shards import fixed_assignment
+from ciguard.plan.inventory import reject_duplicates
+from ciguard.plan.outputs import MATRIX_KEY
+from ciguard.run.frameworks.listing import list_invocation
+from ciguard.run.frameworks.registry import framework
+from ciguard.sources import local
 from ciguard.workflow.matrix import read_matrix, take_axis
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.config import Config
-    from ciguard.invocation import Invocation
+    from ciguard.config.file import Config
+    from ciguard.config.invocation import Invocation
     from ciguard.model import Pool, Suite
     from ciguard.plan.fixed_shards import FixedAssignment
     from ciguard.workflow.matrix import Combination

@@ -20,8 +20,8 @@ from ciguard.document import (
     identifier,
     join,
 )
-from ciguard.mermaid import bar_chart
 from ciguard.model import UnitKey
+from ciguard.render.mermaid import bar_chart
 from ciguard.text import (
     ID_WIDTH,
     count_of,

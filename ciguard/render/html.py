@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.document import Cell, Headline, cell_content, first_line, plain, spans, visible
-from ciguard.template_loader import environment, page_script
+from ciguard.render.templates import environment, page_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from ciguard import console
 from ciguard.compare.confirmation import read_confirmation
 from ciguard.compare.json import json_text
-from ciguard.config import process_log_reader
+from ciguard.config.file import process_log_reader
 from ciguard.document import Headline
 from ciguard.errors import CiguardError, InputError
 from ciguard.github.client import GitHub
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from ciguard.config.invocation import Invocation
     from ciguard.guard.evaluation import PastRuns, RunOptions
     from ciguard.guard.run_context import RunContext
-    from ciguard.invocation import Invocation
 
 SUMMARY: Final = SizeLimit(
     1024 * 1024 - 4096, utf8_bytes

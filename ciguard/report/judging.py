@@ -14,11 +14,11 @@ from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import Note, exit_code
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.config import metric_directions
+from ciguard.config.file import metric_directions
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.guard.evaluation import evaluate
-from ciguard.links import NO_LINKS, Links
 from ciguard.model.moved_blocks import find_moved_blocks, newest_by_shard, with_moved_units
+from ciguard.render.links import NO_LINKS, Links
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
 from ciguard.sources.previous_run import load_previous_run
 

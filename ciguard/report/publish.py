@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode
-from ciguard.github import check_runs
 from ciguard.github.api_errors import Forbidden, GitHubError
-from ciguard.github.check_runs import CheckAnnotation
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
 from ciguard.github.finished_run import open_pulls
 from ciguard.github.run_client import pulls_of
-from ciguard.github.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
+from ciguard.report import check_runs
+from ciguard.report.check_runs import CheckAnnotation
+from ciguard.report.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.report.view import links_of_run
 from ciguard.sources.inputs import token_of
 from ciguard.text import one_line
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import Account
-    from ciguard.github.sticky_texts import StickyText
+    from ciguard.report.sticky_texts import StickyText
     from ciguard.report.view import Report, ReportData
 
 _ACTION_WORDS: Final = {"not_needed": "not needed", "superseded": "left to a newer run"}

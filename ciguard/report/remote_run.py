@@ -11,8 +11,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard import config as configuration
 from ciguard.codec import plan_file as plan_codec
+from ciguard.config import file as configuration
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.contents import file_at
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.guard.evaluation import PastRuns

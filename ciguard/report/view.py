@@ -17,9 +17,9 @@ from ciguard.guard import view as guard_view
 from ciguard.guard.verdict import Policy
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import reason_text
-from ciguard.links import NO_LINKS, Links
-from ciguard.mermaid import bar_chart
+from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import as_markdown
+from ciguard.render.mermaid import bar_chart
 from ciguard.report import charts
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import InputError
-from ciguard.plan.block_choice import LegProgress, choose_block, common_ratio
 from ciguard.plan.blocks import CLAIM_S
+from ciguard.serve.block_choice import LegProgress, choose_block, common_ratio
 from ciguard.serve.state import claim_rows
 from ciguard.serve.state.database import read_clock_ms
 

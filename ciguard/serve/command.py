@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ciguard.invocation import Invocation
+    from ciguard.config.invocation import Invocation
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.service import Service
     from ciguard.serve.settings import Settings

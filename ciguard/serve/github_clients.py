@@ -12,9 +12,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.app import App
 from ciguard.github.client import GitHub
 from ciguard.github.retry import RetryPolicy
+from ciguard.serve.github_app import App
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,10 +22,10 @@ from ciguard.sources.references import RunId, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
     from ciguard.github.repository_ref import RepositoryRef
     from ciguard.github.run_client import RunClient
-    from ciguard.invocation import Invocation
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan
     from ciguard.sources.artifacts import RunArtifacts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
 from ciguard.workflow.guard_job import NEW_JOBS, TESTS_FILE, add_jobs
 from ciguard.workflow.rewrite import action_path
 

@@ -18,11 +18,11 @@ from pydantic import SecretStr
 
 from ciguard.errors import UsageError
 from ciguard.github.api_errors import Forbidden, GitHubError
-from ciguard.github.app import App
 from ciguard.github.capabilities import repository_facts
 from ciguard.github.client import GitHub
 from ciguard.github.models import Account
-from ciguard.github.sticky_texts import ACTIONS_BOT, upsert_comment, upsert_issue, with_marker
+from ciguard.report.sticky_texts import ACTIONS_BOT, upsert_comment, upsert_issue, with_marker
+from ciguard.serve.github_app import App
 
 if TYPE_CHECKING:
     from fakegithub.apps import FakeApp, FakeInstallation

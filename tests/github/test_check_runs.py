@@ -8,7 +8,7 @@ import pytest
 from fakegithub.state import Fault, Login
 
 from ciguard.github.api_errors import Forbidden, GitHubError
-from ciguard.github.check_runs import MAX_CHARS, CheckAnnotation, create_check
+from ciguard.report.check_runs import MAX_CHARS, CheckAnnotation, create_check
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.models import Text
-from ciguard.github.sticky_texts import upsert_comment, with_marker
+from ciguard.report.sticky_texts import upsert_comment, with_marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from fakegithub.state import Fault
 from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.oauth import authorize_url, exchange_code, login_of, private_repositories
+from ciguard.serve.oauth import authorize_url, exchange_code, login_of, private_repositories
 
 SECRET = SecretStr("secret-of-the-client")
 

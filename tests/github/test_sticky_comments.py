@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
-from ciguard.github.sticky_texts import MAX_CHARS, StickyText, upsert_comment, with_marker
+from ciguard.report.sticky_texts import MAX_CHARS, StickyText, upsert_comment, with_marker
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub, Request

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import Forbidden
 from ciguard.github.client import GitHub
-from ciguard.github.sticky_texts import StickyText, upsert_issue, with_marker
+from ciguard.report.sticky_texts import StickyText, upsert_issue, with_marker
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub, Request

@@ -19,13 +19,13 @@ from guard.fake_jobs import FAILED, STEPS, TOKEN, environ_of, job, serve_job
 from guard.fixtures import World, make_plan
 from guard.test_effective_policy import PolicyCheckout
 
+from ciguard.config.invocation import Invocation
 from ciguard.errors import ExitCode
 from ciguard.github.retry import RetryPolicy
 from ciguard.guard import log_patterns
 from ciguard.guard.command import command
 from ciguard.guard.verdict import Finding, Reason
 from ciguard.guard.wording import finding_fix, finding_message, reason_text
-from ciguard.invocation import Invocation
 from ciguard.model import ENDINGS, EndLine, UnitKey
 from ciguard.sources import inputs
 

@@ -13,13 +13,13 @@ from fakegithub.state import Login
 from guard.fixtures import SHARDS, World, make_leg, make_plan
 from history.git_servers import environment, git
 
+from ciguard.config.invocation import Invocation
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.guard.policy import effective_policy
 from ciguard.guard.run_context import context_of
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import empty
-from ciguard.invocation import Invocation
 from ciguard.model import FAIL_CONDITIONS
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from ciguard.guard.json import annotations_of
 from ciguard.guard.verdict import Failure, Hotspot
 from ciguard.guard.verdict_headline import headline
 from ciguard.model import Result, Suite
+from ciguard.render.variant_groups import fingerprint
 from ciguard.text import distinct_lines
-from ciguard.variant_groups import fingerprint
 
 NET = """System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
    at System.GC.AllocateNewArray(IntPtr typeHandle, Int32 length, GC_ALLOC_FLAGS flags)

@@ -10,6 +10,7 @@ from guard.test_effective_policy import PolicyCheckout
 
 from ciguard.codec import plan_file
 from ciguard.codec.record.reader import read_records
+from ciguard.config.invocation import Invocation
 from ciguard.guard.policy import Questions, effective_policy
 from ciguard.guard.run_context import context_of
 from ciguard.guard.verdict import Policy
@@ -20,7 +21,6 @@ from ciguard.history.file import encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.query import last_shards
-from ciguard.invocation import Invocation
 from ciguard.model import InventorySummary, Orphan, Plan, UnitKey
 from ciguard.render.plaintext import as_text
 

@@ -14,8 +14,8 @@ from run.leg_runner import LISTS, UNGUARDED, build_pyz, plan_of, until
 from ciguard.codec import plan_file as plan_codec
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.init.workflow_files import Workflow, render_workflow
+from ciguard.render.templates import environment
 from ciguard.sources.local import read_record_tree
-from ciguard.template_loader import environment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import yaml
 from conftest import call_in_process, clean_environment
 from init.move_in_samples import ACTIONS
 
-from ciguard.config import Config, load
+from ciguard.config.file import Config, load
 
 if TYPE_CHECKING:
     from init.conftest import Init

@@ -12,7 +12,7 @@ import yaml
 from init.test_command import WORKFLOW
 from init.test_workflow_files import FILLED_IN
 
-from ciguard.config import load
+from ciguard.config.file import load
 from ciguard.init.workflow_files import LOCAL_FILES
 from ciguard.plan.outputs import fill_matrix
 

@@ -15,7 +15,7 @@ from init.workflow_steps import BASH
 from run.leg_runner import clean_environ
 
 from ciguard.init.workflow_files import render_workflow
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.config import Config
+from ciguard.config.file import Config
 from ciguard.init.job_framework import job_framework
 from ciguard.workflow.movable_job import NotMovable, read_job
 

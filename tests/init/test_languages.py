@@ -13,8 +13,8 @@ from ciguard.init.languages import RECIPES, ProjectFolder, Recipe
 from ciguard.init.project import Suggestion, is_dependency_file
 from ciguard.init.toolchains import steps_of
 from ciguard.init.workflow_files import render_configuration
+from ciguard.render.templates import environment
 from ciguard.run.frameworks.registry import FRAMEWORKS
-from ciguard.template_loader import environment
 
 JEST = '{"devDependencies": {"jest": "30"}}'
 

@@ -21,7 +21,7 @@ from init.move_in_samples import (
     write,
 )
 
-from ciguard.config import load
+from ciguard.config.file import load
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:

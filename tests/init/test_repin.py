@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from init.move_in_samples import ACTIONS, CI, COMMIT
 
-from ciguard.actions_address import address_of_installation
+from ciguard.workflow.actions_address import address_of_installation
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from init.test_workflow_files import CLAIMS, FILLED_IN, SERVICE, SETUP, workflow
 
 from ciguard.init.workflow_files import render_workflow
 from ciguard.plan.outputs import fill_matrix
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import yaml
 from ciguard.errors import UsageError
 from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
 from ciguard.plan.outputs import fill_matrix
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
 from ciguard.workflow.job_templates import ACTIONS
 
 ROOT = Path(__file__).parent.parent.parent

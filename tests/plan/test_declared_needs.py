@@ -9,7 +9,7 @@ import pytest
 from plan.plan_factories import GIB, planned
 
 from ciguard.codec import plan_file
-from ciguard.declared_memory import Need, parse_size
+from ciguard.config.declared_memory import Need, parse_size
 from ciguard.model import Pool, UnitKey
 from ciguard.plan.declared_needs import (
     DeclaredNeeds,

@@ -10,12 +10,12 @@ from markdown_it import MarkdownIt
 from plan.plan_factories import GIB, POOLS, planned, suite
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.mermaid import MAX_BARS
 from ciguard.model import Exclusion, PlanNote, PlanNoteKind
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.planner import PlanResult, Provenance
 from ciguard.plan.view import WORDS, document, note_text
 from ciguard.render.markdown import as_markdown
+from ciguard.render.mermaid import MAX_BARS
 from ciguard.render.plaintext import as_text
 from ciguard.text import price
 

@@ -10,8 +10,8 @@ from guard.fixtures import World, make_leg, make_plan, passed
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.links import Links
 from ciguard.model import Result
+from ciguard.render.links import Links
 from ciguard.report.view import ReportData
 
 if TYPE_CHECKING:

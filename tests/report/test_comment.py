@@ -17,10 +17,10 @@ from ciguard.compare.compare_runs import NO_CONTEXT, Context, compare_run
 from ciguard.compare.comparison import triggered
 from ciguard.compare.headline import headline as compare_headline
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.github.sticky_texts import MAX_CHARS
 from ciguard.guard.verdict import Excused, Reason
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units
+from ciguard.report.sticky_texts import MAX_CHARS
 from ciguard.report.view import Report, ReportData, excuses_of
 
 if TYPE_CHECKING:

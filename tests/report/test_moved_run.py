@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
+from ciguard.guard.moved_units_view import schedule_chart
 from ciguard.model import DefaultsLine, Result
 from ciguard.model.moved_units import ShardMoves
-from ciguard.moved_units_view import schedule_chart
 from ciguard.report.view import Report, ReportData
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.guard.verdict import Leg, Policy
-from ciguard.links import Links
 from ciguard.model import SampleLine
+from ciguard.render.links import Links
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import charts
 from ciguard.report.view import Report, ReportData

@@ -19,9 +19,9 @@ from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fixtures import World, make_leg
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.github.sticky_texts import with_marker
 from ciguard.init.workflow_files import Workflow, render_workflow
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
+from ciguard.report.sticky_texts import with_marker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ciguard.init.workflow_files import Workflow, render_workflow
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
 from ciguard.workflow.aggregation import (
     find_aggregations,
     find_judging_jobs,

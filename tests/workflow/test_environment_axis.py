@@ -10,7 +10,7 @@ import pytest
 from workflow.generated_workflows import generate
 
 from ciguard.init.workflow_files import render_new_jobs
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
 from ciguard.workflow.environment_axis import (
     Selection,
     reject_several_environments,

@@ -13,7 +13,7 @@ from workflow.generated_workflows import generate
 
 from ciguard.errors import CiguardError
 from ciguard.init.workflow_files import render_new_jobs
-from ciguard.template_loader import environment
+from ciguard.render.templates import environment
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import read_job
 from ciguard.workflow.moved_job import is_moved

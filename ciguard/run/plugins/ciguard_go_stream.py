@@ -30,7 +30,9 @@ ENDINGS = (
     ),
 )
 # A goroutine that outlives its test and reports to it: the test that runs is innocent.
-OUTLIVED = re.compile(r"^panic: (?:Fail|Log) in goroutine after (\S+?)(?:/\S*)? has completed", re.M)
+OUTLIVED = re.compile(
+    r"^panic: (?:Fail|Log) in goroutine after (\S+?)(?:/\S*)? has completed", re.M
+)
 MESSAGE_CHARACTERS = 4096
 
 

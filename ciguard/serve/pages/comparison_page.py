@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ciguard.compare import view as compare_view
 from ciguard.compare.json import read_comparison
 from ciguard.document import visible
-from ciguard.links import Links
+from ciguard.render.links import Links
 from ciguard.serve.pages.run_page import read_answer
 from ciguard.serve.pages.visit import PageNotFound
 

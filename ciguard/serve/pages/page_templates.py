@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
-from ciguard import template_loader, text
+from ciguard import text
+from ciguard.render import templates
 from ciguard.serve.pages.static_files import static_address
 from ciguard.serve.pages.visit import page_address, repository_path
 
@@ -108,7 +109,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
 @lru_cache(maxsize=1)
 def page_environment() -> Environment:
     """Where the pages' templates are found, by the name of the page."""
-    found = template_loader.environment().overlay()
+    found = templates.environment().overlay()
     found.filters = {**found.filters, **FILTERS}
     found.globals = {
         **found.globals,

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.oauth import authorize_url, exchange_code, login_of
+from ciguard.serve.oauth import authorize_url, exchange_code, login_of
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.error_pages import error_page
 from ciguard.serve.pages.sign_in_links import SIGN_IN, SIGN_IN_RETURN, SIGN_OUT, own_path

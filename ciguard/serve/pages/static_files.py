@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ciguard.template_loader import template_folder
+from ciguard.render.templates import template_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.oauth import private_repositories
+from ciguard.serve.oauth import private_repositories
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_threads import THREADS
 from ciguard.serve.settings import LOOPBACK

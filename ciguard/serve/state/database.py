@@ -17,7 +17,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 
 from ciguard.errors import InputError, RemoteError, UsageError
-from ciguard.retries import retry_context
+from ciguard.github.retry import retry_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

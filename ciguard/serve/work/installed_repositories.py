@@ -21,7 +21,7 @@ from ciguard.serve.work.thread_map import map_in_threads
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ciguard.github.app import App, Installation
+    from ciguard.serve.github_app import App, Installation
     from ciguard.serve.service import Service
 
 LOG: Final = logging.getLogger(__name__)

@@ -66,4 +66,4 @@ def template_folder() -> Traversable:
     An editable install cannot map a top-level folder into the package, so both are looked at.
     """
     packaged = files("ciguard") / "templates"
-    return packaged if packaged.is_dir() else Path(__file__).parent.parent / "templates"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "templates"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.config import Config
+    from ciguard.config.file import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,6 @@ class Invocation:
             UsageError: all its mistakes, together.
         """
         # Imported here: pydantic and tomllib cost 0.1 s that --help need not pay.
-        from ciguard.config import load  # noqa: PLC0415
+        from ciguard.config.file import load  # noqa: PLC0415
 
         return load(self.folder, self.environ)

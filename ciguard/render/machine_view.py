@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ciguard.document import Content, Row
-    from ciguard.links import Links
     from ciguard.model import UnitKey
     from ciguard.model.machine_use import MachineUse, MemoryMoment
+    from ciguard.render.links import Links
 
 FIRST: Final = 3  # shards of each measure that come first, the worst of them
 MAX_ROWS: Final = 12  # of all shards together; the JSON has all

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ciguard.config_values import (
+from ciguard.config.values import (
     Bytes,
     ExitCodes,
     Seconds,

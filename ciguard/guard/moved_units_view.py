@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ciguard.document import Row
-    from ciguard.links import Links
     from ciguard.model.moved_units import MovedUnits, ShardMoves
+    from ciguard.render.links import Links
 
 MAX_PAIRS: Final = 40  # shards in a chart; of more, those that would have taken longest
 BAR_X: Final = 96.0

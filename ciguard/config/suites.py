@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.config import Config
-from ciguard.config_sections import PoolConfig, VariantConfig
-from ciguard.declared_memory import Need, parse_size
+from ciguard.config.declared_memory import Need, parse_size
+from ciguard.config.file import Config
+from ciguard.config.sections import PoolConfig, VariantConfig
 from ciguard.errors import UsageError
 from ciguard.model import DeclaredPeak, Pool, Suite, Variant
 from ciguard.run.frameworks.registry import FRAMEWORKS, framework

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import Field, ValidationError
 
-from ciguard.config_mistakes import describe_mistake
-from ciguard.config_sections import (
+from ciguard.config.mistakes import describe_mistake
+from ciguard.config.sections import (
     ExperimentConfig,
     GuardConfig,
     HistoryConfig,

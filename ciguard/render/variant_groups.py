@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ciguard.document import Span
-    from ciguard.links import Links
     from ciguard.model import CaseKey, Suite, UnitKey
+    from ciguard.render.links import Links
 
 One = TypeVar("One")
 

@@ -5,28 +5,27 @@ from __future__ import annotations
 import json
 import re
 from importlib import metadata
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ciguard.config import FILE
 from ciguard.errors import UsageError
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
-
-if TYPE_CHECKING:
-    from ciguard.config import Config
 
 DISTRIBUTION: Final = "ciguard-shards"
 # What `uses:` of a step can hold, before the name of an action is put in.
 _ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")
 
 
-def actions_address(config: Config) -> str:
+def actions_address(configured: str) -> str:
     """Where the actions are: as configured, else where the running ciguard was installed from.
+
+    Args:
+        configured: `actions` of [init]; "" for none.
 
     Raises:
         UsageError: neither is known, or no step can use it.
     """
-    found = known_address(config)
-    fix = f'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of {FILE}'
+    found = known_address(configured)
+    fix = 'set actions = "OWNER/ciguard@COMMIT # VERSION" in [init] of ciguard.toml'
     if not found:
         what = "the repository of ciguard's actions is not known"
         raise UsageError(what, where="init.actions", fix=fix)
@@ -36,9 +35,9 @@ def actions_address(config: Config) -> str:
     return found
 
 
-def known_address(config: Config) -> str:
+def known_address(configured: str) -> str:
     """The same unchecked; "" where neither is known."""
-    return config.init.actions or address_of_installation(running_direct_url())
+    return configured or address_of_installation(running_direct_url())
 
 
 def address_of_installation(direct_url: str | None) -> str:

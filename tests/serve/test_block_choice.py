@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.plan.block_choice import Choice, LegProgress, choose_block, common_ratio
+from ciguard.serve.block_choice import Choice, LegProgress, choose_block, common_ratio
 
 
 def leg(own_s: float = 70.0, *blocks_s: float, name: str = "", group: str = "g") -> LegProgress:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from ciguard.declared_memory import BYTES_BY_UNIT, parse_size
+from ciguard.config.declared_memory import BYTES_BY_UNIT, parse_size
 from ciguard.model.duration import parse_seconds
 
 MAX_EXIT_CODE: Final = 255

@@ -1,0 +1,1 @@
+"""The configuration of a project: what its files and flags say, checked."""
