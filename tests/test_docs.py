@@ -242,7 +242,7 @@ def test_command_line_page_matches_the_help(
 
 
 def _action(name: str) -> list[str]:
-    content = yaml.safe_load((ROOT / name / "action.yml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((ROOT / "actions" / name / "action.yml").read_text(encoding="utf-8"))
     lines = ["", f"## OWNER/ciguard/{name}", "", content["description"]]
     for title in ("inputs", "outputs"):
         rows = [f"| {title.removesuffix('s')} | meaning |", "|---|---|"]

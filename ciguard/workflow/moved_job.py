@@ -18,7 +18,7 @@ def is_moved(workflow: Any) -> bool:
 def _plan_step(workflow: Any) -> dict[str, Any] | None:
     for _, step in steps_of(jobs_of(workflow).get(PLAN_JOB)):
         uses = str(step.get("uses", ""))
-        if "/plan@" in uses or uses == "$/plan":
+        if "/plan@" in uses or uses == "$/actions/plan":
             return step
     return None
 

@@ -88,11 +88,11 @@ def move_job(job: MovableJob, new: NewJobs, actions: str) -> MovedWorkflow:
 
 
 def action_path(actions: str, name: str) -> str:
-    """`OWNER/ciguard/NAME@SHA`; `$/NAME` in that repository itself."""
+    """Return `OWNER/ciguard/actions/NAME@SHA`; `$/actions/NAME` in that repository itself."""
     if actions == "$/":
-        return f"$/{name}"
+        return f"$/actions/{name}"
     repository, _, commit = actions.partition("@")
-    return f"{repository}/{name}@{commit}"
+    return f"{repository}/actions/{name}@{commit}"
 
 
 def _edited(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 OURS = "octo-org/ciguard"
-FOLDERS = (".github", "plan", "run", "report", "history", "audit")
+FOLDERS = (".github", "actions")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 SHOWN = {

@@ -96,7 +96,7 @@ def test_each_step_of_a_workflow_is_followed_by_the_next(folder: Path, ciguard: 
     assert [one["step"] for one in steps.values()] == ["guard", "history", "plan"]
     assert {one["target"] for one in steps.values()} == {f"{CI}:test"}
     assert "+  ciguard-report:" in steps["before"]["diff"]
-    assert "OWNER/ciguard/report@COMMIT" in steps["before"]["diff"]
+    assert "OWNER/ciguard/actions/report@COMMIT" in steps["before"]["diff"]
     assert steps["before"]["listing"] == "COMMAND", "the tool lists no categories"
     assert "+      - if: strategy.job-index == 0" in steps["before"]["diff"]
     plain = (SAMPLES / "guard_results/before.yml").read_text("utf-8").replace("&Category!=Slow", "")

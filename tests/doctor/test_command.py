@@ -206,10 +206,10 @@ AGGREGATION = """
 on: push
 jobs:
   ciguard:
-    steps: [{uses: octo-org/ciguard/plan@0123abc}]
+    steps: [{uses: octo-org/ciguard/actions/plan@0123abc}]
   test:
     needs: ciguard
-    steps: [{uses: octo-org/ciguard/run@0123abc}]
+    steps: [{uses: octo-org/ciguard/actions/run@0123abc}]
   all-green:
     needs: test
     if: always()

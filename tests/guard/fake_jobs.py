@@ -69,7 +69,7 @@ STEPS = (
 KILLED = (*STEPS[:2], ("Run the shard", "cancelled"), ("Upload", "skipped"))
 FAILED = (*STEPS[:2], ("Run the shard", "failure"), ("Upload", "success"))
 SET_UP = (*STEPS[:1], ("Install", "failure"), ("Run the shard", "skipped"), ("Upload", "skipped"))
-ACTION = "Run octo-org/ciguard/run@0123abc"
+ACTION = "Run octo-org/ciguard/actions/run@0123abc"
 SET_UP_OF_ACTION = (*SET_UP[:2], (ACTION, "skipped"))
 NO_UPLOAD = (*STEPS[:3], ("Upload", "failure"))
 

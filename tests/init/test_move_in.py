@@ -55,7 +55,7 @@ def test_workflow_is_moved_or_refused_as_its_golden_file_has_it(
 
 def test_difference_is_shown_and_nothing_written_without_yes(repository: Path, call: Init) -> None:
     answer = call(repository, "--into", CI)
-    assert "+      - uses: octo-org/ciguard/run@" in answer.stdout
+    assert "+      - uses: octo-org/ciguard/actions/run@" in answer.stdout
     assert "-      - run: make test" in answer.stdout
     assert "ciguard init --yes writes it" in answer.stderr
     assert (repository / CI).read_bytes() == WORKFLOW

@@ -86,6 +86,6 @@ def test_own_workflow_uses_the_actions_of_the_same_commit() -> None:
     workflow = yaml_load(text, "ci.yml")
     assert is_moved(workflow)
     steps = workflow["jobs"]["test"]["steps"]
-    commands = [one["with"]["command"] for one in steps if one.get("uses") == "$/run"]
+    commands = [one["with"]["command"] for one in steps if one.get("uses") == "$/actions/run"]
     assert commands == ["bash .ci/run"]
     assert workflow["jobs"]["ciguard-report"]["name"] == "ciguard", "the check"

@@ -349,7 +349,7 @@ def test_checkpoint_interval_out_of_range_is_rejected(every_s: float, what: str)
 def test_actions_are_pinned_and_downloads_include_earlier_attempts(text: str) -> None:
     for job in jobs(text).values():
         for step in job["steps"]:
-            assert re.search(r"@[0-9a-f]{40}$|^\$/\w+$", step.get("uses", "@" + "0" * 40))
+            assert re.search(r"@[0-9a-f]{40}$|^\$/actions/\w+$", step.get("uses", "@" + "0" * 40))
             assert "${{" not in step.get("run", "")
             if "download-artifact" in step.get("uses", ""):
                 assert step["with"]["run-id"] == "${{ github.run_id }}"

@@ -25,13 +25,13 @@ jobs:
   ciguard:
     runs-on: ubuntu-latest
     steps:
-      - uses: octo-org/ciguard/plan@0123abc
+      - uses: octo-org/ciguard/actions/plan@0123abc
   test:
     needs: ciguard
     runs-on: ubuntu-latest
     steps:
       - uses: actions/checkout@v4
-      - uses: octo-org/ciguard/run@0123abc
+      - uses: octo-org/ciguard/actions/run@0123abc
   lint:
     runs-on: ubuntu-latest
     steps: [{run: ruff check}]
@@ -40,10 +40,10 @@ jobs:
     if: always()
     runs-on: ubuntu-latest
     steps:
-      - uses: octo-org/ciguard/report@0123abc
+      - uses: octo-org/ciguard/actions/report@0123abc
   skipped-report:
     needs: test
-    steps: [{uses: octo-org/ciguard/report@0123abc}]
+    steps: [{uses: octo-org/ciguard/actions/report@0123abc}]
   coverage:
     needs: test
     steps: [{run: coverage combine}]
@@ -227,10 +227,10 @@ def test_jobs_that_plan_and_that_are_skipped(before: str, after: str, count: int
 def test_each_planning_job_is_a_finding() -> None:
     more = """
   plan-slow:
-    steps: [{uses: octo-org/ciguard/plan@0123abc}]
+    steps: [{uses: octo-org/ciguard/actions/plan@0123abc}]
   slow:
     needs: plan-slow
-    steps: [{uses: octo-org/ciguard/run@0123abc}]
+    steps: [{uses: octo-org/ciguard/actions/run@0123abc}]
 """
     gate = with_gate(["ciguard", "test", "slow"], "always()", [EXIT], JOBS + more)
     assert found_in(gate) == [("gate", "plan-slow", False, False)]

@@ -28,7 +28,7 @@ GUARD = """\
 ciguard-report:
   runs-on: ubuntu-latest
   steps:
-    - uses: octo-org/ciguard/report@0123
+    - uses: octo-org/ciguard/actions/report@0123
 """
 LISTING = f"""\
 - if: strategy.job-index == 0
@@ -163,10 +163,10 @@ def test_condition_that_holds_after_a_failure_is_enough(condition: str) -> None:
     [
         ({"run": "pytest"}, "guard"),
         ({"run": "ciguard guard --plan p.json"}, "history"),
-        ({"uses": "octo-org/ciguard/report@0123"}, "history"),
-        ({"uses": "$/history"}, "plan"),
+        ({"uses": "octo-org/ciguard/actions/report@0123"}, "history"),
+        ({"uses": "$/actions/history"}, "plan"),
         ({"run": "pipx run ciguard history add results"}, "plan"),
-        ({"uses": "octo-org/other/report@0123"}, "guard"),
+        ({"uses": "octo-org/other/actions/report@0123"}, "guard"),
     ],
 )
 def test_next_step_is_the_first_that_is_not_there(step: dict[str, str], expected: str) -> None:
@@ -174,7 +174,7 @@ def test_next_step_is_the_first_that_is_not_there(step: dict[str, str], expected
 
 
 def test_moved_workflow_has_no_next_step() -> None:
-    plan = {"uses": "octo-org/ciguard/plan@0123"}
+    plan = {"uses": "octo-org/ciguard/actions/plan@0123"}
     assert next_step({"jobs": {"ciguard": {"steps": [plan]}}}) == "none"
 
 

@@ -56,7 +56,7 @@ def without_ciguard(value: Any) -> Any:
         if not job["permissions"]:
             del job["permissions"]
     for step in job["steps"]:
-        if step.get("uses", "").startswith("octo-org/ciguard/run@"):
+        if step.get("uses", "").startswith("octo-org/ciguard/actions/run@"):
             inputs = step.pop("with")
             step |= {"uses": None, "run": inputs["command"]}
         if "upload-artifact" in str(step.get("uses")):
