@@ -1,4 +1,4 @@
-"""A plan file: JSON <-> `model.Plan`. The one reader and the one writer; docs/plan.schema.json.
+"""A plan file: JSON <-> `model.Plan`. The one reader and the one writer; plan.schema.json.
 
 The units of a shard are a list of objects, or, in a large plan, one object of lists (a column a
 key, all of one length): a fifth of the size, and read ten times faster. Both forms mean the same

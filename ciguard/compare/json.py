@@ -1,6 +1,6 @@
 """A comparison as JSON, written and read: schema 1 of `ciguard compare --format json`. Pure.
 
-docs/compare.schema.json describes it; keys may be added.
+compare.schema.json describes it; keys may be added.
 """
 
 from __future__ import annotations

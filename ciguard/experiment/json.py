@@ -1,6 +1,6 @@
 """Both answers of `ciguard experiment` for programs: schema 1 of `--format json`. Pure.
 
-docs/experiment.schema.json describes them; every key is there, and null is what is not known.
+experiment.schema.json describes them; every key is there, and null is what is not known.
 """
 
 from __future__ import annotations

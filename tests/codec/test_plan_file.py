@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from conftest import Golden
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "plan.schema.json"
 ODD = 'a"b\n\\ \u2028 😀 \ud800' + "x" * 5000
 UNITS = (
     PlannedUnit("a.py::t1", "unit", "net10", 1.5, 1000, -20, 30.0, has_history=True),

@@ -1,4 +1,4 @@
-"""docs/compare.schema.json is what the code writes: made of its classes, checked with all goldens.
+"""compare.schema.json is what the code writes: made of its classes, checked with all goldens.
 
 `pytest tests/compare/test_schema.py --update-golden` writes it.
 """
@@ -27,7 +27,7 @@ from ciguard.compare.significance import CaseChange
 if TYPE_CHECKING:
     from conftest import Golden
 
-PLACE = Path(__file__).parents[2] / "docs" / "compare.schema.json"
+PLACE = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "compare.schema.json"
 NAMES = {name: kind for part in (*PARTS, model) for name, kind in vars(part).items()}
 NAMES |= {"datetime": datetime, "Mapping": Mapping}
 PLAIN: dict[Any, dict[str, Any]] = {

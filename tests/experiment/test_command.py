@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ciguard.experiment.result import Experiment
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "experiment.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "experiment.schema.json"
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
 VERDICTS = {
     *("faster", "slower", "less memory", "more memory", "mixed"),

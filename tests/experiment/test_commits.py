@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 TESTS = """
 import pathlib, sys
 import time

@@ -1,4 +1,4 @@
-"""docs/experiment.schema.json says all that both kinds of experiment write, and no more."""
+"""experiment.schema.json says all that both kinds of experiment write, and no more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ciguard.experiment.result import StopReason, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PLACE = Path(__file__).parents[2] / "docs" / "experiment.schema.json"
+PLACE = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "experiment.schema.json"
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
 
 

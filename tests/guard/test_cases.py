@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job
 
 EXIT = {"passed": ExitCode.OK, "failed": ExitCode.TESTS_FAILED, "incomplete": ExitCode.INCOMPLETE}
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text("utf-8"))
+SCHEMA = json.loads(
+    (
+        Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "verdict.schema.json"
+    ).read_text("utf-8")
+)
 LATER = datetime.now(UTC).date() + timedelta(days=20)
 
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
-SCHEMA = json.loads((SAMPLES.parents[2] / "docs" / "verdict.schema.json").read_text("utf-8"))
+SCHEMA = json.loads(
+    (SAMPLES.parents[2] / "docs" / "reference" / "schemas" / "verdict.schema.json").read_text(
+        "utf-8"
+    )
+)
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}
 
 

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
     from ciguard.guard.verdict import Verdict
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text("utf-8"))
+SCHEMA = json.loads(
+    (
+        Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "verdict.schema.json"
+    ).read_text("utf-8")
+)
 SAMPLES = Path(__file__).parents[1] / "samples" / "guard"
 
 

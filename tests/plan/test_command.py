@@ -21,7 +21,7 @@ from ciguard.codec.plan_file import COLUMNS_FROM
 if TYPE_CHECKING:
     from conftest import Ciguard
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "plan.schema.json"
 
 
 def test_plan_without_configuration_collects_all_tests(project: Path, ciguard: Ciguard) -> None:

@@ -1,4 +1,4 @@
-"""Files of docs/serve: as far as they can be checked without Docker and a booted systemd."""
+"""Files of deploy: as far as they can be checked without Docker and a booted systemd."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import yaml
 from ciguard.serve.settings import Role, read_settings
 
 ROOT = Path(__file__).parents[2]
-FILES = ROOT / "docs" / "serve"
+FILES = ROOT / "deploy"
 SECRETS = {"CIGUARD_WEBHOOK_SECRET": "s", "CIGUARD_APP_ID": "1", "CIGUARD_APP_KEY": "-----BEGIN K"}
 
 
