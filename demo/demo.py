@@ -1,19 +1,22 @@
-"""The whole loop on a small real suite: record, plan, run, guard; then a pull request that hurts.
+"""A small real suite: its plan, and a pull request that hangs, crashes and needs more memory.
 
 `make demo`. Everything happens in `.demo/`: a copy of `demo/suite`, then the files of
-`demo/pull_request` over it. Each command is printed before it runs, and its exit code is checked
-against the one that it must have. Needs no network.
+`demo/pull_request` over it. Each command must end with the exit code that is expected. Needs no
+network.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import os
-import shlex
+import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
@@ -31,40 +34,39 @@ def environment() -> dict[str, str]:
     return stored
 
 
-def print_line(text: str) -> None:
-    """A heading between the commands."""
-    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
-
-
-def call(*words: str | Path, expect: tuple[int, ...] = (0,), shown: bool = True) -> None:
-    """Run a command of the demo in the shop's folder; stop if it ends with another exit code."""
-    arguments = [str(word).replace(f"{WORK}{os.sep}", "../") for word in words]
-    print(f"$ {shlex.join(['ciguard', *arguments])}", flush=True)
+def call(*words: str | Path, expect: tuple[int, ...] = (0,)) -> str:
+    """Return what a command prints in the shop's folder; stop at an exit code not expected."""
     done = subprocess.run(
-        [CIGUARD, *arguments],
+        [CIGUARD, *map(str, words)],
         cwd=SHOP,
         env=environment(),
         check=False,
-        stdout=None if shown else subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     )
     if done.returncode not in expect:
+        print(done.stdout, done.stderr)
         sys.exit(f"demo: expected exit code {expect}, found {done.returncode}")
-    if done.returncode:
-        print(f"(exit code {done.returncode}, as it must be)", flush=True)
+    return done.stdout
 
 
-def record(run: int, *, shown: bool = False, expect: tuple[int, ...] = (0,)) -> Path:
-    """Plan with what history knows, and run all shards with the program that legs are given."""
+def record(run: int, *, expect: tuple[int, ...] = (0,)) -> tuple[Path, str]:
+    """Plan with what the history knows, and run all shards, two at a time.
+
+    Returns:
+        The folder of the records, and what `ciguard plan` printed.
+    """
     artifact, records = WORK / f"plan-{run}", WORK / f"run-{run}"
-    call("plan", "--history", WORK / "history", "--artifact", artifact, shown=shown)
-    for shard in json.loads((artifact / "plan.json").read_bytes())["shards"]:
-        key = shard["key"]
-        call(
-            *("run", "--plan", artifact, "--shard", key, "--record", records / key),
-            expect=expect,
-            shown=False,
-        )
-    return records
+    printed = call("plan", "--history", WORK / "history", "--artifact", artifact)
+    shards = json.loads((artifact / "plan.json").read_bytes())["shards"]
+
+    def run_shard(key: str) -> None:
+        where = ("--plan", artifact, "--shard", key, "--record", records / key)
+        call("run", *where, expect=expect)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run_shard, [shard["key"] for shard in shards]))
+    return records, printed
 
 
 def remember(records: Path, run: int) -> None:
@@ -85,40 +87,49 @@ def lose_a_record(run: int) -> None:
         for shard in plan["shards"]
         if not any(unit["unit"].endswith(hurt) for unit in shard["units"])
     )
-    print(f"$ rm -r ../run-{run}/{spared}", flush=True)
     shutil.rmtree(WORK / f"run-{run}" / spared)
+
+
+def for_terminal(markdown: str) -> str:
+    """Return a comment as a terminal shows it: folds closed, without markup."""
+    text = re.sub(r"<details><summary>(.*?)</summary>.*?</details>", r"> \1", markdown, flags=re.S)
+    text = re.sub(r"^\|[-:| ]+\|\n", "", text, flags=re.M)
+    text = re.sub(r"^\| (.*) \|$", lambda row: row[1].replace(" | ", "  "), text, flags=re.M)
+    text = re.sub(r"<[^>]+>|\*\*|^#+ ", "", text, flags=re.M)
+    text = re.sub(r"\n{2,}(?=> |\w+  )", "\n", re.sub(r"\n{3,}", "\n\n", text))
+    lines = html.unescape(text.replace(":warning:", "!")).splitlines()
+    wrap = TextWrapper(78, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join("\n".join(wrap.wrap(line)) for line in lines)
 
 
 def main() -> None:
     """The story, in order."""
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.copytree(HERE / "suite", SHOP)
+    history = ("--history", WORK / "history")
 
-    print_line("Three runs on the base branch are recorded; the first plan knows nothing")
+    print(
+        "Three runs of the base branch are recorded; from them a fourth is planned:\n", flush=True
+    )
     for run in (1, 2, 3):
-        remember(record(run), run)
+        remember(record(run)[0], run)
+    _, printed = record(4)
+    heading, table = printed.split("\n\n")[:2]
+    print(f"{heading.splitlines()[-1]}\n\n{table}\n")
 
-    print_line("A fourth, planned from their history, and guarded")
-    base = record(4, shown=True)
-    call("guard", "--plan", WORK / "plan-4", "--records", base)
-
-    print_line(
-        "A pull request: +60 % memory, a test that hangs, one that crashes; a record is lost"
-    )
+    print("A pull request adds 60 % memory to one test, one that hangs and one that crashes; the")
+    print("record of a job is lost as well. The check, `ciguard guard`:\n", flush=True)
     shutil.copytree(HERE / "pull_request", SHOP, dirs_exist_ok=True)
-    head = record(5, expect=(0, 10))
+    records, _ = record(5, expect=(0, 10))
     lose_a_record(5)
-    call("guard", "--plan", WORK / "plan-5", "--records", head, expect=(13,))
-    call("compare", base, head, "--history", WORK / "history")
+    run = ("--plan", WORK / "plan-5", "--records", records)
+    print(call("guard", *run, expect=(13,)).partition("\n\n")[0])
 
-    print_line("What the pull request is told")
-    call(
-        *("report", "--plan", WORK / "plan-5", "--records", head, "--history", WORK / "history"),
-        *("-o", WORK / "comment.md"),
-        expect=(13,),
-    )
-    print("$ cat ../comment.md", flush=True)
-    print((WORK / "comment.md").read_text("utf-8"))
+    print("\nThe comment on the pull request, `ciguard report`:\n", flush=True)
+    files = [WORK / name for name in ("comment.md", "page.html")]
+    call("report", *run, *history, "-o", files[0], "--html", files[1], expect=(13,))
+    print(for_terminal(files[0].read_text("utf-8")))
+    print("\nOpen:", *(file.relative_to(HERE.parent) for file in files))
 
 
 if __name__ == "__main__":

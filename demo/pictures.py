@@ -102,11 +102,6 @@ class Browser:
 def draw_pictures(program: str) -> None:
     """Draw what the last run of the demo left."""
     page = demo.WORK / "page.html"
-    demo.call(
-        *("report", "--plan", demo.WORK / "plan-5", "--records", demo.WORK / "run-5"),
-        *("--history", demo.WORK / "history", "--format", "html", "-o", page),
-        expect=(13,),
-    )
     comment = demo.WORK / "comment.html"
     comment.write_text(comment_page((demo.WORK / "comment.md").read_text("utf-8")), "utf-8")
     IMAGES.mkdir(parents=True, exist_ok=True)
