@@ -1,1 +1,1 @@
-"""What people see: pages in HTML, and each as JSON and CSV."""
+"""What people see: pages in HTML, and each as JSON."""

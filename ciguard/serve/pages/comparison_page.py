@@ -14,25 +14,8 @@ from ciguard.serve.pages.run_page import read_answer
 from ciguard.serve.pages.visit import PageNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ciguard.document import Block
     from ciguard.serve.pages.visit import Visit
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeLine:
-    """A test whose outcome, time or memory changed; seconds or bytes, or outcomes."""
-
-    change: str
-    suite: str
-    variant: str
-    unit: str
-    case: str
-    shard: str
-    before: str | float | None
-    after: str | float | None
-    ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +23,6 @@ class ComparisonPage:
     """A comparison: `comparison` is the JSON of `ciguard compare`; `address` of the repository."""
 
     TEMPLATE: ClassVar[str] = "comparison"
-    ROW: ClassVar[type] = ChangeLine
 
     repository: str
     run_id: int
@@ -48,11 +30,6 @@ class ComparisonPage:
     headline: str
     address: str
     comparison: dict[str, Any]
-
-    @property
-    def rows(self) -> tuple[ChangeLine, ...]:
-        """The changes of tests."""
-        return tuple(_changes(self.comparison))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -81,24 +58,3 @@ def comparison_page(visit: Visit) -> ComparisonPage:
         f"{visit.service.settings.server_url}/{repository.full_name}",
         answer.comparison,
     )
-
-
-def _changes(comparison: dict[str, Any]) -> Iterator[ChangeLine]:
-    for one in comparison["transitions"]:
-        before, after = (_outcome(one[side]) for side in ("before", "after"))
-        yield ChangeLine(one["kind"], *_names(one), one["shard"], before, after, None)
-    for measure in ("durations", "memory"):
-        for side in ("losses", "gains"):
-            for one in comparison[measure][side]:
-                change = f"{one['measure']} {one['tier']}"
-                numbers = (one["before"], one["after"], one["ratio"])
-                yield ChangeLine(change, *_names(one), one["shard"], *numbers)
-
-
-def _names(found: dict[str, Any]) -> tuple[str, str, str, str]:
-    key = found["key"]
-    return key["suite"], key["variant"], key["unit"], key["case"]
-
-
-def _outcome(state: dict[str, Any] | None) -> str | None:
-    return state["outcome"] if state else None

@@ -35,8 +35,6 @@ def error_page(
     if ending == "json":
         text = json.dumps({"schema": SCHEMA, "status": int(status), "error": words}) + "\n"
         return _response(text, status, MEDIA_TYPES["json"])
-    if ending == "csv":
-        return _response(f"{words}\n", status, "text/plain; charset=utf-8")
     visit = make_visit(request, request.app.state.service, viewer, "html")
     text = render_template("error", status=status, words=words, **frame_values(visit))
     return _response(text, status, MEDIA_TYPES["html"])

@@ -53,18 +53,12 @@ class OffendersPage:
     """The worst tests by one measure, the worst first."""
 
     TEMPLATE: ClassVar[str] = "offenders"
-    ROW: ClassVar[type] = OffenderLine
 
     repository: str
     by: str
     days: int
     missing_runs: tuple[str, ...]
     tests: tuple[OffenderLine, ...]
-
-    @property
-    def rows(self) -> tuple[OffenderLine, ...]:
-        """The tests."""
-        return self.tests
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -106,7 +100,6 @@ class FlakyPage:
     """
 
     TEMPLATE: ClassVar[str] = "flaky"
-    ROW: ClassVar[type] = FlakyLine
 
     repository: str
     days: int
@@ -114,11 +107,6 @@ class FlakyPage:
     is_partial: bool
     missing_runs: tuple[str, ...]
     tests: tuple[FlakyLine, ...]
-
-    @property
-    def rows(self) -> tuple[FlakyLine, ...]:
-        """The tests."""
-        return self.tests
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -1,12 +1,10 @@
-"""A page's value in its three formats: HTML by a template, JSON of all of it, CSV of its rows."""
+"""A page's value in its two formats: HTML by a template, JSON of all of it."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -19,7 +17,7 @@ from ciguard.serve.pages.sign_in_links import sign_in_address
 from ciguard.serve.pages.visit import PART_HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ciguard.serve.pages.visit import Format, Visit
 
@@ -28,10 +26,7 @@ ROWS: Final = 200  # of a table of a document, in HTML
 MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
 }
-# A spreadsheet takes such a cell for a formula (OWASP, "CSV Injection").
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 class View(Protocol):
@@ -39,20 +34,14 @@ class View(Protocol):
 
     Attributes:
         TEMPLATE: of templates/serve.
-        ROW: the dataclass of `rows`: what CSV has a line of.
     """
 
     TEMPLATE: ClassVar[str]
-    ROW: ClassVar[type]
-
-    @property
-    def rows(self) -> Sequence[Any]:
-        """The lines of its main table."""
 
 
 def render_page(visit: Visit, view: View) -> Response:
     """The page; a browser that has the same bytes already is told so."""
-    text = as_html(visit, view) if visit.format == "html" else _FORMATS[visit.format](view)
+    text = as_html(visit, view) if visit.format == "html" else as_json(view)
     content = text.encode("utf-8", "backslashreplace")
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
     # Asked for again each time: who may see what can change.
@@ -86,29 +75,3 @@ def frame_values(visit: Visit) -> dict[str, Any]:
 def as_json(view: View) -> str:
     """Every value of the view; null is what is not known."""
     return json.dumps({"schema": SCHEMA, **asdict(view)}, indent=1) + "\n"  # type: ignore[call-overload]
-
-
-def as_csv(view: View) -> str:
-    """A line for each row, below one with the names of its values.
-
-    What the numbers are not of is said first, in lines that begin with the prefix of comments of
-    W3C's "Model for Tabular Data and Metadata on the Web"; there are none where all is counted.
-    """
-    stream = io.StringIO()
-    stream.writelines(f"# {notice}\r\n" for notice in getattr(view, "notices", ()))
-    writer = csv.writer(stream, lineterminator="\r\n")
-    names = [one.name for one in fields(view.ROW)]
-    writer.writerow(names)
-    writer.writerows([_cell(getattr(row, name)) for name in names] for row in view.rows)
-    return stream.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, dict):
-        value = " ".join(f"{name}:{one}" for name, one in value.items())
-    if isinstance(value, str) and value.startswith(FORMULA):
-        return f"'{value}"
-    return value
-
-
-_FORMATS: Final = {"json": as_json, "csv": as_csv}

@@ -1,4 +1,4 @@
-"""Which address is which page. Every page has three formats, and one rule of who may see it."""
+"""Which address is which page. Every page has two formats, and one rule of who may see it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PAGES: Final[Mapping[str, Build]] = {
     REPOSITORY: repository_page,
 }
 # Names of repositories may have dots: the longer path comes first.
-ENDINGS: Final[Mapping[Format, str]] = {"json": ".json", "csv": ".csv", "html": ""}
+ENDINGS: Final[Mapping[Format, str]] = {"json": ".json", "html": ""}
 
 
 class NumberConvertor(IntegerConvertor):

@@ -43,18 +43,12 @@ class RepositoriesPage:
     """A page of repositories by name; `total` of them are to be seen and meet the search."""
 
     TEMPLATE: ClassVar[str] = "repositories"
-    ROW: ClassVar[type] = RepositoryLine
 
     search: str
     page: int
     pages: int
     total: int
     repositories: tuple[RepositoryLine, ...]
-
-    @property
-    def rows(self) -> tuple[RepositoryLine, ...]:
-        """The repositories."""
-        return self.repositories
 
 
 def repositories_page(visit: Visit) -> RepositoriesPage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import BAD_OUTCOMES
@@ -67,39 +67,10 @@ class GridRun:
 
 
 @dataclass(frozen=True, slots=True)
-class GridRow:
-    """A cell with its run, as a line of CSV; no suite where the run has none."""
-
-    run_id: int
-    run_attempt: int
-    head_sha: str
-    branch: str
-    pull_request: int | None
-    workflow: str
-    run_is_complete: bool
-    run_verdict: str
-    completed_at_ms: int
-    makespan_s: float | None
-    bound_s: float | None
-    price_usd: float | None
-    suite: str | None
-    variant: str | None
-    is_green: bool | None
-    planned: int | None
-    missing: int | None
-    bad: int | None
-    counts: Mapping[str, int] | None
-    wall_s: float | None
-    peak_bytes: int | None
-    budget_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class RepositoryPage:
     """A page of runs; `next` is the value of `before` of the next page, "" of the last one."""
 
     TEMPLATE: ClassVar[str] = "repository"
-    ROW: ClassVar[type] = GridRow
 
     repository: str
     is_private: bool
@@ -110,11 +81,6 @@ class RepositoryPage:
     last_greens: tuple[LastGreen, ...]
     runs: tuple[GridRun, ...]
     next: str
-
-    @property
-    def rows(self) -> tuple[GridRow, ...]:
-        """A line for each cell."""
-        return tuple(_row(run, cell) for run in self.runs for cell in run.cells or (None,))
 
 
 def repository_page(visit: Visit) -> RepositoryPage:
@@ -216,28 +182,3 @@ def grid_run(run: RunRow, suites: tuple[RunSuiteRow, ...]) -> GridRun:
 def is_complete(run: RunRow) -> bool:
     """Say whether it was proved that every planned test ran."""
     return run.verdict in ("passed", "failed")
-
-
-def _row(run: GridRun, cell: Cell | None) -> GridRow:
-    found: dict[str, Any] = {
-        name: getattr(cell, name, None)
-        for name in ("suite", "variant", "is_green", "planned", "missing", "bad", "counts")
-    }
-    return GridRow(
-        run.run_id,
-        run.run_attempt,
-        run.head_sha,
-        run.branch,
-        run.pull_request,
-        run.workflow,
-        run.is_complete,
-        run.verdict,
-        run.completed_at_ms,
-        run.makespan_s,
-        run.bound_s,
-        run.price_usd,
-        **found,
-        wall_s=cell.wall_s if cell else None,
-        peak_bytes=cell.peak_bytes if cell else None,
-        budget_bytes=cell.budget_bytes if cell else None,
-    )

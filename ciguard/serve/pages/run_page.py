@@ -48,7 +48,6 @@ class RunPage:
     """
 
     TEMPLATE: ClassVar[str] = "run"
-    ROW: ClassVar[type] = ResultLine
 
     repository: str
     run: GridRun
@@ -63,11 +62,6 @@ class RunPage:
     sums: ResultSums
     results: tuple[ResultLine, ...]
     missing_runs: tuple[str, ...]
-
-    @property
-    def rows(self) -> tuple[ResultLine, ...]:
-        """The results of this page."""
-        return self.results
 
     @property
     def notices(self) -> tuple[str, ...]:

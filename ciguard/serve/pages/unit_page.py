@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ciguard.serve.pages.visit import Visit
 
 MAX_NAME: Final = 20_000  # characters
-SHOWN: Final = 100  # lines of the table in HTML; JSON and CSV have all
+SHOWN: Final = 100  # lines of the table in HTML; JSON has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,6 @@ class UnitPage:
     """A test's runs, the newest first; `case` is None for all its cases together."""
 
     TEMPLATE: ClassVar[str] = "unit"
-    ROW: ClassVar[type] = UnitRunLine
 
     repository: str
     suite: str
@@ -31,11 +30,6 @@ class UnitPage:
     case: str | None
     missing_runs: tuple[str, ...]
     runs: tuple[UnitRunLine, ...]
-
-    @property
-    def rows(self) -> tuple[UnitRunLine, ...]:
-        """The runs."""
-        return self.runs
 
     @property
     def notices(self) -> tuple[str, ...]:

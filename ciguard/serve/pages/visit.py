@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ciguard.serve.state.repositories import Repository
     from ciguard.serve.state.run_rows import RunRow
 
-Format = Literal["html", "json", "csv"]
+Format = Literal["html", "json"]
 NAMES: Final = ("suite", "variant")  # "" is that of a plan without suites
 PART_HEADER: Final = "HX-Target"
 
@@ -127,7 +127,7 @@ class Visit:
 
 
 def make_visit(request: Request, service: Service, viewer: Viewer, form: Format) -> Visit:
-    """Of a request whose path ends in `.json` or `.csv` unless it is for HTML."""
+    """Of a request whose path ends in `.json` unless it is for HTML."""
     path = request.url.path
     if form != "html":
         path = path.removesuffix(f".{form}")

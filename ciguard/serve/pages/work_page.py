@@ -47,16 +47,10 @@ class WorkPage:
     """At most `limit` rows that are tried no more, and as many that wait or run."""
 
     TEMPLATE: ClassVar[str] = "work"
-    ROW: ClassVar[type] = WorkLine
 
     limit: int
     dead: tuple[WorkLine, ...]
     unfinished: tuple[WorkLine, ...]
-
-    @property
-    def rows(self) -> tuple[WorkLine, ...]:
-        """All of them."""
-        return (*self.dead, *self.unfinished)
 
 
 def work_page(visit: Visit) -> WorkPage:

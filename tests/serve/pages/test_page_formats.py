@@ -1,9 +1,7 @@
-"""Pages as HTML, JSON and CSV: one value, safe in each format, and bad queries in words."""
+"""Pages as HTML and JSON: one value, safe in each format, and bad queries in words."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -11,9 +9,8 @@ from urllib.parse import quote
 import pytest
 from serve.pages.filled import HOSTILE, NEWEST
 
-from ciguard.serve.pages.offenders_page import FlakyLine, FlakyPage
-from ciguard.serve.pages.page_formats import as_csv, as_json
-from ciguard.serve.pages.repositories_page import RepositoriesPage, RepositoryLine
+from ciguard.serve.pages.offenders_page import FlakyPage
+from ciguard.serve.pages.page_formats import as_json
 
 if TYPE_CHECKING:
     from serve.pages.asgi_client import AsgiClient
@@ -43,36 +40,14 @@ def test_nothing_is_inline_and_hostile_names_are_text(local: AsgiClient, path: s
 
 def test_hostile_names_are_shown(local: AsgiClient) -> None:
     assert "&lt;script&gt;ale" in local.get("/octo-org/shop").text
-    assert HOSTILE in local.get("/work.csv").text
-
-
-@pytest.mark.parametrize("page", ["/index", "/octo-org/shop", "/work"])
-def test_formats_have_the_same_rows(local: AsgiClient, page: str) -> None:
-    found = local.get(f"{page}.json").json()
-    lines = list(csv.DictReader(io.StringIO(local.get(f"{page}.csv").text)))
-    assert found["schema"] == 1
-    if page == "/octo-org/shop":
-        assert {line["run_id"] for line in lines} == {str(run["run_id"]) for run in found["runs"]}
-        assert len(lines) == sum(len(run["cells"]) or 1 for run in found["runs"])
-    else:
-        names = ["repositories"] if page == "/index" else ["dead", "unfinished"]
-        assert len(lines) == sum(len(found[name]) for name in names)
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1"])
-def test_csv_has_no_formula(text: str) -> None:
-    view = RepositoriesPage("", 1, 1, 1, (RepositoryLine(text, False, *[None] * 11),))  # type: ignore[arg-type]
-    lines = list(csv.reader(io.StringIO(as_csv(view))))
-    assert lines[1][:3] == [f"'{text}", "False", ""]
+    assert HOSTILE in local.get("/work.json").text
 
 
 def test_partial_numbers_say_since_when_they_are_whole(local: AsgiClient) -> None:
-    line = FlakyLine("", "", "a", 1, 0, 7, 1)
-    view = FlakyPage("o/r", 30, 1_700_000_000_001, True, (), (line,))
-    notice, *lines = as_csv(view).splitlines()
-    assert notice.startswith("# Partial: ")
+    view = FlakyPage("o/r", 30, 1_700_000_000_001, True, (), ())
+    (notice,) = view.notices
+    assert notice.startswith("Partial: ")
     assert "since 2023-11-14 22:13 UTC, and none before" in notice
-    assert len(list(csv.reader(lines))) == 2
     assert '"from_ms": 1700000000001,\n "is_partial": true' in as_json(view)
     whole = local.get("/octo-org/shop/flaky.json").json()
     assert (whole["is_partial"], whole["days"]) == (False, 30)
@@ -116,7 +91,7 @@ def test_runs_are_paged_and_filtered(local: AsgiClient) -> None:
     ],
 )
 def test_bad_query_is_400_in_words(local: AsgiClient, path: str) -> None:
-    for ending in ("", ".json", ".csv"):
+    for ending in ("", ".json"):
         place, _, query = path.partition("?")
         answer = local.get(f"{'/index' if place == '/' and ending else place}{ending}?{query}")
         assert answer.status_code == 400
