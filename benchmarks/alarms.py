@@ -25,7 +25,7 @@ from ciguard.model import CaseKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.compare.significance import MeasureVerdict
+    from ciguard.compare.measure_changes import MeasureVerdict
 
 FEW = 3  # baseline runs, before there are suspects
 LEAST = 10  # and before any is confirmed

@@ -32,7 +32,7 @@ ADAPTED = (
         "sources",
     ),
     *("init.generated_files", "init.repository", "render", "git"),
-    *("compare.ancestry", "guard.policy", "guard.log_patterns", "guard.run_context"),
+    *("guard.policy", "guard.log_patterns", "guard.run_context"),
     "workflow",
 )
 
@@ -93,7 +93,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config.declared_memory": (),
     "cli": ("__version__", "errors", "console", "config.invocation"),
     "git": ("errors",),
-    "compare.ancestry": ("compare.baseline_selection", "errors"),
     "guard.policy": (
         *("codec", "config", "errors", "sources.local", "github", "model"),
         *("history.file", "history.query", "guard.verdict", "guard.run_context"),
@@ -117,14 +116,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "guard": SHARED,
     "compare": SHARED,
     "compare.log_inputs": (
-        *(*SHARED, "compare.log_comparison", "compare.log_progress", "sources.local"),
+        *(*SHARED, "compare.log_comparison", "sources.local"),
         *("sources.job_logs", "sources.record_finder", "sources.references"),
     ),
     "experiment": (*SHARED, "compare.statistics"),
     # Composes: reads a comparison, runs its suspects, and writes what that confirms.
     "experiment.commits": (
         *(*SHARED, "experiment", "compare.comparison", "compare.confirmation", "compare.json"),
-        "compare.headline",
+        "compare.wording",
     ),
     "history": (*SHARED, "sources.local", "git.commands", "github.retry"),
     "init": (
@@ -204,7 +203,6 @@ ADAPTERS = frozenset(
         "experiment.process",
         "guard.policy",
         "guard.evaluation",
-        "compare.ancestry",
     }
     | {"compare.log_inputs"}
     | {"init.generated_files", "init.guard_results", "init.move_in", "init.repository"}

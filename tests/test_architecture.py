@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
     imports_only_what_its_place_allows: (
         "plan.packing",
-        "from ciguard.compare import significance",
+        "from ciguard.compare import measure_changes",
     ),
     leaves_commands_to_the_command_line: (
         "report.command",
@@ -60,11 +60,15 @@ BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
 }
 
 MORE_BREACHES = [
-    (imports_only_what_its_place_allows, "plan.packing", "import ciguard.compare.significance"),
+    (imports_only_what_its_place_allows, "plan.packing", "import ciguard.compare.measure_changes"),
     (imports_only_what_its_place_allows, "plan.packing", "from . import estimates"),
     (imports_only_what_its_place_allows, "plan.packing", "from ciguard.run import supervisor"),
     (imports_only_what_its_place_allows, "plan.packing", "from ciguard import config"),
-    (imports_only_what_its_place_allows, "compare.significance", "from ciguard.guard import prove"),
+    (
+        imports_only_what_its_place_allows,
+        "compare.measure_changes",
+        "from ciguard.guard import prove",
+    ),
     (
         imports_only_what_its_place_allows,
         "run.supervisor",

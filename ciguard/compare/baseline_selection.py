@@ -1,7 +1,8 @@
 """Which past runs a candidate is held against, and why not the others. Pure.
 
 A proposal is held against runs of its base branch, all else against runs like itself: of commits
-that came before, of the same workflow, all of one event.
+that came before, of the same workflow, all of one event. Which commits came before another is
+git's answer where it has the commits, else GitHub's in one call.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.run_columns import index_in
+from ciguard.errors import RemoteError
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.runs import UNDATED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ciguard.compare.run_columns import Run
     from ciguard.history.file import History
     from ciguard.history.runs import HistoryRun
+
 
 # Of one event only, for a nightly run may be another thing altogether: which, where there are
 # several. A run that says no event is like any.
@@ -220,3 +223,33 @@ def with_parents(lineage: Ancestry, runs: Iterable[HistoryRun], commit: str | No
     known |= lineage.ancestors
     source = lineage.source or "runs"
     return Ancestry(commit, frozenset(known), lineage.non_ancestors - known, source)
+
+
+MAX_COMMITS: Final = 60  # commits: 20 runs are used, and one of git's processes takes 3 ms
+
+
+def ancestry_of(
+    commit: str | None,
+    commits: Sequence[str],
+    by_git: Callable[[str, Sequence[str]], Mapping[str, bool]],
+    query: Callable[[str, str], frozenset[str]] | None = None,
+) -> Ancestry:
+    """What can be known of which `commits` come before `commit`.
+
+    Args:
+        commits: oldest first; of very many only the newest are looked at.
+        by_git: says of each commit whether it is an ancestor; nothing of those not known.
+        query: gives the commits between an old one and `commit`, as GitHub lists them.
+    """
+    shas = list(dict.fromkeys(commits))[-MAX_COMMITS:]
+    if commit is None or not shas:
+        return UNKNOWN
+    known = by_git(commit, shas)
+    if known:
+        yes = frozenset(sha for sha, before in known.items() if before)
+        return Ancestry(commit, yes, frozenset(known) - yes, "git")
+    try:
+        listed = query(shas[0], commit) if query is not None else frozenset()
+    except RemoteError:
+        return UNKNOWN
+    return Ancestry(commit, listed & {*shas, commit}, source="github") if listed else UNKNOWN

@@ -9,23 +9,22 @@ import click
 
 from ciguard import console
 from ciguard.codec.quarantine import FILE as QUARANTINE
-from ciguard.compare.ancestry import ancestry_of
-from ciguard.compare.baseline_selection import base_commit
+from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import Comparison, exit_code, moved_notes
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
-from ciguard.compare.jobs_only import (
+from ciguard.compare.jobs import (
     JOB_CONDITIONS,
     JobsComparison,
     compare_jobs_only,
     jobs_exit_code,
     run_of_jobs,
+    with_job_endings,
 )
 from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
 from ciguard.compare.log_comparison import LOG_CONDITIONS, LogComparison, log_exit_code
 from ciguard.compare.log_inputs import are_logs, compare_log_inputs
 from ciguard.compare.log_view import logs_document
-from ciguard.compare.run_changes import with_job_endings
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import quarantined

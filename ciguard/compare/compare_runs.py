@@ -10,28 +10,42 @@ import numpy as np
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, usable
 from ciguard.compare.baseline_selection import UNKNOWN, Selection, select_baseline
 from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with_state
-from ciguard.compare.condition_changes import condition_changes
 from ciguard.compare.history_match import match_in_history
+from ciguard.compare.jobs import cost, job_changes
 from ciguard.compare.leaks import find_leaks
-from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
-from ciguard.compare.metric_changes import compare_metrics, past_metrics
-from ciguard.compare.metric_neighbours import find_neighbours
-from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
-from ciguard.compare.normalize import normalize_baseline, normalize_run
-from ciguard.compare.renames import NO_RENAMES, match_renames
-from ciguard.compare.run_changes import (
+from ciguard.compare.legs import (
     MIN_OVERLAP,
-    cost,
-    job_changes,
+    incompleteness,
     leg_changes,
+    leg_coverage,
+    lost_units,
     resharded_cases,
     totals,
+)
+from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
+from ciguard.compare.metric_changes import (
+    compare_metrics,
+    condition_changes,
+    find_neighbours,
+    past_metrics,
 )
 from ciguard.compare.run_columns import from_history, run_info
 from ciguard.compare.series import compare_series
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
-from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
-from ciguard.compare.transitions import transitions, with_excuses, with_failure_rates
+from ciguard.compare.suite_speed import (
+    judge_suite_speed,
+    normalize_baseline,
+    normalize_run,
+    probe_adjusted_speed,
+    without_outliers,
+)
+from ciguard.compare.transitions import (
+    NO_RENAMES,
+    match_renames,
+    transitions,
+    with_excuses,
+    with_failure_rates,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,13 +54,11 @@ if TYPE_CHECKING:
     from ciguard.compare.baseline_selection import Ancestry
     from ciguard.compare.comparison import UnjudgedReason
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.missing import LostUnits
-    from ciguard.compare.normalize import NormalizedBaseline
-    from ciguard.compare.renames import Renames
+    from ciguard.compare.legs import LostUnits
+    from ciguard.compare.measure_changes import MeasureVerdict
     from ciguard.compare.run_columns import Floats, Run
-    from ciguard.compare.significance import MeasureVerdict
-    from ciguard.compare.suite_speed import SuiteSpeed
-    from ciguard.compare.transitions import Excuse, Transition
+    from ciguard.compare.suite_speed import NormalizedBaseline, SuiteSpeed
+    from ciguard.compare.transitions import Excuse, Renames, Transition
     from ciguard.history.file import History
     from ciguard.logs.pattern_table import Direction
     from ciguard.model import CaseKey, Plan, UnitKey

@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.metric_changes import NO_METRICS
-from ciguard.compare.metric_neighbours import NO_NEIGHBOURS
-from ciguard.compare.run_changes import STOPPED
+from ciguard.compare.jobs import STOPPED
+from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS
 from ciguard.compare.suite_speed import NO_SUITE_SPEED
@@ -21,15 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo
-    from ciguard.compare.condition_changes import ConditionChange
+    from ciguard.compare.jobs import Cost, JobChange
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.metric_changes import Metrics
-    from ciguard.compare.metric_neighbours import Neighbours
-    from ciguard.compare.missing import IncompleteReason, LostUnits
-    from ciguard.compare.run_changes import Cost, JobChange, LegChange, Total
+    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total
+    from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
+    from ciguard.compare.metric_changes import ConditionChange, Metrics, Neighbours
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.series import SeriesChange
-    from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Transition, TransitionKind

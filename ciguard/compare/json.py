@@ -19,30 +19,28 @@ from ciguard.compare import (
     baseline_matrix,
     baseline_selection,
     comparison,
-    condition_changes,
+    jobs,
     leaks,
-    log_pairing,
+    legs,
+    log_comparison,
+    measure_changes,
     metric_changes,
-    metric_neighbours,
-    missing,
-    run_changes,
     run_columns,
     series,
-    significance,
     statistics,
     steps_and_artifacts,
     suite_speed,
     transitions,
 )
 from ciguard.compare.comparison import Comparison
-from ciguard.compare.headline import headline, jobs_headline
 from ciguard.compare.log_view import logs_headline
+from ciguard.compare.wording import headline, jobs_headline
 from ciguard.errors import InputError
 from ciguard.logs import values
 from ciguard.model import CaseKey, Ending, Outcome, UnitKey, machine_use
 
 if TYPE_CHECKING:
-    from ciguard.compare.jobs_only import JobsComparison
+    from ciguard.compare.jobs import JobsComparison
     from ciguard.compare.log_comparison import LogComparison
 
 T = TypeVar("T")
@@ -51,9 +49,9 @@ SCHEMA: Final = 1
 
 # The modules whose classes a comparison is made of.
 PARTS: Final = (
-    *(baseline_matrix, baseline_selection, comparison, condition_changes, leaks, log_pairing),
-    *(machine_use, metric_changes, metric_neighbours, missing, run_changes, run_columns, series),
-    *(significance, statistics, steps_and_artifacts, suite_speed, transitions, values),
+    *(baseline_matrix, baseline_selection, comparison, jobs, leaks, legs, log_comparison),
+    *(machine_use, measure_changes, metric_changes, run_columns, series, statistics),
+    *(steps_and_artifacts, suite_speed, transitions, values),
 )
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.archive import Limits, member_names, members
-from ciguard.compare.log_comparison import LogInput, compare_logs
-from ciguard.compare.log_progress import LoggedJob
+from ciguard.compare.log_comparison import LoggedJob, LogInput, compare_logs
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, with_steps
 from ciguard.logs.pattern_table import directions, endings

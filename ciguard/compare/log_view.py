@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
-from ciguard.compare.metric_neighbours import SOURCE
+from ciguard.compare.metric_changes import SOURCE
 from ciguard.document import (
     Bullets,
     Cell,
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
         ComparedPair,
         Doubt,
         FailureCount,
+        KeyDifference,
         LogComparison,
         LogSide,
         LogState,
+        ValuePair,
         Verdict,
     )
-    from ciguard.compare.log_pairing import KeyDifference, ValuePair
     from ciguard.document import Block, Row
     from ciguard.logs.values import LogValue, Place
 

@@ -3,8 +3,12 @@
 Values of one name, unit and key are compared, and never pooled with others; of several values of
 one run the median stands for it. An exact metric differs from the base or does not: several values
 of a run, whose tests may run in any shard, are compared smallest with smallest. Any other is judged
-by the past runs with as many values, where there are enough of them. A difference below the last
-digit that a log printed is none.
+by the past runs with as many values under the same conditions (`[metrics] conditions`), where there
+are enough of them. A difference below the last digit that a log printed is none.
+
+Printed metrics without an equal key stand beside those that look like them, without a verdict:
+people pair such values by hand, and wrongly, as two compilation stages print the same words about
+different kernels.
 """
 
 from __future__ import annotations
@@ -14,28 +18,84 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.condition_changes import conditions_of
-from ciguard.compare.log_pairing import ROUNDING
-from ciguard.compare.metric_significance import (
-    MIN_RUNS,
-    MetricEffect,
-    discoveries,
-    metric_effect,
-)
+from ciguard.compare.log_comparison import ROUNDING, pair_values
+from ciguard.compare.run_columns import conditions_of
+from ciguard.compare.statistics import MIN_RUNS, MetricEffect, discoveries, metric_effect
 from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
+from ciguard.logs.values import KeyField, LogValue, Place
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.compare.condition_changes import Conditions
-    from ciguard.compare.run_columns import Run
+    from ciguard.compare.log_comparison import ValuePair
+    from ciguard.compare.run_columns import Conditions, Run
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
     from ciguard.model import LogMetric
 
     Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionChange:
+    """A variable with other values in the other run; () where no leg had it set."""
+
+    name: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def condition_changes(before: Conditions, after: Conditions) -> tuple[ConditionChange, ...]:
+    """Those that differ, or that only one of the runs has, by name."""
+    return tuple(
+        ConditionChange(name, before.get(name, ()), after.get(name, ()))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    )
+
+
+SOURCE: Final = "source"  # the fact that names a value's log
+MAX_PAIRS: Final = 20  # shown of a run
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Pairs without a verdict.
+
+    Attributes:
+        nearest: neither has an equal in the other run.
+        refused: one of them has.
+    """
+
+    nearest: tuple[ValuePair, ...] = ()
+    refused: tuple[ValuePair, ...] = ()
+
+
+NO_NEIGHBOURS: Final = Neighbours()
+
+
+def find_neighbours(before: Sequence[LogMetric], after: Sequence[LogMetric]) -> Neighbours:
+    """The values of two runs that only look alike, at most 20 of each kind."""
+    if not before or not after:
+        return NO_NEIGHBOURS
+    pairing = pair_values(*([_log_value(one) for one in side] for side in (before, after)))
+    return Neighbours(pairing.nearest[:MAX_PAIRS], pairing.refused[:MAX_PAIRS])
+
+
+def _log_value(metric: LogMetric) -> LogValue:
+    key = tuple(
+        KeyField(name, value, metric.printed.get(name, "")) for name, value in metric.key.items()
+    )
+    unit = "B" if metric.unit == "bytes" else metric.unit
+    # No job and no step: a test may run in any shard.
+    place = Place(line=metric.line or 0)
+    facts = ((SOURCE, metric.source),)
+    return LogValue(
+        metric.name, metric.value, unit, key, place, resolution=metric.resolution, facts=facts
+    )
+
 
 # "changed": it differs, and neither direction is better; "not judged": nobody knows.
 MetricVerdict = Literal["worse", "mixed", "better", "changed", "same", "not judged"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.metric_changes import NOTABLE_RATIO, MetricCount
-from ciguard.compare.metric_significance import MIN_RUNS
+from ciguard.compare.statistics import MIN_RUNS
 from ciguard.text import (
     change_text,
     count_of,
@@ -19,8 +19,7 @@ from ciguard.text import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ciguard.compare.condition_changes import ConditionChange
-    from ciguard.compare.metric_changes import MetricChange, Metrics, MetricVerdict
+    from ciguard.compare.metric_changes import ConditionChange, MetricChange, Metrics, MetricVerdict
 
 DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")
 _AMOUNTS: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes": size}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.compare.condition_changes import conditions_of
 from ciguard.compare.series import summarize_series
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.metric_series import metric_key
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.condition_changes import Conditions
     from ciguard.compare.series import SeriesSummary
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
+    Conditions = Mapping[str, tuple[str, ...]]
 
 CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)}
@@ -396,3 +395,12 @@ def metrics_of(records: Iterable[Record]) -> Mapping[MetricKey, tuple[float, ...
         for one in record.metrics:
             found[metric_key(one)].append(one.value)
     return {key: tuple(values) for key, values in found.items()}
+
+
+def conditions_of(legs: Iterable[Mapping[str, str]]) -> Conditions:
+    """The values of each variable over the legs of a run, sorted."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for leg in legs:
+        for name, value in leg.items():
+            found[name].add(value)
+    return {name: tuple(sorted(values)) for name, values in sorted(found.items())}

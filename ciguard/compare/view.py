@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
 from ciguard.compare import wording as words
-from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline, jobs_headline
 from ciguard.compare.log_comparison import LogSide
 from ciguard.compare.log_view import pair_item
+from ciguard.compare.measure_changes import MEASURE_NOUN
 from ciguard.compare.metric_changes import MetricChange
 from ciguard.compare.metric_wording import (
     DIFFERENT,
@@ -24,10 +24,16 @@ from ciguard.compare.metric_wording import (
     metric_verdict,
     metrics_text,
 )
-from ciguard.compare.series_view import series_section
-from ciguard.compare.significance import MEASURE_NOUN
+from ciguard.compare.series import series_section
 from ciguard.compare.steps_and_artifacts_view import artifacts_section, steps_section
-from ciguard.compare.wording import as_sentence, change_verdict
+from ciguard.compare.wording import (
+    NOTHING_SHOWN,
+    Shown,
+    as_sentence,
+    change_verdict,
+    headline,
+    jobs_headline,
+)
 from ciguard.document import (
     Bullets,
     Cell,
@@ -64,13 +70,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ciguard.compare.comparison import Comparison, State
-    from ciguard.compare.headline import Fact
-    from ciguard.compare.jobs_only import JobsComparison, JobsState
+    from ciguard.compare.jobs import JobChange, JobsComparison, JobsState
+    from ciguard.compare.legs import LegChange, LostUnits, TotalName
+    from ciguard.compare.measure_changes import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.metric_changes import MetricCount
-    from ciguard.compare.missing import LostUnits
-    from ciguard.compare.run_changes import JobChange, LegChange, TotalName
-    from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
+    from ciguard.compare.wording import Fact
     from ciguard.document import Block, Content, Row
     from ciguard.model import CaseKey
     from ciguard.render.links import Links

@@ -1,14 +1,20 @@
-"""Values of a comparison as words: its headline, and a phrase for each verdict and number. Pure."""
+"""Values of a comparison as words: its headline, and a phrase for each verdict and number. Pure.
+
+A headline has the state and what led to it, the worst first.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ciguard.compare.significance import MEASURE_NOUN
+from ciguard.compare.measure_changes import MEASURE_NOUN
+from ciguard.compare.metric_wording import conditions_text, verdicts_text
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
+from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.render.machine_view import slowdown_text
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, price, size
@@ -18,22 +24,16 @@ if TYPE_CHECKING:
 
     from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
     from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
-    from ciguard.compare.comparison import (
-        Comparison,
-        Note,
-        NoteKind,
-        State,
-        UnjudgedReason,
-    )
+    from ciguard.compare.comparison import Comparison, Note, NoteKind, State, UnjudgedReason
+    from ciguard.compare.jobs import Cost, JobChange, JobsComparison
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.missing import IncompleteReason, LostUnits
-    from ciguard.compare.run_changes import Cost, JobChange, LegChange
+    from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits
+    from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
     from ciguard.compare.run_columns import RunInfo
-    from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.statistics import Tier
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import CaseState, Transition, TransitionKind
-    from ciguard.model import Ending
+    from ciguard.model import CaseKey, Ending, UnitKey
 
 
 LEAK_TIER_TEXT: Final[dict[Tier, str]] = {
@@ -465,3 +465,120 @@ def note_text(note: Note) -> str:
         blocks=count_of(note.count, "block"),
         shards=count_of(note.total, "shard"),
     )
+
+
+# What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.
+Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
+
+HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
+    *(*WORSE_KINDS, "no_longer_run", "removed", "newly_skipped", "newly_xfailed", "fixed"),
+    *("quarantined", "ignored"),
+)
+
+HEADLINE_JOBS: Final = ("still cancelled", "newly cancelled", "unblocked")
+UNMEASURED: Final = ("not measured", "baseline incomplete")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the document has above the comparison.
+
+    Attributes:
+        missing: what the run lacks: shards, and tests without a result.
+        excused: failures that are quarantined or forgiven.
+        flaky: units that are named as flaky.
+        failed: failures that are named, with what changed about them.
+    """
+
+    missing: bool = False
+    excused: bool = False
+    flaky: frozenset[UnitKey] = frozenset()
+    failed: frozenset[CaseKey] = frozenset()
+
+    def has(self, transition: Transition) -> bool:
+        """Say that a transition is named above."""
+        if transition.kind == "flaky":
+            return transition.key.unit_key in self.flaky
+        return transition.key in self.failed or (self.excused and bool(transition.excuse))
+
+
+NOTHING_SHOWN: Final = Shown()
+
+
+class Headline(NamedTuple):
+    """The sentence of a comparison, and the facts that it has."""
+
+    text: str
+    facts: frozenset[Fact]
+
+
+def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
+    """The sentence of a comparison, the worst first; nothing that was shown above it."""
+    parts: list[tuple[Fact | None, str]] = []
+    if not (shown.missing and comparison.state == "incomplete"):
+        parts += [("missing", text) for text in _missing(comparison)]
+    parts += [(None, text) for text in _counts(comparison)]
+    parts += _numbers(comparison)
+    if not parts and comparison.unjudged_reason:
+        parts = [("unjudged", unjudged_text(comparison))]
+    elif not parts and comparison.base is None:
+        parts = [(None, f"{count_of(comparison.candidate.cases or 0, 'test')}, no base")]
+    elif not parts:
+        parts = [
+            (one.measure, measure_text(one)) for one in (comparison.memory, comparison.durations)
+        ]
+    if conditions := conditions_text(comparison.conditions):
+        parts.insert(0, (None, conditions))
+    text = "; ".join(text for _, text in parts)
+    facts = frozenset(fact for fact, _ in parts if fact is not None)
+    return Headline(f"{state_text(comparison.state)}: {text}", facts)
+
+
+def _missing(comparison: Comparison) -> Iterator[str]:
+    yield from map(incomplete_text, comparison.incomplete_reasons)
+    sure = [one for one in comparison.lost_units if one.certain]
+    if len(sure) == len(comparison.incomplete_reasons) == 1:
+        yield f"{count_of(len(sure[0].units), 'test')} lost with it"
+    elif len(sure) == 1:
+        yield lost_text(sure[0])
+    elif sure:
+        units = sum(len(one.units) for one in sure)
+        yield f"{count_of(units, 'test')} lost with {len(sure):,} shards"
+    for one in comparison.lost_units:
+        if not one.certain:
+            yield f"{count_of(len(one.units), 'test')} of the base without a result"
+
+
+def _counts(comparison: Comparison) -> Iterator[str]:
+    for word in HEADLINE_JOBS:
+        yield from job_counts(one for one in comparison.jobs if one.transition == word)
+    counts: Counter[str] = Counter()
+    for kind in HEADLINE_KINDS:
+        counts[kind_text(kind)] += len(comparison.of_kind(kind))
+    yield from (f"{number:,} {text}" for text, number in counts.items() if number)
+    for ending, number in comparison.deaths_on_both.items():
+        yield f"{number:,} {kind_text('failing_on_both')} ({ending.replace('_', ' ')})"
+
+
+def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
+    """The verdicts; without any, only what has numbers to show."""
+    for leak in comparison.leaks[:1]:
+        more = len(comparison.leaks) - 1
+        yield "leak", leak_text(leak) + (f", and {more} more" if more else "")
+    if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
+        yield "suite_speed", suite_speed_text(comparison.suite_speed)
+    for text in doubled_texts(comparison):
+        yield None, text
+    if text := verdicts_text(comparison.metrics):
+        yield None, f"metrics: {text}"
+    for verdict in comparison.verdicts:
+        if verdict.verdict not in UNMEASURED or verdict.measured_otherwise:
+            yield verdict.measure, measure_text(verdict, brief=comparison.state == "same")
+
+
+def jobs_headline(comparison: JobsComparison) -> str:
+    """The sentence of two runs without records."""
+    unchanged = f"{count_of(len(comparison.unchanged), 'job')} with the same conclusion"
+    parts = (*job_counts(comparison.changes), unchanged)
+    state = "NO DIFFERENCE" if comparison.state == "same" else comparison.state.upper()
+    return f"{state}: no ciguard records, so only jobs are compared: {', '.join(parts)}"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.compare.confirmation import Confirmation, apply_confirmation
-from ciguard.compare.headline import headline
 from ciguard.compare.json import json_text, read_comparison
+from ciguard.compare.wording import headline
 from ciguard.config.suites import suites_of
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_test, measurement, process, result

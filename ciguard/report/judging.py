@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ciguard.compare.ancestry import ancestry_of
-from ciguard.compare.baseline_selection import base_commit
+from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import Note, exit_code
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation

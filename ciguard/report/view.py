@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare import view as compare_view
-from ciguard.compare.headline import Shown
-from ciguard.compare.headline import headline as compare_headline
 from ciguard.compare.transitions import WORSE_KINDS, Excuse
-from ciguard.compare.wording import kind_text
+from ciguard.compare.wording import Shown, kind_text
+from ciguard.compare.wording import headline as compare_headline
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
 from ciguard.guard.verdict import Policy

@@ -8,8 +8,8 @@ import numpy as np
 from compare.compare_factories import MIB, column_run
 
 if TYPE_CHECKING:
+    from ciguard.compare.measure_changes import CaseChange
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.significance import CaseChange
 
 
 TESTS = 60

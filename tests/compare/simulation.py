@@ -21,8 +21,8 @@ from compare.compare_factories import MIB, column_run
 from ciguard.compare.compare_runs import compare_run
 
 if TYPE_CHECKING:
+    from ciguard.compare.measure_changes import MeasureVerdict
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.significance import MeasureVerdict
     from ciguard.model import CaseKey
 
 Floats = np.ndarray[Any, Any]

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.headline import headline
-from ciguard.compare.missing import IncompleteReason
-from ciguard.compare.run_changes import Total
+from ciguard.compare.legs import IncompleteReason, Total
 from ciguard.compare.run_columns import CODE
+from ciguard.compare.wording import headline
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata

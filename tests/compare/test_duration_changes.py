@@ -11,9 +11,8 @@ from compare.past_runs import TESTS, Past, factor, names
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import Note
-from ciguard.compare.headline import headline
 from ciguard.compare.view import document
-from ciguard.compare.wording import measure_text
+from ciguard.compare.wording import headline, measure_text
 from ciguard.render.plaintext import as_text
 from ciguard.text import duration
 

@@ -23,7 +23,7 @@ from markdown_it import MarkdownIt
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.json import as_json
-from ciguard.compare.run_changes import Total
+from ciguard.compare.legs import Total
 from ciguard.compare.transitions import Excuse
 from ciguard.compare.wording import leak_text, measure_text, suite_speed_text
 from ciguard.render.plaintext import COLUMNS

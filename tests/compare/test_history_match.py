@@ -10,9 +10,8 @@ from compare.compare_factories import case, files_of, run_of
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.headline import headline
 from ciguard.compare.history_match import match_in_history
-from ciguard.compare.wording import run_text
+from ciguard.compare.wording import headline, run_text
 from ciguard.history.file import decode, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge

@@ -10,9 +10,9 @@ from compare.compare_factories import case, column_run, run_of
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.headline import headline
-from ciguard.compare.run_changes import Cost, JobChange, cost, job_changes
+from ciguard.compare.jobs import Cost, JobChange, cost, job_changes
 from ciguard.compare.run_columns import Run
+from ciguard.compare.wording import headline
 from ciguard.model.jobs import Job
 
 BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)

@@ -16,14 +16,14 @@ from guard.test_result_files import junit
 from report.test_run import REPOSITORY, environ, server
 
 from ciguard.compare.command import FORMATS
-from ciguard.compare.jobs_only import (
+from ciguard.compare.jobs import (
     JOB_CONDITIONS,
+    JobTransition,
     compare_jobs_only,
     jobs_exit_code,
     run_of_jobs,
     triggered_by_jobs,
 )
-from ciguard.compare.run_changes import JobTransition
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.model.jobs import Job
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from conftest import Ciguard, Golden
     from fakegithub.state import FakeGitHub
 
-    from ciguard.compare.jobs_only import JobsComparison
+    from ciguard.compare.jobs import JobsComparison
     from ciguard.model import Ending
 
 __all__ = ["environ", "server"]

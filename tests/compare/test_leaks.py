@@ -8,8 +8,7 @@ import pytest
 from compare.compare_factories import MIB, case, run_of
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.headline import headline
-from ciguard.compare.wording import leak_text
+from ciguard.compare.wording import headline, leak_text
 
 if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from logs.recorded_logs import recorded
 
-from ciguard.compare.log_comparison import LogInput, compare_logs, log_exit_code
-from ciguard.compare.log_pairing import KeyDifference, ValuePair, pair_values
-from ciguard.compare.log_progress import LoggedJob
+from ciguard.compare.log_comparison import (
+    KeyDifference,
+    LoggedJob,
+    LogInput,
+    ValuePair,
+    compare_logs,
+    log_exit_code,
+    pair_values,
+)
 from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
 from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern import LogPattern

@@ -9,8 +9,8 @@ import pytest
 from compare.past_runs import TESTS, Past, factor, names
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.headline import headline
 from ciguard.compare.run_columns import CODE
+from ciguard.compare.wording import headline
 from ciguard.text import percent
 
 

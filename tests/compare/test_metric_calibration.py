@@ -11,7 +11,7 @@ import pytest
 from compare.metric_simulation import score_metrics
 from compare.test_calibration import at_least, at_most
 
-from ciguard.compare.metric_significance import FALSE_ALARM_RATE
+from ciguard.compare.statistics import FALSE_ALARM_RATE
 
 if TYPE_CHECKING:
     from compare.metric_simulation import Noise

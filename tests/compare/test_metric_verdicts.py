@@ -16,9 +16,9 @@ from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.metric_significance import MIN_RUNS, discoveries, metric_effect, two_sided_p
 from ciguard.compare.metric_wording import metric_verdict, metrics_text
 from ciguard.compare.run_columns import from_history, runs_from_records
+from ciguard.compare.statistics import MIN_RUNS, discoveries, metric_effect, two_sided_p
 from ciguard.history.file import encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge

@@ -12,8 +12,7 @@ from markdown_it import MarkdownIt
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import Note
-from ciguard.compare.headline import headline
-from ciguard.compare.wording import incomplete_text, lost_text
+from ciguard.compare.wording import headline, incomplete_text, lost_text
 from ciguard.render.plaintext import COLUMNS
 
 if TYPE_CHECKING:

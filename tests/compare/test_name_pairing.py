@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.compare.name_pairing import NameCount, normalize_name, pair_by_name
+from ciguard.compare.steps_and_artifacts import NameCount, normalize_name, pair_by_name
 
 # The first is of the issue; others as EnzymeAD/Enzyme-JAX, PyTorch and uv name what they upload.
 NORMALIZED = {

@@ -8,7 +8,7 @@ from guard.fixtures import make_plan
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.renames import match_renames
+from ciguard.compare.transitions import match_renames
 from ciguard.compare.wording import case_text
 from ciguard.model import Result, UnitKey
 

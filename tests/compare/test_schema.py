@@ -22,7 +22,7 @@ from compare.samples import COMPARISONS
 from ciguard import model
 from ciguard.compare.comparison import Comparison
 from ciguard.compare.json import PARTS, SCHEMA, as_json
-from ciguard.compare.significance import CaseChange
+from ciguard.compare.measure_changes import CaseChange
 
 if TYPE_CHECKING:
     from conftest import Golden

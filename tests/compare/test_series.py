@@ -17,8 +17,8 @@ from ciguard.compare.series import (
     compare_series,
     measure_series,
     summarize_series,
+    summary_text,
 )
-from ciguard.compare.series_view import summary_text
 from ciguard.model import MetricLine, Result, ShardLine, StartLine
 
 if TYPE_CHECKING:

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from ciguard.compare.baseline_matrix import baseline_matrix
-from ciguard.compare.normalize import (
-    NormalizedBaseline,
-    NormalizedRun,
-    normalize_baseline,
-    normalize_run,
-)
 from ciguard.compare.statistics import (
     count_values,
     medians,
     moderated_scale,
     prediction_error,
     t_975,
+)
+from ciguard.compare.suite_speed import (
+    NormalizedBaseline,
+    NormalizedRun,
+    normalize_baseline,
+    normalize_run,
 )
 
 TABLES = arrays.arrays(

@@ -12,7 +12,7 @@ from logs.recorded_logs import recorded
 from report.test_run import REPOSITORY, environ, server
 
 from ciguard.compare.command import FORMATS
-from ciguard.compare.jobs_only import compare_jobs_only, run_of_jobs
+from ciguard.compare.jobs import compare_jobs_only, run_of_jobs
 from ciguard.compare.steps_and_artifacts import (
     NO_ARTIFACTS,
     NO_STEPS,

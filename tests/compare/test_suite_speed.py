@@ -11,9 +11,8 @@ from compare.compare_factories import case, column_run, run_of
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.headline import headline
 from ciguard.compare.suite_speed import judge_suite_speed, without_outliers
-from ciguard.compare.wording import suite_speed_text
+from ciguard.compare.wording import headline, suite_speed_text
 from ciguard.model import Runner
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.headline import headline
 from ciguard.compare.transitions import WORSE_KINDS, transitions
-from ciguard.compare.wording import before_text, case_text, kind_text
+from ciguard.compare.wording import before_text, case_text, headline, kind_text
 from ciguard.model import ENDINGS, OUTCOMES, Result, UnitKey
 
 PASSED = case("u")

@@ -17,8 +17,8 @@ from conftest import clean_environment
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
-from ciguard.compare.headline import headline
 from ciguard.compare.json import as_json, read_comparison
+from ciguard.compare.wording import headline
 from ciguard.errors import UsageError
 from ciguard.experiment.command import compares_commits
 

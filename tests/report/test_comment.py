@@ -15,8 +15,8 @@ from markdown_it import MarkdownIt
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import NO_CONTEXT, Context, compare_run
 from ciguard.compare.comparison import triggered
-from ciguard.compare.headline import headline as compare_headline
 from ciguard.compare.run_columns import runs_from_records
+from ciguard.compare.wording import headline as compare_headline
 from ciguard.guard.verdict import Excused, Reason
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units

@@ -15,7 +15,7 @@ from guard.fixtures import SHARDS
 from guard.test_result_files import junit
 from pydantic import SecretStr
 
-from ciguard.compare.ancestry import ancestry_of
+from ciguard.compare.baseline_selection import ancestry_of
 from ciguard.errors import InputError, UsageError
 from ciguard.github.client import GitHub
 from ciguard.github.run_client import finished_runs, known_ancestors

@@ -1,6 +1,7 @@
-"""Legs, jobs and totals of two runs beside each other. Pure.
+"""The jobs of two runs beside each other, as GitHub knows them, and what they cost. Pure.
 
-Jobs are as GitHub knows them.
+A conclusion is one observation of a job, and so is its wall time: what differs may be chance. Two
+runs without records have nothing else to compare.
 """
 
 from __future__ import annotations
@@ -11,29 +12,24 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
-import numpy as np
-
-from ciguard.compare.baseline_matrix import align, usable
-from ciguard.compare.run_columns import index_in, leg_from_history
-from ciguard.history.query import STEADY_S
-from ciguard.model.machine_use import NOT_MEASURED
+from ciguard.compare.run_columns import RunInfo
+from ciguard.compare.steps_and_artifacts import (
+    NO_ARTIFACTS,
+    NO_STEPS,
+    compare_artifacts,
+    compare_steps,
+)
+from ciguard.errors import ExitCode
 from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ciguard.compare.run_columns import Floats, Run, RunLeg
-    from ciguard.history.file import History
+    from ciguard.compare.run_columns import Run, RunLeg
+    from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.model import Ending
-    from ciguard.model.jobs import Job
-    from ciguard.model.machine_use import MachineUse
+    from ciguard.model.jobs import Job, RunArtifact
 
-# Of the cases of two runs, those that the leg of the same name ran in both: a change adds and
-# removes a few tests, while another plan of even two shards leaves half.
-MIN_OVERLAP: Final = 0.9
-DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
-
-TotalName = Literal["makespan_s", "sum_s", "peak_bytes", "tests_s"]
 JobTransition = Literal[
     "unblocked",
     "newly cancelled",
@@ -59,149 +55,17 @@ _TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
 }
 _MINUTE_S: Final = 60
 _BY_TESTS: Final = ("newly failing", "fixed")
-
-
-@dataclass(frozen=True, slots=True)
-class LegChange:
-    """A leg in both runs, or in one: then the other's values are None.
-
-    `memory_bytes` is that of the runner; the machines are without the units that ran. `speed` is
-    how slow this runner was: 1.3 took 30 % longer than usual for the same tests.
-    """
-
-    shard: str
-    before: Ending | None
-    after: Ending | None
-    wall_before_s: float | None = None
-    wall_after_s: float | None = None
-    peak_before_bytes: int | None = None
-    peak_after_bytes: int | None = None
-    memory_bytes: int | None = None
-    speed: float | None = None
-    machine_before: MachineUse = NOT_MEASURED
-    machine_after: MachineUse = NOT_MEASURED
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """A measure of a whole run, as measured: slowest leg, sum of the legs, largest peak, tests.
-
-    `before` is the median of `n` complete baseline runs, `after` is None of a run that lacks a leg.
-    `tests_s` is of `n` tests that passed in the base and the candidate.
-    """
-
-    name: TotalName
-    before: float
-    after: float | None
-    n: int
-
-    @property
-    def is_doubled(self) -> bool:
-        """Say that it is a sum of times, and at least twice what it was."""
-        is_sum = self.name in ("sum_s", "tests_s")
-        return is_sum and (self.after or 0.0) >= max(DOUBLE * self.before, STEADY_S)
-
-
-def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegChange, ...]:
-    """The legs of both runs side by side, by name.
-
-    Args:
-        speed: of each leg of the candidate; NaN could not be told.
-    """
-    before = {leg.name: leg for leg in base.legs} if base is not None else {}
-    after = {leg.name: leg for leg in candidate.legs}
-    speeds = {
-        leg.name: None if np.isnan(factor) else factor
-        for leg, factor in zip(candidate.legs, speed.tolist(), strict=True)
-    }
-    return tuple(
-        _leg_change(name, before.get(name), after.get(name), speeds.get(name))
-        for name in sorted({*before, *after})
-    )
-
-
-def _leg_change(
-    name: str, old: RunLeg | None, new: RunLeg | None, speed: float | None
-) -> LegChange:
-    return LegChange(
-        shard=name,
-        before=old.ending if old is not None else None,
-        after=new.ending if new is not None else None,
-        wall_before_s=old.wall_s if old is not None else None,
-        wall_after_s=new.wall_s if new is not None else None,
-        peak_before_bytes=old.peak_bytes if old is not None else None,
-        peak_after_bytes=new.peak_bytes if new is not None else None,
-        memory_bytes=new.memory_bytes if new is not None else None,
-        speed=speed,
-        machine_before=old.machine if old is not None else NOT_MEASURED,
-        machine_after=new.machine if new is not None else NOT_MEASURED,
-    )
-
-
-def totals(
-    base: Run | None,
-    candidate: Run,
-    history: History | None,
-    used: Sequence[int],
-    bases: Sequence[Run],
-    *,
-    complete: bool,
-) -> tuple[Total, ...]:
-    """The candidate beside the baseline.
-
-    Only of complete runs: one that lacks a leg is shorter and smaller for nothing. As measured, so
-    that a slow runner is in it; the tests' own numbers are judged apart from that.
-
-    Args:
-        used: positions of the history's runs.
-        bases: runs that are not in the history.
-        complete: nothing says that the candidate lacks a leg.
-    """
-    past = (
-        [[leg_from_history(leg) for leg in history.runs[n].legs] for n in used] if history else []
-    )
-    past += [list(run.legs) for run in bases]
-    known = [_measures(legs) for legs in past if legs and all(leg.complete for leg in legs)]
-    now = _measures(candidate.legs) if complete and candidate.complete else {}
-    names: tuple[TotalName, ...] = ("makespan_s", "sum_s", "peak_bytes")
-    values = {name: [one[name] for one in known if one.get(name)] for name in names}
-    found = [
-        Total(name, float(np.median(before)), now.get(name), len(before))
-        for name, before in values.items()
-        if before and (now.get(name) or not complete)
-    ]
-    of_tests = _total_of_tests(base, candidate) if base is not None else None
-    return tuple(found if of_tests is None else [*found, of_tests])
-
-
-def _total_of_tests(base: Run, candidate: Run) -> Total | None:
-    before = np.where(usable(candidate), align(candidate, base).wall_s, np.nan)
-    after = candidate.wall_s
-    both = ~np.isnan(before) & ~np.isnan(after)
-    if not both.any():
-        return None
-    return Total("tests_s", float(before[both].sum()), float(after[both].sum()), int(both.sum()))
-
-
-def _measures(legs: Sequence[RunLeg]) -> dict[TotalName, float]:
-    """What is known of a complete run: times only where each leg has one."""
-    found: dict[TotalName, float] = {}
-    walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
-    if walls_s and len(walls_s) == len(legs):
-        found = {"makespan_s": max(walls_s), "sum_s": sum(walls_s)}
-    peaks = [leg.peak_bytes for leg in legs if leg.peak_bytes is not None]
-    return {**found, "peak_bytes": max(peaks)} if peaks else found
-
-
-def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
-    """How many cases another leg of that name ran before, and how many both runs have in legs."""
-    if not base.legs or not candidate.legs:
-        return 0, 0
-    place = index_in(candidate, base)
-    here = np.flatnonzero(place >= 0)
-    before, after = (np.array([leg.name for leg in run.legs]) for run in (base, candidate))
-    differs = before[base.leg[place[here]]] != after[candidate.leg[here]]
-    return int(differs.sum()), len(here)
+JobsState = Literal["worse", "mixed", "better", "inconclusive", "same"]
+JobCondition = Literal["new-failure", "timeout", "incomplete"]
+# Of `FAIL_CONDITIONS` those that conclusions of jobs can give a reason for.
+JOB_CONDITIONS: Final[tuple[JobCondition, ...]] = ("new-failure", "timeout", "incomplete")
+_FAILED: Final = frozenset({"failure", "startup_failure", "timed_out"})
+_BAD: Final = _FAILED.union(STOPPED)
+# The order in which the changes are listed.
+_ORDER: Final[tuple[JobTransition | None, ...]] = (
+    *("newly failing", "newly cancelled", "still cancelled", "newly skipped", "removed", "added"),
+    *(None, "unblocked", "fixed"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,3 +213,118 @@ def _minutes(walls: Iterable[float | None]) -> int | None:
     if not known or None in known:
         return None
     return sum(max(1, math.ceil(wall_s / _MINUTE_S)) for wall_s in known if wall_s is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class JobsComparison:
+    """The jobs of two runs.
+
+    Attributes:
+        state: what did not run again, or is not there any more, is no proof: `inconclusive`.
+        changes: those that ended otherwise or are still cancelled, the worst first.
+        unchanged: those with the same conclusion, the longest first.
+        endings: why jobs of the candidate were cancelled, by name, where GitHub says it.
+    """
+
+    state: JobsState
+    base: RunInfo
+    candidate: RunInfo
+    changes: tuple[JobChange, ...]
+    unchanged: tuple[JobChange, ...]
+    endings: Mapping[str, Ending]
+    steps: StepChanges = NO_STEPS
+    artifacts: ArtifactChanges = NO_ARTIFACTS
+
+    def of_transition(self, transition: JobTransition) -> tuple[JobChange, ...]:
+        """The changes of one kind."""
+        return tuple(one for one in self.changes if one.transition == transition)
+
+
+def run_of_jobs(name: str, run_id: int | None, jobs: Sequence[Job]) -> RunInfo:
+    """What the jobs of a run tell of it.
+
+    Args:
+        name: what the run was called by.
+        jobs: at least one.
+    """
+    sha = next((job.head_sha for job in jobs if job.head_sha), None)
+    return RunInfo(name, run_id, max(job.run_attempt for job in jobs), sha)
+
+
+def compare_jobs_only(
+    before: Sequence[Job],
+    after: Sequence[Job],
+    runs: tuple[RunInfo, RunInfo],
+    artifacts: tuple[Sequence[RunArtifact] | None, Sequence[RunArtifact] | None] = (None, None),
+) -> JobsComparison:
+    """Compare each job in the last attempt in which it ran, by name.
+
+    Args:
+        before, after: of all attempts, at least one of each run.
+        runs: that the jobs are of, in the same order.
+        artifacts: of both runs; None where they are not known.
+    """
+    found = compare_jobs(before, after)
+    commits = {run.sha for run in runs if run.sha}
+    changes = [one for one in found if one.is_listed]
+    same = [one for one in found if not one.is_listed]
+    return JobsComparison(
+        _state(changes),
+        *runs,
+        tuple(sorted(changes, key=lambda one: (not _is_worse(one), _ORDER.index(one.transition)))),
+        tuple(sorted(same, key=lambda one: -max(one.wall_before_s or 0, one.wall_after_s or 0))),
+        {one.name: one.ending for one in found if one.ending is not None},
+        compare_steps(before, after, commits),
+        compare_artifacts(artifacts[0], artifacts[1], commits),
+    )
+
+
+def _is_worse(change: JobChange) -> bool:
+    """Say that it fails and is not known to have failed, or been cancelled, before."""
+    return change.after in _FAILED and change.before not in _BAD
+
+
+def _state(changes: Sequence[JobChange]) -> JobsState:
+    worse = any(map(_is_worse, changes))
+    better = any(one.before in _BAD and one.after == "success" for one in changes)
+    if worse:
+        return "mixed" if better else "worse"
+    lost = any(
+        one.after in STOPPED or one.transition in ("newly skipped", "removed") for one in changes
+    )
+    if better and not lost:
+        return "better"
+    return "inconclusive" if changes else "same"
+
+
+def triggered_by_jobs(
+    comparison: JobsComparison, fail_on: Collection[str]
+) -> tuple[JobCondition, ...]:
+    """What of `fail_on` the jobs give a reason for.
+
+    A job that is not there any more is none: who renames a job removes one and adds one.
+    """
+    timed_out = any(
+        (one.after == "timed_out" or one.ending == "timeout")
+        and one.transition != "still cancelled"
+        for one in comparison.changes
+    )
+    failing = [one for one in comparison.changes if _is_worse(one) and one.after != "timed_out"]
+    found: dict[JobCondition, bool] = {
+        "new-failure": bool(failing),
+        "timeout": timed_out,
+        "incomplete": bool(comparison.of_transition("newly cancelled")),
+    }
+    return tuple(one for one in JOB_CONDITIONS if one in fail_on and found[one])
+
+
+def jobs_exit_code(
+    comparison: JobsComparison, fail_on: Collection[str], *, strict: bool = False
+) -> ExitCode:
+    """As `comparison.exit_code` orders the findings; no number can be judged."""
+    found = triggered_by_jobs(comparison, fail_on)
+    if "incomplete" in found:
+        return ExitCode.INCOMPLETE
+    if found:
+        return ExitCode.TESTS_FAILED
+    return ExitCode.INCONCLUSIVE if strict else ExitCode.OK

@@ -1,0 +1,303 @@
+"""The legs of two runs beside each other: endings, times and memory; what a run lacks. Pure.
+
+A leg lacks a record or an end, and its units went with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from ciguard.compare.baseline_matrix import align, usable
+from ciguard.compare.run_columns import index_in, leg_from_history
+from ciguard.compare.transitions import INTERRUPTED, statuses
+from ciguard.history.query import STEADY_S
+from ciguard.model.machine_use import NOT_MEASURED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from ciguard.compare.run_columns import Floats, Run, RunLeg
+    from ciguard.history.file import History
+    from ciguard.model import CaseKey, Ending, Plan, UnitKey
+    from ciguard.model.machine_use import MachineUse
+
+# Of the cases of two runs, those that the leg of the same name ran in both: a change adds and
+# removes a few tests, while another plan of even two shards leaves half.
+MIN_OVERLAP: Final = 0.9
+DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
+
+TotalName = Literal["makespan_s", "sum_s", "peak_bytes", "tests_s"]
+IncompleteKind = Literal["ended", "no_record", "no_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class LegChange:
+    """A leg in both runs, or in one: then the other's values are None.
+
+    `memory_bytes` is that of the runner; the machines are without the units that ran. `speed` is
+    how slow this runner was: 1.3 took 30 % longer than usual for the same tests.
+    """
+
+    shard: str
+    before: Ending | None
+    after: Ending | None
+    wall_before_s: float | None = None
+    wall_after_s: float | None = None
+    peak_before_bytes: int | None = None
+    peak_after_bytes: int | None = None
+    memory_bytes: int | None = None
+    speed: float | None = None
+    machine_before: MachineUse = NOT_MEASURED
+    machine_after: MachineUse = NOT_MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A measure of a whole run, as measured: slowest leg, sum of the legs, largest peak, tests.
+
+    `before` is the median of `n` complete baseline runs, `after` is None of a run that lacks a leg.
+    `tests_s` is of `n` tests that passed in the base and the candidate.
+    """
+
+    name: TotalName
+    before: float
+    after: float | None
+    n: int
+
+    @property
+    def is_doubled(self) -> bool:
+        """Say that it is a sum of times, and at least twice what it was."""
+        is_sum = self.name in ("sum_s", "tests_s")
+        return is_sum and (self.after or 0.0) >= max(DOUBLE * self.before, STEADY_S)
+
+
+def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegChange, ...]:
+    """The legs of both runs side by side, by name.
+
+    Args:
+        speed: of each leg of the candidate; NaN could not be told.
+    """
+    before = {leg.name: leg for leg in base.legs} if base is not None else {}
+    after = {leg.name: leg for leg in candidate.legs}
+    speeds = {
+        leg.name: None if np.isnan(factor) else factor
+        for leg, factor in zip(candidate.legs, speed.tolist(), strict=True)
+    }
+    return tuple(
+        _leg_change(name, before.get(name), after.get(name), speeds.get(name))
+        for name in sorted({*before, *after})
+    )
+
+
+def _leg_change(
+    name: str, old: RunLeg | None, new: RunLeg | None, speed: float | None
+) -> LegChange:
+    return LegChange(
+        shard=name,
+        before=old.ending if old is not None else None,
+        after=new.ending if new is not None else None,
+        wall_before_s=old.wall_s if old is not None else None,
+        wall_after_s=new.wall_s if new is not None else None,
+        peak_before_bytes=old.peak_bytes if old is not None else None,
+        peak_after_bytes=new.peak_bytes if new is not None else None,
+        memory_bytes=new.memory_bytes if new is not None else None,
+        speed=speed,
+        machine_before=old.machine if old is not None else NOT_MEASURED,
+        machine_after=new.machine if new is not None else NOT_MEASURED,
+    )
+
+
+def totals(
+    base: Run | None,
+    candidate: Run,
+    history: History | None,
+    used: Sequence[int],
+    bases: Sequence[Run],
+    *,
+    complete: bool,
+) -> tuple[Total, ...]:
+    """The candidate beside the baseline.
+
+    Only of complete runs: one that lacks a leg is shorter and smaller for nothing. As measured, so
+    that a slow runner is in it; the tests' own numbers are judged apart from that.
+
+    Args:
+        used: positions of the history's runs.
+        bases: runs that are not in the history.
+        complete: nothing says that the candidate lacks a leg.
+    """
+    past = (
+        [[leg_from_history(leg) for leg in history.runs[n].legs] for n in used] if history else []
+    )
+    past += [list(run.legs) for run in bases]
+    known = [_measures(legs) for legs in past if legs and all(leg.complete for leg in legs)]
+    now = _measures(candidate.legs) if complete and candidate.complete else {}
+    names: tuple[TotalName, ...] = ("makespan_s", "sum_s", "peak_bytes")
+    values = {name: [one[name] for one in known if one.get(name)] for name in names}
+    found = [
+        Total(name, float(np.median(before)), now.get(name), len(before))
+        for name, before in values.items()
+        if before and (now.get(name) or not complete)
+    ]
+    of_tests = _total_of_tests(base, candidate) if base is not None else None
+    return tuple(found if of_tests is None else [*found, of_tests])
+
+
+def _total_of_tests(base: Run, candidate: Run) -> Total | None:
+    before = np.where(usable(candidate), align(candidate, base).wall_s, np.nan)
+    after = candidate.wall_s
+    both = ~np.isnan(before) & ~np.isnan(after)
+    if not both.any():
+        return None
+    return Total("tests_s", float(before[both].sum()), float(after[both].sum()), int(both.sum()))
+
+
+def _measures(legs: Sequence[RunLeg]) -> dict[TotalName, float]:
+    """What is known of a complete run: times only where each leg has one."""
+    found: dict[TotalName, float] = {}
+    walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
+    if walls_s and len(walls_s) == len(legs):
+        found = {"makespan_s": max(walls_s), "sum_s": sum(walls_s)}
+    peaks = [leg.peak_bytes for leg in legs if leg.peak_bytes is not None]
+    return {**found, "peak_bytes": max(peaks)} if peaks else found
+
+
+def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
+    """How many cases another leg of that name ran before, and how many both runs have in legs."""
+    if not base.legs or not candidate.legs:
+        return 0, 0
+    place = index_in(candidate, base)
+    here = np.flatnonzero(place >= 0)
+    before, after = (np.array([leg.name for leg in run.legs]) for run in (base, candidate))
+    differs = before[base.leg[place[here]]] != after[candidate.leg[here]]
+    return int(differs.sum()), len(here)
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteReason:
+    """Why a run is incomplete.
+
+    Attributes:
+        kind: shards that ended early or whose record is damaged ("ended"), shards without a record,
+            or planned units of complete shards without a result.
+        shards: by name; "" of a run of result files.
+        ending: of these shards; "completed" where the record is damaged.
+        units: how many have no result.
+    """
+
+    kind: IncompleteKind
+    shards: tuple[str, ...] = ()
+    ending: Ending | None = None
+    units: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LostUnits:
+    """Units without a result, in legs that left no record or did not end by themselves.
+
+    Attributes:
+        shards: the shard of the units; if it is not known, all shards with incomplete results.
+        certain: whether the shard of the units is known. If not, the units are those of the base
+            without a result, and may also have been removed.
+    """
+
+    shards: tuple[str, ...]
+    units: tuple[UnitKey, ...]
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LegCoverage:
+    """The legs of a run that gave less than they should.
+
+    Attributes:
+        absent: shards that left no record.
+        truncated: names of legs that did not end by themselves, or whose record is damaged.
+        shard_of: the plan's shard of each unit; None where no plan is known.
+    """
+
+    absent: tuple[str, ...]
+    truncated: tuple[str, ...]
+    shard_of: Mapping[UnitKey, str] | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Say that every leg is there and ended by itself."""
+        return not self.absent and not self.truncated
+
+
+def leg_coverage(run: Run, plan: Plan | None = None) -> LegCoverage:
+    """Find the legs that a run lacks, by its plan or by the numbers of its shards."""
+    names = {leg.shard for leg in run.legs if leg.shard}
+    cut = tuple(dict.fromkeys(leg.name for leg in run.legs if not leg.complete))
+    if plan is not None:
+        absent = tuple(shard.key for shard in plan.shards if shard.key not in names)
+        shard_of = {unit.key: shard.key for shard in plan.shards for unit in shard.units}
+        return LegCoverage(absent, cut, shard_of)
+    # Shards are numbered from 1: a gap is a record that did not arrive, and so is what is missing
+    # of the number that every leg was told.
+    numbers = {int(name) for name in names if re.fullmatch(r"\d{1,4}", name)}
+    width = max(map(len, names), default=0)
+    last = max([*numbers, run.planned_shards or 0], default=0)
+    return LegCoverage(tuple(f"{n:0{width}}" for n in range(1, last + 1) if n not in numbers), cut)
+
+
+def incompleteness(run: Run, legs: LegCoverage) -> Iterator[IncompleteReason]:
+    """Why a run is incomplete: one reason for all legs that ended in the same way."""
+    truncated: dict[Ending, list[str]] = defaultdict(list)
+    for leg in run.legs:
+        if not leg.complete:
+            truncated[leg.ending].append(leg.name)
+    for ending, names in truncated.items():
+        yield IncompleteReason("ended", tuple(names), ending)
+    if legs.absent:
+        yield IncompleteReason("no_record", legs.absent)
+    if legs.shard_of is not None:
+        unreported = legs.shard_of.keys() - {key[:3] for key in run.keys}
+        incomplete_shards = {*legs.absent, *legs.truncated}
+        silent = sum(legs.shard_of[unit] not in incomplete_shards for unit in unreported)
+        if silent:
+            yield IncompleteReason("no_result", units=silent)
+
+
+def lost_units(
+    base: Run | None,
+    candidate: Run,
+    legs: LegCoverage,
+    found_elsewhere: Collection[CaseKey] = frozenset(),
+) -> tuple[LostUnits, ...]:
+    """The units that a run has no result of because their leg gave none.
+
+    A plan says in which shard each was. Without one, what the base had and the candidate has not
+    may have been lost or removed, and nobody can tell which: `LostUnits.certain` says so.
+
+    Args:
+        found_elsewhere: cases of the base that the candidate has under another name.
+    """
+    if legs.is_complete:
+        return ()
+    of_leg: dict[str, set[UnitKey]] = defaultdict(set)
+    incomplete_shards = {*legs.absent, *legs.truncated}
+    for key, fate, leg in zip(
+        candidate.keys, statuses(candidate).tolist(), candidate.leg.tolist(), strict=True
+    ):
+        if fate == INTERRUPTED and candidate.legs[leg].name in incomplete_shards:
+            of_leg[candidate.legs[leg].name].add(key.unit_key)
+    have = {key.unit_key for key in candidate.keys}
+    if legs.shard_of is not None:
+        for unit, shard in legs.shard_of.items():
+            if shard in incomplete_shards and unit not in have:
+                of_leg[shard].add(unit)
+    found = [LostUnits((leg,), tuple(sorted(units)), certain=True) for leg, units in of_leg.items()]
+    found.sort(key=lambda lost: lost.shards)
+    if legs.shard_of is None and base is not None:
+        have |= {key.unit_key for key in found_elsewhere}
+        missed = sorted({key.unit_key for key in base.keys} - have)
+        if missed:
+            found.append(LostUnits(tuple(sorted(incomplete_shards)), tuple(missed), certain=False))
+    return tuple(found)
