@@ -31,8 +31,8 @@ from guard.fixtures import World
 from init.move_in_samples import ACTIONS, commit
 from mutations import mutated
 
-from ciguard.audit.repository_findings import audit_repository
 from ciguard.audit.repository_runs import RepositoryRuns
+from ciguard.audit.rule_table import audit_repository
 from ciguard.audit.rules.base import WorkflowFile
 from ciguard.codec import archive, quarantine
 from ciguard.codec.record.lines import encode

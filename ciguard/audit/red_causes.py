@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.audit.declared_jobs import DEFAULT_LIMIT_S
 from ciguard.audit.repository_runs import distinct
@@ -22,12 +22,25 @@ if TYPE_CHECKING:
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.model.jobs import Job
 
-# The first that a job of the run has is the run's own.
 Cause = Literal[
     "test_step", "other_step", "startup_failure", "timeout", "lost_runner", "runner_shutdown",
     "out_of_memory", "disk_full", "setup_failed", "superseded", "cancelled", "unknown",
 ]  # fmt: skip
-CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
+# The first that a job of the run has is the run's own; with its words.
+CAUSES: Final[Mapping[Cause, str]] = {
+    "test_step": "failed tests",
+    "other_step": "another step failed",
+    "startup_failure": "workflow not valid",
+    "timeout": "time limit",
+    "lost_runner": "lost runner",
+    "runner_shutdown": "runner shut down",
+    "out_of_memory": "out of memory",
+    "disk_full": "disk full",
+    "setup_failed": "runner not set up",
+    "superseded": "superseded",
+    "cancelled": "cancelled",
+    "unknown": "unknown",
+}
 # What no test and no step of the project failed by.
 WITHOUT_FAILURE: Final[frozenset[Cause]] = frozenset(
     {"lost_runner", "runner_shutdown", "disk_full", "setup_failed", "superseded", "cancelled"}

@@ -10,10 +10,9 @@ from pydantic import SecretStr
 
 from ciguard import console
 from ciguard.audit.output_formats import FORMATS
-from ciguard.audit.repository_findings import audit_repository
 from ciguard.audit.repository_reader import FOLDER, MAX_CALLS, Reading, read_repository
 from ciguard.audit.repository_view import as_json, document, headline
-from ciguard.audit.rules.base import RULE_IDS
+from ciguard.audit.rule_table import RULES, audit_repository
 from ciguard.config.suites import HOSTED
 from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
@@ -43,9 +42,9 @@ def audit_remote(
         UsageError: a rule or the repository cannot be meant, or there is no token.
         GitHubError, InputError, NothingToDo: the repository, or its workflow, cannot be read.
     """
-    unknown = [name for name in fail_on if name not in RULE_IDS]
+    unknown = [name for name in fail_on if name not in RULES]
     if unknown:
-        fix = f"name: {', '.join(RULE_IDS)}"
+        fix = f"name: {', '.join(RULES)}"
         raise UsageError(f"--fail-on: no rule {unknown[0]!r}", fix=fix)
     environ = invocation.environ
     if not REPOSITORY.fullmatch(repository):
@@ -72,7 +71,7 @@ def audit_remote(
     found = audit_repository(past, path)
     console.err(f"GitHub: {past.calls:,} of {calls.limit:,} calls")
     console.out(FORMATS[format_](lambda: document(found), lambda: as_json(found)))
-    failed = [rule for rule in RULE_IDS if rule in fail_on and found.findings[rule]]
+    failed = [rule for rule in RULES if rule in fail_on and found.findings[rule]]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(found)}")
     return ExitCode.AUDIT_FINDING if failed else ExitCode.OK

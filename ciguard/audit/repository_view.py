@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ciguard.audit.rule_wording import TITLES, doubt, sentence
+from ciguard.audit.rule_table import RULES
 from ciguard.document import (
     Bullets,
     Code,
@@ -21,11 +21,11 @@ from ciguard.document import (
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from ciguard.audit.repository_findings import RepositoryAudit
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
-    from ciguard.audit.rules.base import FoundAt, RuleFinding, RuleId
+    from ciguard.audit.rule_table import RepositoryAudit, Rule
+    from ciguard.audit.rules.base import FoundAt, RuleFinding
     from ciguard.document import Block, Content, Format, Span
 
 SCHEMA: Final = 1
@@ -96,26 +96,27 @@ def _unread(one: Unread) -> tuple[Span, ...]:
 
 def _sections(found: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[Section]:
     for rule, findings in found.findings.items():
-        items = tuple(_item(one, found.past, in_full="text" in formats) for one in findings)
+        in_full = "text" in formats
+        items = tuple(_item(RULES[rule], one, found.past, in_full=in_full) for one in findings)
         yield Section(
             f"{rule} {formats[0]}",
             (Bullets(items, "finding"),),
-            f"{TITLES[rule]} ({rule})",
+            f"{RULES[rule].TITLE} ({rule})",
             (len(items), "finding"),
             drop=1,
             formats=formats,
         )
 
 
-def _item(one: RuleFinding, past: RepositoryRuns, *, in_full: bool) -> Item:
-    """A finding, with its doubt and its evidence below it.
+def _item(rule: Rule, one: RuleFinding, past: RepositoryRuns, *, in_full: bool) -> Item:
+    """Return a finding, with its caveat and its evidence below it.
 
     Args:
         in_full: with addresses, where no word can lead to one.
     """
     children = []
-    if one.certainty == "possible":
-        children.append(Item(f"possible: {doubt(one)}"))
+    if one.caveat:
+        children.append(Item(f"possible: {rule.CAVEATS[one.caveat]}"))
     if in_full:
         first = one.evidence[0]
         children.append(Item((Code(_place(first)), f"  {first.url}" if first.url else "")))
@@ -124,7 +125,7 @@ def _item(one: RuleFinding, past: RepositoryRuns, *, in_full: bool) -> Item:
             Link(Code(_place(at), NAME_WIDTH), _url(at, past)) for at in one.evidence
         ]
         children.append(Item(("evidence: ", *join(links))))
-    return Item((Code(one.subject, NAME_WIDTH), f": {sentence(one)}"), tuple(children))
+    return Item((Code(one.subject, NAME_WIDTH), f": {rule.sentence(one.facts)}"), tuple(children))
 
 
 def _place(at: FoundAt) -> str:
@@ -139,7 +140,7 @@ def _url(at: FoundAt, past: RepositoryRuns) -> str:
 
 
 def _without_findings(found: RepositoryAudit) -> str:
-    names: Sequence[RuleId] = [rule for rule, findings in found.findings.items() if not findings]
+    names = [rule for rule, findings in found.findings.items() if not findings]
     return f"No finding: {', '.join(names)}." if names else ""
 
 
@@ -167,16 +168,17 @@ def as_json(found: RepositoryAudit) -> dict[str, Any]:
         "unread": [asdict(one) for one in past.unread],
         "findings": [
             {
-                "rule": one.rule,
+                "rule": rule,
                 "subject": one.subject,
                 "certainty": one.certainty,
-                "doubt": one.doubt or None,
+                "doubt": one.caveat or None,
                 "facts": dict(one.facts),
                 "evidence": [
                     {"what": at.what, "url": _url(at, past) or None, "line": at.line}
                     for at in one.evidence
                 ],
             }
-            for one in found.all
+            for rule, findings in found.findings.items()
+            for one in findings
         ],
     }

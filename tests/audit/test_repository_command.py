@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -12,12 +11,7 @@ import pytest
 from fakegithub.past_runs import AT_LIMIT, BY_PERSON, SUPERSEDED, WORKFLOW
 from fakegithub.state import Fault
 
-from ciguard.audit import rule_wording
 from ciguard.audit.repository_reader import MAX_CALLS
-from ciguard.audit.rule_wording import DOUBTS, TITLES
-from ciguard.audit.rules.base import RULE_IDS
-from ciguard.audit.rules.run_rules import RUN_RULES
-from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
@@ -250,26 +244,6 @@ def test_rule_fails_only_where_it_found_something(
     past.job(past.run("cancelled"), conclusion="cancelled", annotations=[AT_LIMIT], minutes=45)
     answer = audit("--fail-on", rules, expect=code)
     assert ("ciguard audit: found " in answer.stderr) == (code != 0)
-
-
-def test_every_rule_has_its_row_and_its_words() -> None:
-    assert {*RUN_RULES, *WORKFLOW_RULES} <= {*RULE_IDS}
-    assert set(RUN_RULES) == set(RULE_IDS[5:])
-    assert {*TITLES} == {*RULE_IDS}
-
-
-def test_every_doubt_has_its_words() -> None:
-    rules = Path(rule_wording.__file__).parent / "rules"
-    named = {
-        text.value
-        for path in rules.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.keyword) and node.arg == "doubt"
-        for text in ast.walk(node.value)
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value
-    }
-    assert named
-    assert named <= {*DOUBTS}
 
 
 def test_place_in_a_file_is_a_link_to_its_line(past: PastRuns, audit: Audit) -> None:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ciguard.audit.rule_wording import doubt, sentence
+from ciguard.audit.rule_table import WORKFLOW_RULES
 from ciguard.audit.rules.base import WorkflowFile
-from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
-    from ciguard.audit.rules.base import RuleFinding, RuleId
+    from ciguard.audit.rules.base import RuleFinding
 
 FILE = ".github/workflows/ci.yml"
 
 
-def find(rule: RuleId, text: str, required: frozenset[str] | None = None) -> list[RuleFinding]:
+def find(rule: str, text: str, required: frozenset[str] | None = None) -> list[RuleFinding]:
     workflow = WorkflowFile(FILE, text, load(text, FILE))
     findings = list(WORKFLOW_RULES[rule].check_workflow(workflow, required))
     for finding in findings:
-        assert finding.rule == rule
         assert finding.evidence
-        assert (finding.certainty == "possible") == bool(doubt(finding))
-        assert sentence(finding)
+        assert finding.caveat in ("", *WORKFLOW_RULES[rule].CAVEATS)
+        assert WORKFLOW_RULES[rule].sentence(finding.facts)
     return findings
 
 

@@ -1,28 +1,15 @@
-"""What a rule of the audit is: what it reads, and what it finds. Pure."""
+"""The values that a rule of the audit reads and finds, and the places of a workflow file. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal
+
+from ciguard.workflow.positions import SourceText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-RuleId = Literal[
-    # read from workflow files
-    "aggregation-green-on-loss",
-    "required-check-never-reported",
-    "results-only-on-success",
-    "retries-hide-flaky-tests",
-    "matrix-near-limit",
-    # read from past runs
-    "red-without-test-failure",
-    "shard-died-at-limit",
-    "job-near-limit",
-    "imbalanced-matrix",
-    "no-tests-run",
-]
-RULE_IDS: Final[tuple[RuleId, ...]] = get_args(RuleId)
 Certainty = Literal["certain", "possible"]
 
 
@@ -58,33 +45,35 @@ class FoundAt:
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What a rule found, as values: the view has the words.
+    """A finding of a rule, as values: the rule has the words.
 
     Attributes:
         subject: the job, matrix or check that the finding is about, as GitHub shows it.
         facts: numbers and names; the end of a key is the unit of its number (`_s`, `_usd`).
         evidence: at least one.
-        certainty: "possible" where the rule cannot be sure; then `doubt` is the reason, as a key
-            of the view's table of words.
+        caveat: the reason why the rule cannot be sure, as a key of its `CAVEATS`; "" if it is.
     """
 
-    rule: RuleId
     subject: str
     evidence: tuple[FoundAt, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    certainty: Certainty = "certain"
-    doubt: str = ""
+    caveat: str = ""
+
+    @property
+    def certainty(self) -> Certainty:
+        return "possible" if self.caveat else "certain"
 
 
-class WorkflowRule(Protocol):
-    """A rule that reads workflow files: a module of this folder."""
+def locate(
+    workflow: WorkflowFile, *places: tuple[tuple[str | int, ...], str]
+) -> tuple[FoundAt, ...]:
+    """Return the lines of paths of keys in the file, each with a text below it or ""; sorted."""
+    source = SourceText(workflow.text)
+    lines = {source.line_number(*path, text=text) for path, text in places}
+    return tuple(FoundAt(workflow.path, line=line) for line in sorted(lines))
 
-    def check_workflow(
-        self, workflow: WorkflowFile, required_checks: frozenset[str] | None
-    ) -> Iterator[RuleFinding]:
-        """Find what the rule is about in one workflow.
 
-        Args:
-            required_checks: names of the checks that the default branch requires; None where they
-                are not known.
-        """
+def job_title(job_id: str, job: Any) -> str:
+    """Return the name of a job as GitHub shows it; its id where only a run knows the name."""
+    name = job.get("name") if isinstance(job, dict) else None
+    return name if isinstance(name, str) and name and "${{" not in name else job_id

@@ -10,18 +10,23 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
 from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.text import duration, price
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.declared_jobs import DeclaredJob
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.model.jobs import Job
 
+TITLE: Final = "Imbalanced matrices"
+CAVEATS: Final = {
+    "axis-of-environments": "the axes may be environments, whose tests cannot change places",
+}
 MIN_EXECUTIONS: Final = 3  # of each job: one may have met a slow machine
 MIN_RATIO: Final = 1.5  # longest / mean
 MIN_SAVING_S: Final = 60.0
@@ -29,7 +34,7 @@ _MINUTE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class MatrixJob:
     """A job of the matrix: the median of its successful executions."""
 
     name: str
@@ -42,7 +47,9 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
     """One finding for each job with a matrix, and each kind of runner that it asks for."""
     declared = DeclaredJobs(past.workflows)
     for workflow in past.test_workflows:
-        groups: defaultdict[tuple[DeclaredJob, tuple[str, ...]], list[Leg]] = defaultdict(list)
+        groups: defaultdict[tuple[DeclaredJob, tuple[str, ...]], list[MatrixJob]] = defaultdict(
+            list
+        )
         jobs = past.jobs_by_name(workflow)
         for name, executions in jobs.items():
             known = declared.find(workflow, name)
@@ -55,7 +62,27 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
             yield from _imbalance(job, current, _price(past, labels))
 
 
-def _leg(name: str, executions: Sequence[tuple[PastRun, Job]]) -> Leg | None:
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Compare the longest job with the mean, and name the savings of a balance."""
+    longest = f"longest {facts['longest']} {duration(facts['longest_s'])}"
+    jobs = (
+        f"{facts['ratio']:.1f} times the mean {duration(facts['mean_s'])} of {facts['jobs']} jobs"
+    )
+    saved = f"balance saves {duration(facts['saved_wall_s'])} of wall time at best"
+    before, after = facts["billed_minutes"], facts["balanced_minutes"]
+    if before == after:
+        minutes = f"the {before:,} billed minutes stay"
+    else:
+        minutes = f"billed minutes {before:,} -> {after:,}"
+        if facts["saved_usd"] is not None:
+            side = "less" if before > after else "more"
+            minutes += f" ({price(abs(facts['saved_usd']))} a run {side})"
+    fewest = facts["fewest_jobs"]
+    same = f"; {fewest} balanced jobs take the same wall time" if fewest < facts["jobs"] else ""
+    return f"{longest}, {jobs}; {saved}, {minutes}{same}"
+
+
+def _leg(name: str, executions: Sequence[tuple[PastRun, Job]]) -> MatrixJob | None:
     """None where too few executions succeeded."""
     found = [
         (run, job, job.wall_s)
@@ -66,7 +93,7 @@ def _leg(name: str, executions: Sequence[tuple[PastRun, Job]]) -> Leg | None:
         return None
     run, job, _ = found[0]
     newest = FoundAt(name, job.url or run.url)
-    return Leg(name, median(wall_s for *_, wall_s in found), len(found), newest)
+    return MatrixJob(name, median(wall_s for *_, wall_s in found), len(found), newest)
 
 
 def _present_names(past: RepositoryRuns, workflow: str) -> frozenset[str]:
@@ -82,7 +109,7 @@ def _price(past: RepositoryRuns, labels: tuple[str, ...]) -> float | None:
 
 
 def _imbalance(
-    job: DeclaredJob, legs: Sequence[Leg], usd_per_minute: float | None
+    job: DeclaredJob, legs: Sequence[MatrixJob], usd_per_minute: float | None
 ) -> Iterator[RuleFinding]:
     if len(legs) < 2:  # noqa: PLR2004  # one job has nothing to share with
         return
@@ -95,7 +122,6 @@ def _imbalance(
     usd = usd_per_minute * (billed - balanced) if usd_per_minute is not None else None
     ordered = sorted(legs, key=lambda leg: (-leg.wall_s, leg.name))
     yield RuleFinding(
-        rule="imbalanced-matrix",
         subject=job.name,
         evidence=(ordered[0].newest, ordered[-1].newest),
         facts={
@@ -114,6 +140,5 @@ def _imbalance(
             "executions": min(leg.executions for leg in legs),
             "workflow": job.workflow,
         },
-        certainty="certain" if job.divides_tests else "possible",
-        doubt="" if job.divides_tests else "axis-of-environments",
+        caveat="" if job.divides_tests else "axis-of-environments",
     )

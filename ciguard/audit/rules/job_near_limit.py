@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
 from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.model.jobs import Job
 
+TITLE: Final = "Jobs close to their limit"
+CAVEATS: Final = {
+    "few-executions": "fewer than 20 executions: the longest counts as the 95th percentile",
+    "limit-changed": "an execution succeeded above the limit, which was another one then",
+}
 MIN_EXECUTIONS: Final = 5
 SURE_EXECUTIONS: Final = 20  # with fewer, the 95th percentile is the longest of them
 NEAR_RATIO: Final = 0.8
@@ -35,6 +41,14 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
     yield from sorted(found, key=lambda one: -one.facts["p95_s"] / one.facts["limit_s"])
 
 
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Compare the 95th percentile with the limit."""
+    ratio = facts["p95_s"] / facts["limit_s"]
+    times = f"{duration(facts['p95_s'])} of {duration(facts['limit_s'])}"
+    executions = count_of(facts["executions"], "successful execution")
+    return f"95th percentile {times} ({100 * ratio:.0f} %), n = {executions}"
+
+
 def _near(
     name: str, workflow: str, jobs: Sequence[tuple[PastRun, Job]], limit_s: float
 ) -> Iterator[RuleFinding]:
@@ -44,12 +58,11 @@ def _near(
     p95_s = walls_s[math.ceil(_PERCENTILE * len(walls_s)) - 1]
     if p95_s < NEAR_RATIO * limit_s:
         return
-    doubt = "few-executions" if len(walls_s) < SURE_EXECUTIONS else ""
+    caveat = "few-executions" if len(walls_s) < SURE_EXECUTIONS else ""
     if walls_s[-1] > limit_s + 60.0:  # a success beyond the limit had another one
-        doubt = "limit-changed"
+        caveat = "limit-changed"
     longest = sorted(jobs, key=lambda one: -(one[1].wall_s or 0.0))[:MAX_EVIDENCE]
     yield RuleFinding(
-        rule="job-near-limit",
         subject=name,
         evidence=tuple(FoundAt(f"run {run.id}", job.url or run.url) for run, job in longest),
         facts={
@@ -59,6 +72,5 @@ def _near(
             "executions": len(walls_s),
             "workflow": workflow,
         },
-        certainty="possible" if doubt else "certain",
-        doubt=doubt,
+        caveat=caveat,
     )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.audit.rules.base import RuleFinding
-from ciguard.audit.rules.workflow_evidence import job_title, locate
+from ciguard.audit.rules.base import RuleFinding, job_title, locate
 from ciguard.workflow.matrix import MAX_JOBS, count_combinations
 from ciguard.workflow.yaml_values import jobs_of, matrix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ciguard.audit.rules.base import WorkflowFile
 
+TITLE: Final = "Matrices near GitHub's limit of 256 jobs"
+CAVEATS: Final = {"expression_in_matrix": "`include` or `exclude` has an expression"}
 NEAR_RATIO: Final = 0.9  # one more version of a language is the end of a matrix of that size
 
 
@@ -28,12 +29,17 @@ def check_workflow(
         if count is None or count < NEAR_RATIO * MAX_JOBS:
             continue
         # An entry with an expression may match other combinations than its text does.
-        in_doubt = any("${{" in str(matrix[key]) for key in ("include", "exclude") if key in matrix)
+        is_open = any("${{" in str(matrix[key]) for key in ("include", "exclude") if key in matrix)
         yield RuleFinding(
-            "matrix-near-limit",
             job_title(job_id, job),
             locate(workflow, (("jobs", job_id, "strategy", "matrix"), "")),
             {"combinations": count, "limit": MAX_JOBS},
-            certainty="possible" if in_doubt else "certain",
-            doubt="expression_in_matrix" if in_doubt else "",
+            caveat="expression_in_matrix" if is_open else "",
         )
+
+
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Compare the jobs of the matrix with the limit."""
+    count, limit = facts["combinations"], facts["limit"]
+    refused = "; GitHub refuses the run" if count > limit else ""
+    return f"{count:,} jobs of {limit} that a matrix may have{refused}"

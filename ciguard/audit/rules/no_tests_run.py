@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJobs, events_of
 from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ciguard.audit.declared_jobs import DeclaredJob
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
+TITLE: Final = "Tests that did not run"
+CAVEATS: Final = {
+    "triggers": "the filters of its triggers may leave out all changes since",
+    "condition": "its `if` may be false on purpose",
+}
 MIN_DAYS: Final = 14
 MIN_RUNS: Final = 3
 MAX_EVIDENCE: Final = 3
@@ -47,6 +53,23 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
                 yield from _never_executed(past, job, declared)
 
 
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Name the time without a test, and how it is known."""
+    how = facts["how"]
+    if how == "empty_results":
+        return f"the result files of {count_of(facts['runs'], 'run')} name no test"
+    days = f"{'' if facts['is_known_start'] else 'at least '}{count_of(facts['days'], 'day')}"
+    if how == "no_run":
+        return f"not started for {days}, while other workflows were"
+    runs = count_of(facts["runs"], "run")
+    ways = {
+        "skipped": f"skipped in {runs}",
+        "absent": f"not in {runs}",
+        "step_skipped": f"its test step was skipped in {runs}",
+    }
+    return f"no test for {days}: {ways[how]}"
+
+
 def _without_runs(past: RepositoryRuns, workflow: str, now: datetime) -> RuleFinding | None:
     """A workflow that was not started while others were."""
     if any(one.what == "runs" and one.detail == workflow for one in past.unread):
@@ -59,12 +82,10 @@ def _without_runs(past: RepositoryRuns, workflow: str, now: datetime) -> RuleFin
     page = f"{past.url}/blob/{past.branch}/{workflow}"
     seen = FoundAt(f"run {runs[0].id}", runs[0].url) if runs else FoundAt(workflow, page)
     return RuleFinding(
-        rule="no-tests-run",
         subject=workflow,
         evidence=(seen,),
         facts={"how": "no_run", "days": days, "is_known_start": bool(runs)},
-        certainty="possible",
-        doubt="triggers",
+        caveat="triggers",
     )
 
 
@@ -74,7 +95,6 @@ def _without_tests(past: RepositoryRuns, workflow: str) -> Iterator[RuleFinding]
     empty = [run for run in counted if past.test_counts[run.id] == 0]
     if empty and empty[0] is counted[0]:
         yield RuleFinding(
-            rule="no-tests-run",
             subject=workflow,
             evidence=tuple(FoundAt(f"run {run.id}", run.url) for run in empty[:MAX_EVIDENCE]),
             facts={"how": "empty_results", "runs": len(empty), "counted": len(counted)},
@@ -105,9 +125,7 @@ def _never_executed(
     days = (idle[0].created_at - (last or idle[-1]).created_at).days
     if days < MIN_DAYS:
         return
-    is_sure = not job.condition
     yield RuleFinding(
-        rule="no-tests-run",
         subject=job.name,
         evidence=tuple(FoundAt(f"run {run.id}", run.url) for run in idle[:MAX_EVIDENCE]),
         facts={
@@ -117,8 +135,7 @@ def _never_executed(
             "is_known_start": last is not None,
             "workflow": job.workflow,
         },
-        certainty="certain" if is_sure else "possible",
-        doubt="" if is_sure else "condition",
+        caveat="condition" if job.condition else "",
     )
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
 from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, red_cause
 from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.red_causes import RedCause
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
+TITLE: Final = "Red runs without a failure"
+CAVEATS: Final = {
+    "superseded-by-time": "no annotation names the cause; a newer run of the same branch began "
+    "while these still ran",
+}
 MIN_RUNS: Final = 3  # one or two are a person who pressed "Cancel"
 MIN_RATIO: Final = 0.1  # of the red runs
 MAX_EVIDENCE: Final = 5
@@ -32,7 +38,6 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
         told = [run for run, why in found if not why.is_inferred]
         is_certain = len(told) >= max(MIN_RUNS, MIN_RATIO * len(red))
         yield RuleFinding(
-            rule="red-without-test-failure",
             subject=workflow,
             evidence=_evidence(found),
             facts={
@@ -42,9 +47,18 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
                 "causes": _counts(red),
                 "inferred": len(found) - len(told),
             },
-            certainty="certain" if is_certain else "possible",
-            doubt="" if is_certain else "superseded-by-time",
+            caveat="" if is_certain else "superseded-by-time",
         )
+
+
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Count the red runs by cause."""
+    ordered = sorted(facts["causes"].items(), key=lambda pair: -pair[1])
+    causes = ", ".join(f"{CAUSES[cause]} {count:,}" for cause, count in ordered)
+    without, red = facts["without_failure"], facts["red"]
+    inferred = f"; {facts['inferred']:,} known by times alone" if facts["inferred"] else ""
+    share = f"{without:,} of {red:,} red runs ({100 * without / red:.0f} %) had no failure"
+    return f"{share}; causes: {causes}{inferred}; n = {count_of(facts['runs'], 'run')}"
 
 
 def _counts(red: Sequence[tuple[PastRun, RedCause]]) -> dict[str, int]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.audit.rules.base import RuleFinding
-from ciguard.audit.rules.workflow_evidence import locate
+from ciguard.audit.rules.base import RuleFinding, locate
 from ciguard.workflow.check_names import calls_workflow, has_matrix, names_check, unexpanded_name
 from ciguard.workflow.conditions import evaluate, runs_after_failure, runs_after_skip
 from ciguard.workflow.yaml_values import jobs_of
@@ -21,7 +20,21 @@ if TYPE_CHECKING:
 
     from ciguard.audit.rules.base import WorkflowFile
 
+TITLE: Final = "Required checks that no job reports"
+CAVEATS: Final = {
+    "needed_job_fails": "only after another job failed, which may be required itself",
+    "other_workflow_may_report": "another workflow may report a check of that name",
+    "push_may_report": "a run for the push of the branch may report it",
+    "called_workflow": "the checks of a called workflow are not in this file",
+}
 Cause = Literal["condition", "needed_job_skipped", "needed_job_fails", "paths", "matrix_name"]
+_SENTENCES: Final[Mapping[Cause, str]] = {
+    "condition": "the `if` of job {job} can skip its matrix, reported as {reported_as} then",
+    "needed_job_skipped": "a job that {job} needs can be skipped; reported as {reported_as} then",
+    "needed_job_fails": "a job that {job} needs can fail; reported as {reported_as} then",
+    "paths": "its workflow does not start for each pull request: it has a filter of paths",
+    "matrix_name": "job {job} has a matrix, so that its checks have other names",
+}
 # Runs that report the checks of a change before it is merged.
 _PULL_EVENTS: Final = ("pull_request", "pull_request_target", "merge_group")
 _PATH_FILTERS: Final = ("paths", "paths-ignore")
@@ -33,12 +46,12 @@ class _Loss:
 
     Attributes:
         place: path of the keys that say so.
-        doubt: "" where it is certain.
+        caveat: "" where it is certain.
     """
 
     cause: Cause
     place: tuple[str | int, ...]
-    doubt: str = ""
+    caveat: str = ""
 
 
 def check_workflow(
@@ -69,7 +82,6 @@ def check_workflow(
         loss = losses[0]
         assert loss is not None
         yield RuleFinding(
-            "required-check-never-reported",
             check,
             locate(workflow, (loss.place, "")),
             {
@@ -77,8 +89,7 @@ def check_workflow(
                 "cause": loss.cause,
                 "reported_as": unexpanded_name(owners[0], jobs[owners[0]]),
             },
-            certainty="possible" if loss.doubt else "certain",
-            doubt=loss.doubt,
+            caveat=loss.caveat,
         )
 
 
@@ -93,8 +104,8 @@ def _find_loss(
     if has_matrix(job) or calls_workflow(job):
         loss = _find_skip(name, jobs, triggers, events)
         if loss is not None:
-            in_doubt = calls_workflow(job) and not loss.doubt
-            return _Loss(loss.cause, loss.place, "called_workflow") if in_doubt else loss
+            is_called = calls_workflow(job) and not loss.caveat
+            return _Loss(loss.cause, loss.place, "called_workflow") if is_called else loss
     for event in events:
         filters = triggers[event]
         for key in _PATH_FILTERS:
@@ -113,8 +124,8 @@ def _find_skip(
     condition = _text(jobs[name], "if")
     if not all(evaluate(condition, event) for event in events):
         # A push of the branch may report the same name for the same commit.
-        doubt = "push_may_report" if _runs_on_push(condition, triggers) else ""
-        return _Loss("condition", ("jobs", name, "if"), doubt)
+        caveat = "push_may_report" if _runs_on_push(condition, triggers) else ""
+        return _Loss("condition", ("jobs", name, "if"), caveat)
     needs = _needs_of(jobs[name])
     if needs and not runs_after_skip(condition):
         for one in _skipping_ancestors(name, jobs):
@@ -162,3 +173,8 @@ def _needs_of(job: Any) -> list[str]:
 def _text(job: Any, key: str) -> str:
     value = job.get(key) if isinstance(job, dict) else None
     return "" if value is None else str(value)
+
+
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Name the reason why the check is not reported."""
+    return _SENTENCES[facts["cause"]].format_map(facts)

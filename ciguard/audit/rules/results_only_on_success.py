@@ -8,20 +8,41 @@ GitHub's documentation of status check functions.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from ciguard.audit.rules.base import RuleFinding
-from ciguard.audit.rules.upload_actions import upload_kind
-from ciguard.audit.rules.workflow_evidence import job_title, locate
-from ciguard.workflow.test_commands import find_test_commands, step_script
+from ciguard.audit.rules.base import RuleFinding, job_title, locate
+from ciguard.workflow.result_words import COVERAGE, RESULTS
+from ciguard.workflow.test_commands import action_of, find_test_commands, step_script
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ciguard.audit.rules.base import WorkflowFile
-    from ciguard.audit.rules.upload_actions import UploadKind
 
+TITLE: Final = "Results that are uploaded only on success"
+CAVEATS: Final = {"coverage_only": "only coverage, which of a failed run may not be wanted"}
+UploadKind = Literal["results", "coverage"]
+UPLOADERS: Final[Mapping[str, UploadKind]] = {
+    "dorny/test-reporter": "results",
+    "EnricoMi/publish-unit-test-result-action": "results",
+    "mikepenz/action-junit-report": "results",
+    "test-summary/action": "results",
+    "codecov/test-results-action": "results",
+    "phoenix-actions/test-reporting": "results",
+    "scacap/action-surefire-report": "results",
+    "pmeier/pytest-results-action": "results",
+    "datadog/junit-upload-github-action": "results",
+    "trunk-io/analytics-uploader": "results",
+    "codecov/codecov-action": "coverage",
+    "coverallsapp/github-action": "coverage",
+    "AndreMiras/coveralls-python-action": "coverage",
+    "codacy/codacy-coverage-reporter-action": "coverage",
+    "qltysh/qlty-action/coverage": "coverage",
+    "paambaati/codeclimate-action": "coverage",
+    "irongut/CodeCoverageSummary": "coverage",
+}
+_UPLOAD_ARTIFACT: Final = "actions/upload-artifact"
 _AFTER_FAILURE: Final = re.compile(r"\b(always|cancelled)\(\)|(?<!!)\bfailure\(\)", re.I)
 
 
@@ -41,15 +62,17 @@ def check_workflow(
         if not lost:
             continue
         kinds = sorted({upload.kind for upload in lost})
-        is_certain = "results" in kinds
         yield RuleFinding(
-            "results-only-on-success",
             job_title(job_id, job),
             locate(workflow, *((("jobs", job_id, "steps", one.number), "") for one in lost)),
             {"kinds": kinds},
-            certainty="certain" if is_certain else "possible",
-            doubt="" if is_certain else "coverage_only",
+            caveat="" if "results" in kinds else "coverage_only",
         )
+
+
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Name the uploads that a failure skips."""
+    return f"{' and '.join(facts['kinds'])} uploaded only if the tests passed"
 
 
 def _find_lost_uploads(job: Any) -> list[_Upload]:
@@ -57,7 +80,7 @@ def _find_lost_uploads(job: Any) -> list[_Upload]:
     uploads: list[_Upload] = []
     is_after_tests = False
     for number, step in steps_of(job):
-        kind = upload_kind(step)
+        kind = _upload_kind(step)
         if kind and is_after_tests:
             condition = "".join(str(step.get("if", "")).split())
             uploads.append(_Upload(number, kind, bool(_AFTER_FAILURE.search(condition))))
@@ -70,3 +93,18 @@ def _find_lost_uploads(job: Any) -> list[_Upload]:
         for upload in uploads
         if not upload.is_after_failure and upload.kind not in safe and "results" not in safe
     ]
+
+
+def _upload_kind(step: Mapping[str, Any]) -> UploadKind | None:
+    """Return the kind that a step uploads; None where its words do not tell."""
+    action = action_of(step)
+    inputs = step.get("with")
+    inputs = inputs if isinstance(inputs, dict) else {}
+    if action == _UPLOAD_ARTIFACT:
+        text = f"{inputs.get('name', '')}\n{inputs.get('path', '')}"
+        if RESULTS.search(text):
+            return "results"
+        return "coverage" if COVERAGE.search(text) else None
+    if inputs.get("report_type") == "test_results":
+        return "results"
+    return UPLOADERS.get(action)

@@ -6,16 +6,10 @@ Only what the workflow itself has is found: settings of a framework in other fil
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.audit.rules.base import RuleFinding
-from ciguard.audit.rules.retry_patterns import (
-    IGNORED_FAILURE,
-    RETRY_OPTIONS,
-    RETRY_PLUGIN,
-    RETRY_VARIABLES,
-)
-from ciguard.audit.rules.workflow_evidence import job_title, locate
+from ciguard.audit.rules.base import RuleFinding, job_title, locate
 from ciguard.workflow.test_commands import (
     RETRY_ACTIONS,
     action_of,
@@ -28,10 +22,16 @@ from ciguard.workflow.test_commands import (
 from ciguard.workflow.yaml_values import jobs_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ciguard.audit.rules.base import WorkflowFile
 
+TITLE: Final = "Retries that hide flaky tests"
+CAVEATS: Final = {
+    "retry_count_is_variable": "a variable or an expression holds the number of retries",
+    "plugin_installed_only": "the plugin is installed; whether it is used stands elsewhere",
+    "continue_on_error_is_expression": "an expression decides whether a failure counts",
+}
 _SHELL_COMMENT: Final = re.compile(r"(?m)(^|\s)#.*$")
 # No part of what a job runs.
 _NAMES: Final = frozenset({"name", "if", "id"})
@@ -39,17 +39,61 @@ _ATTEMPTS: Final = ("max_attempts", "attempt_limit")
 _Path = tuple[str | int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RetryOption:
+    """An option or variable that sets how often a failed test runs again.
+
+    Attributes:
+        pattern: the group `count` is its value where it has one; 0 is no retry.
+        is_general: other programs have the option too, so it counts in test commands only.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    is_general: bool = False
+
+
+_VALUE: Final = r"""['"]?(?P<count>\$\{\{.*?\}\}|[^\s'"]+)"""
+
+
+def _option(name: str, *, is_general: bool = False) -> RetryOption:
+    pattern = rf"(?<![\w-]){re.escape(name)}(?:=|\s+){_VALUE}"
+    return RetryOption(name, re.compile(pattern), is_general)
+
+
+RETRY_OPTIONS: Final = (
+    _option("--reruns"),  # pytest-rerunfailures
+    RetryOption("--force-flaky", re.compile(r"--force-flaky\b(?P<count>)")),  # flaky
+    RetryOption("--rerun-fails", re.compile(r"--rerun-fails(?:=(?P<count>\S+)|(?![\w-]))")),
+    RetryOption("--repeat until-pass", re.compile(r"--repeat[ =]until-pass:(?P<count>\S+)")),
+    _option("--retry-failed-tests"),  # Microsoft.Testing.Platform
+    _option("--flaky_test_attempts"),  # bazel
+    RetryOption(
+        "rerunFailingTestsCount", re.compile(r"rerunFailingTestsCount=(?P<count>[^\s'\"]+)")
+    ),
+    RetryOption("jest.retryTimes", re.compile(r"jest\.retryTimes\((?P<count>\w+)")),
+    _option("--retries", is_general=True),  # playwright, mocha, nextest, pytest-retry
+    _option("--retry", is_general=True),  # vitest
+)
+# Variables that test frameworks read.
+RETRY_VARIABLES: Final = frozenset({"NEXTEST_RETRIES", "BATS_TEST_RETRIES"})
+# A plugin that is installed does nothing by itself: its option may stand in a file of settings.
+RETRY_PLUGIN: Final = re.compile(r"(pytest-rerunfailures|pytest-retry|flaky)([=<>~!\[;@].*)?")
+# What a test command is followed by after `||` if its failure is to count for nothing.
+IGNORED_FAILURE: Final = frozenset({("true",), (":",), ("exit", "0")})
+
+
 class _Retry(NamedTuple):
     """Attributes:
     pattern: name of the option, action or shape.
     text: where it stands below the path; "" for the key itself.
-    doubt: key of the reason; "" for none.
+    caveat: key of the reason; "" for none.
     """
 
     pattern: str
     path: _Path
     text: str = ""
-    doubt: str = ""
+    caveat: str = ""
 
 
 def check_workflow(
@@ -71,16 +115,18 @@ def check_workflow(
 
 
 def _finding(workflow: WorkflowFile, subject: str, found: list[_Retry]) -> RuleFinding:
-    certain = [retry for retry in found if not retry.doubt]
-    shown = certain or found
+    shown = [retry for retry in found if not retry.caveat] or found
     return RuleFinding(
-        "retries-hide-flaky-tests",
         subject,
         locate(workflow, *((retry.path, retry.text) for retry in shown)),
         {"patterns": sorted({retry.pattern for retry in shown})},
-        certainty="certain" if certain else "possible",
-        doubt=shown[0].doubt,
+        caveat=shown[0].caveat,
     )
+
+
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Name the options, variables and shapes of the retries."""
+    return f"a failed test may pass or count for nothing: {', '.join(facts['patterns'])}"
 
 
 def _find_options(value: Any, path: _Path) -> Iterator[_Retry]:
@@ -97,8 +143,8 @@ def _retry(name: str, count: object, path: _Path, text: str) -> Iterator[_Retry]
     """A retry of that count; none where the count is 0."""
     written = str(count or "").strip("'\"")
     if not written.isdigit() or int(written):
-        doubt = "retry_count_is_variable" if written.startswith(("$", "%")) else ""
-        yield _Retry(name, path, text, doubt)
+        caveat = "retry_count_is_variable" if written.startswith(("$", "%")) else ""
+        yield _Retry(name, path, text, caveat)
 
 
 def _find_variables(env: Any, path: _Path) -> Iterator[_Retry]:
@@ -123,8 +169,8 @@ def _find_in_step(step: dict[str, Any], job: Any, path: _Path) -> Iterator[_Retr
             yield _Retry(action, (*path, "uses"))
     tolerance = step.get("continue-on-error")
     if tolerance and not _is_outcome_read(step, job):
-        doubt = "" if tolerance is True else "continue_on_error_is_expression"
-        yield _Retry("continue-on-error", (*path, "continue-on-error"), doubt=doubt)
+        caveat = "" if tolerance is True else "continue_on_error_is_expression"
+        yield _Retry("continue-on-error", (*path, "continue-on-error"), caveat=caveat)
 
 
 def _find_in_commands(script: str, path: _Path) -> Iterator[_Retry]:
@@ -162,7 +208,7 @@ def _find_plugins(script: str, path: _Path) -> Iterator[_Retry]:
         if "install" in words or "add" in words:
             for word in words:
                 if match := RETRY_PLUGIN.fullmatch(word):
-                    yield _Retry(match[1], path, match[1], doubt="plugin_installed_only")
+                    yield _Retry(match[1], path, match[1], caveat="plugin_installed_only")
 
 
 def _is_outcome_read(step: dict[str, Any], job: Any) -> bool:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJobs
 from ciguard.audit.rules.base import FoundAt, RuleFinding
 from ciguard.guard.log_patterns import first_match
+from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
     from ciguard.model.jobs import Job
 
+TITLE: Final = "Jobs that died at their limit"
+CAVEATS: Final = {
+    "no-annotation": "no annotation names the limit; the wall time is that of the limit",
+}
 # GitHub ends a job some seconds before or after its limit; 20 to 40 s after it is usual.
 EARLY_S: Final = 5.0
 LATE_S: Final = 120.0
@@ -39,6 +44,15 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
                 limit_s = next((one for one in limits if one is not None), limit_s)
                 found.append(_finding(name, workflow, dead, (len(told), len(jobs)), limit_s))
     yield from sorted(found, key=lambda one: (-one.facts["died"], one.subject))
+
+
+def sentence(facts: Mapping[str, Any]) -> str:
+    """Count the deaths at the limit."""
+    limit = "" if facts["limit_s"] is None else f" of {duration(facts['limit_s'])}"
+    inferred = facts["inferred"]
+    how = f", {inferred:,} by its wall time" if 0 < inferred < facts["died"] else ""
+    executions = count_of(facts["executions"], "execution")
+    return f"died at its limit{limit} in {facts['died']:,} of {executions}{how}"
 
 
 def _death(
@@ -72,7 +86,6 @@ def _finding(
 ) -> RuleFinding:
     told, executions = told_of
     return RuleFinding(
-        rule="shard-died-at-limit",
         subject=name,
         evidence=tuple(
             FoundAt(f"run {run.id}", job.url or run.url) for run, job in dead[:MAX_EVIDENCE]
@@ -84,6 +97,5 @@ def _finding(
             "limit_s": limit_s,
             "workflow": workflow,
         },
-        certainty="certain" if told else "possible",
-        doubt="" if told else "no-annotation",
+        caveat="" if told else "no-annotation",
     )

@@ -92,7 +92,7 @@ def test_finds_a_gate_that_reads_no_result(steps: str) -> None:
 def test_finds_a_gate_that_a_failure_skips(gate: str) -> None:
     text = _workflow(gate)
     (doubted,) = find(RULE, text)
-    assert (doubted.certainty, doubted.doubt) == ("possible", "required_checks_not_known")
+    assert (doubted.certainty, doubted.caveat) == ("possible", "required_checks_not_known")
     assert doubted.facts["kind"] == "skipped_after_failure"
     (found,) = find(RULE, text, frozenset({"All green"}))
     assert found.certainty == "certain"

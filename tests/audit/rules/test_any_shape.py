@@ -9,7 +9,7 @@ from audit.workflow_findings import find
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
+from ciguard.audit.rule_table import WORKFLOW_RULES
 
 KEYS = (
     "if", "needs", "name", "uses", "run", "with", "env", "strategy", "matrix", "include", "exclude",

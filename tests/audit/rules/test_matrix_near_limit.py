@@ -53,5 +53,5 @@ def test_finds_nothing_without_a_matrix(text: str) -> None:
 def test_doubts_a_count_that_depends_on_an_expression() -> None:
     excluded = "        exclude:\n          - a0: ${{ github.event_name == 'push' && 3 || \"\" }}\n"
     (found,) = find(RULE, _workflow(_axes(16, 15) + excluded))
-    assert (found.certainty, found.doubt) == ("possible", "expression_in_matrix")
+    assert (found.certainty, found.caveat) == ("possible", "expression_in_matrix")
     assert found.facts["combinations"] == 240

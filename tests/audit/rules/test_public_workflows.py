@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
+from ciguard.audit.rule_table import WORKFLOW_RULES
 from ciguard.audit.rules.base import WorkflowFile
-from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
 from ciguard.workflow.yaml_values import load
 
 EXPECTATIONS = Path(__file__).parent.parent / "public_workflows.toml"
@@ -61,8 +61,8 @@ def test_finds_what_was_expected_and_nothing_else(case: dict[str, Any]) -> None:
     workflow = WorkflowFile(case["path"], text, load(text, case["path"]))
     required = frozenset(case["required"]) if "required" in case else None
     found = [
-        [finding.rule, finding.certainty, finding.subject]
-        for rule in WORKFLOW_RULES.values()
+        [name, finding.certainty, finding.subject]
+        for name, rule in WORKFLOW_RULES.items()
         for finding in rule.check_workflow(workflow, required)
     ]
     assert sorted(found) == sorted(case["expected"]), case["reason"]

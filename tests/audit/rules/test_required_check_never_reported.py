@@ -71,7 +71,7 @@ def test_doubts_what_another_run_may_report(
 ) -> None:
     (found,) = find(RULE, _workflow(test, on=on), frozenset({check}))
     assert (found.facts["cause"], found.certainty) == (cause, "possible")
-    assert found.doubt == doubt
+    assert found.caveat == doubt
 
 
 def test_finds_a_check_that_the_merge_queue_waits_for() -> None:

@@ -60,7 +60,7 @@ def test_accepts_jobs_that_lose_nothing(steps: str) -> None:
 
 def test_doubts_coverage_that_is_uploaded_on_success_only() -> None:
     (found,) = find(RULE, job(TESTS + COVERAGE))
-    assert (found.certainty, found.doubt) == ("possible", "coverage_only")
+    assert (found.certainty, found.caveat) == ("possible", "coverage_only")
     assert found.facts == {"kinds": ["coverage"]}
 
 

@@ -115,7 +115,7 @@ def test_finds_retries_around_a_script(steps: str, pattern: str, line: str) -> N
 )
 def test_doubts_what_only_a_run_can_tell(steps: str, doubt: str) -> None:
     (found,) = find(RULE, job(steps))
-    assert (found.certainty, found.doubt) == ("possible", doubt)
+    assert (found.certainty, found.caveat) == ("possible", doubt)
 
 
 def test_finds_an_option_in_a_matrix_and_in_the_workflow() -> None:

@@ -12,14 +12,13 @@ import yaml
 from audit.workflow_findings import find
 from fakegithub.past_runs import WORKFLOW
 
-from ciguard.audit.rules.base import RULE_IDS, RuleId
-from ciguard.audit.rules.run_rules import RUN_RULES
-from ciguard.audit.rules.workflow_rules import WORKFLOW_RULES
+from ciguard.audit.rule_table import RULES, RUN_RULES, WORKFLOW_RULES
 
 if TYPE_CHECKING:
     from fakegithub.past_runs import Findings, PastRuns
 
-PAGE = Path(__file__).parents[3] / "docs/reference/audit-rules.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs/reference/audit-rules.md"
 _TITLE = re.compile(r"(?m)^## `([a-z-]+)`$")
 _BLOCK = re.compile(r"(?ms)^```yaml\n(.*?)^```$")
 
@@ -30,11 +29,11 @@ def _sections() -> dict[str, str]:
 
 
 def test_page_has_each_rule() -> None:
-    assert [*_sections()] == list(RULE_IDS)
+    assert [*_sections()] == list(RULES)
 
 
 @pytest.mark.parametrize("rule", WORKFLOW_RULES)
-def test_example_has_a_certain_finding_and_counter_example_none(rule: RuleId) -> None:
+def test_example_has_a_certain_finding_and_counter_example_none(rule: str) -> None:
     example, counter_example = _BLOCK.findall(_sections()[rule])
     found = [_findings(rule, text) for text in (example, counter_example)]
     assert found == [["certain"], []]
@@ -43,7 +42,7 @@ def test_example_has_a_certain_finding_and_counter_example_none(rule: RuleId) ->
 @pytest.mark.parametrize("rule", RUN_RULES)
 @pytest.mark.parametrize(("example", "expected"), [(0, ["certain"]), (1, [])])
 def test_runs_of_the_example_have_a_certain_finding_and_of_the_other_none(
-    past: PastRuns, findings: Findings, rule: RuleId, example: int, expected: list[str]
+    past: PastRuns, findings: Findings, rule: str, example: int, expected: list[str]
 ) -> None:
     past.workflow(
         WORKFLOW.replace("    steps:", "    strategy: {matrix: {shard: [1, 2, 3]}}\n    steps:")
@@ -60,6 +59,14 @@ def test_runs_of_the_example_have_a_certain_finding_and_of_the_other_none(
     assert [finding["certainty"] for finding in findings(rule)] == expected
 
 
-def _findings(rule: RuleId, text: str) -> list[str]:
+def _findings(rule: str, text: str) -> list[str]:
     named = frozenset(re.findall(r"(?m)^# required check: (.*)$", text))
     return [finding.certainty for finding in find(rule, text, named or None)]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_caveat_has_its_words(name: str) -> None:
+    path = ROOT / "ciguard/audit/rules" / f"{name.replace('-', '_')}.py"
+    text = path.read_text("utf-8")
+    keys = {key for key in RULES[name].CAVEATS if text.count(f'"{key}"') > 1}
+    assert keys == RULES[name].CAVEATS.keys()

@@ -1,0 +1,109 @@
+"""The rules of the audit, one line each, and all that they find in a repository. Pure.
+
+A rule is a file of `rules/`: its title, its check, the words of a finding and of its caveats. The
+section of the rule in docs/reference/audit-rules.md has its examples, which a test checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ciguard.audit.rules import (
+    aggregation_green_on_loss,
+    imbalanced_matrix,
+    job_near_limit,
+    matrix_near_limit,
+    no_tests_run,
+    red_without_test_failure,
+    required_check_never_reported,
+    results_only_on_success,
+    retries_hide_flaky_tests,
+    shard_died_at_limit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.audit.repository_runs import RepositoryRuns
+    from ciguard.audit.rules.base import RuleFinding, WorkflowFile
+
+
+class Rule(Protocol):
+    """A rule: a module of `rules/`."""
+
+    @property
+    def TITLE(self) -> str: ...
+    @property
+    def CAVEATS(self) -> Mapping[str, str]: ...
+
+    def sentence(self, facts: Mapping[str, Any]) -> str:
+        """Return the words for what was found of the subject."""
+
+
+class WorkflowRule(Rule, Protocol):
+    """A rule that reads workflow files."""
+
+    def check_workflow(
+        self, workflow: WorkflowFile, required_checks: frozenset[str] | None
+    ) -> Iterator[RuleFinding]:
+        """Find what the rule is about in one workflow.
+
+        Args:
+            required_checks: names of the checks that the default branch requires; None where they
+                are not known.
+        """
+
+
+class RunRule(Rule, Protocol):
+    """A rule that reads past runs."""
+
+    def check_runs(self, past: RepositoryRuns) -> Iterator[RuleFinding]:
+        """Find what the rule is about in the runs of all workflows that run tests."""
+
+
+WORKFLOW_RULES: Final[Mapping[str, WorkflowRule]] = {
+    "aggregation-green-on-loss": aggregation_green_on_loss,
+    "required-check-never-reported": required_check_never_reported,
+    "results-only-on-success": results_only_on_success,
+    "retries-hide-flaky-tests": retries_hide_flaky_tests,
+    "matrix-near-limit": matrix_near_limit,
+}
+RUN_RULES: Final[Mapping[str, RunRule]] = {
+    "red-without-test-failure": red_without_test_failure,
+    "shard-died-at-limit": shard_died_at_limit,
+    "job-near-limit": job_near_limit,
+    "imbalanced-matrix": imbalanced_matrix,
+    "no-tests-run": no_tests_run,
+}
+RULES: Final[Mapping[str, Rule]] = {**WORKFLOW_RULES, **RUN_RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryAudit:
+    """The runs that were read, and by rule the findings; a rule may have none."""
+
+    past: RepositoryRuns
+    findings: Mapping[str, tuple[RuleFinding, ...]]
+
+    @property
+    def all(self) -> tuple[RuleFinding, ...]:
+        """Every finding, in the order of the rules."""
+        return tuple(finding for findings in self.findings.values() for finding in findings)
+
+
+def audit_repository(past: RepositoryRuns, workflow: str = "") -> RepositoryAudit:
+    """Apply every rule.
+
+    Args:
+        workflow: path of the one file that is looked at; "" for all.
+    """
+    files = [file for file in past.workflows if workflow in ("", file.path)]
+    findings: dict[str, tuple[RuleFinding, ...]] = {
+        name: tuple(
+            finding for file in files for finding in rule.check_workflow(file, past.required_checks)
+        )
+        for name, rule in WORKFLOW_RULES.items()
+    }
+    findings |= {name: tuple(rule.check_runs(past)) for name, rule in RUN_RULES.items()}
+    return RepositoryAudit(past, findings)
