@@ -266,14 +266,12 @@ def _select_units(
     )
     shard = with_claimed_units(shard, earlier, others)
     left = without_units(shard, earlier.finished)
-    over = earlier.finished | earlier.rerun_units
-    failed_keys = sorted({key for key, _ in earlier.failed})
+    ended = earlier.ended
     detail = describe_resumed(
-        sum(unit.key in over for unit in shard.units),
+        sum(unit.key in ended for unit in shard.units),
         len(shard.units),
         earlier.legs,
-        failed_keys,
-        len(earlier.rerun_units) - len(failed_keys),
+        sorted({key for key, _ in earlier.failed}),
     )
     event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
     failed = [

@@ -80,9 +80,8 @@ class PriorLegs:
     Attributes:
         lines: of all of them, each once; no two legs share a process number.
         finished: units that need not run again.
-        rerun_units: units with a result that do: those that failed and have tries left, and those
-            that ran before them in their process.
-        failed: of those that failed, each process in which they did.
+        failed: units that run again, as they failed and have tries left; with each process in
+            which they did.
         processes: the highest number of a process.
         wall_s: how long they lived: the clock of the next leg goes on from here.
         copies: result files that belong to the lines.
@@ -92,26 +91,29 @@ class PriorLegs:
     legs: int = 0
     lines: tuple[StoredLine, ...] = ()
     finished: FrozenSet[UnitKey] = frozenset()
-    rerun_units: FrozenSet[UnitKey] = frozenset()
     failed: tuple[tuple[UnitKey, int], ...] = ()
     processes: int = 0
     wall_s: float = 0.0
     began_s: float = 0.0
     copies: tuple[PriorResultFile, ...] = ()
 
+    @property
+    def ended(self) -> FrozenSet[UnitKey]:
+        """The units with a result that counts, if only until they run again."""
+        return self.finished | {key for key, _ in self.failed}
+
     def results(self) -> tuple[Result, ...]:
-        """Those of units that ended, or have a result that counts until they run again."""
-        return tuple(result for result in self._results() if self._counts(result))
+        """Return the results of units that ended."""
+        ended = self.ended
+        return tuple(result for result in self._results() if result.key.unit_key in ended)
 
     def results_to_supersede(self) -> tuple[Result, ...]:
-        """Those of units that have to run again."""
-        return tuple(result for result in self._results() if not self._counts(result))
+        """Return the results of units that did not end."""
+        ended = self.ended
+        return tuple(result for result in self._results() if result.key.unit_key not in ended)
 
     def _results(self) -> Iterator[Result]:
         return (line for line in self.lines if isinstance(line, Result))
-
-    def _counts(self, result: Result) -> bool:
-        return result.key.unit_key in self.finished or result.key.unit_key in self.rerun_units
 
 
 NO_PRIOR_LEGS: Final = PriorLegs()
@@ -158,12 +160,10 @@ def merge_legs(
     finished = finished_units(files, closing)
     results = [line for line in lines_in_order if isinstance(line, Result)]
     failed = failed_with_tries_left(results, finished, tries)
-    rerun_units = with_predecessors(results, finished, failed)
     return PriorLegs(
         legs=len(legs),
         lines=lines_in_order,
-        finished=finished - rerun_units,
-        rerun_units=rerun_units,
+        finished=finished - failed.keys(),
         failed=tuple((key, process) for key in sorted(failed) for process in failed[key]),
         processes=highest,
         wall_s=wall_s,
@@ -190,28 +190,6 @@ def failed_with_tries_left(
         for key, found in failed.items()
         if key in finished and last[key] in found and len(found) < tries
     }
-
-
-def with_predecessors(
-    results: Sequence[Result],
-    finished: AbstractSet[UnitKey],
-    failed: Mapping[UnitKey, Sequence[int]],
-) -> FrozenSet[UnitKey]:
-    """The units that failed, with all that ran before them in their last process.
-
-    By itself one would pass wherever another unit's leftovers made it fail.
-    """
-    until: Dict[int, float] = {}
-    for result in results:
-        key, process = result.key.unit_key, result.process or 0
-        if key in failed and failed[key][-1] == process:
-            until[process] = max(result.at_s or 0.0, until.get(process, 0.0))
-    before = {
-        result.key.unit_key
-        for result in results
-        if (result.at_s or 0.0) <= until.get(result.process or 0, -1.0)
-    }
-    return frozenset((before & finished) | failed.keys())
 
 
 def _began_s(leg: PriorLeg) -> float:

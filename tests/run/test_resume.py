@@ -77,7 +77,7 @@ def test_unit_with_an_interrupted_retry_is_unfinished() -> None:
     )
 
 
-def test_failed_units_with_tries_left_rerun_with_predecessors() -> None:
+def test_failed_units_with_tries_left_run_again_alone() -> None:
     def leg(number: int, *lines: Line) -> PriorLeg:
         return PriorLeg(ShardLine("p", "01", run_id=7, run_attempt=number), {"a": lines})
 
@@ -89,8 +89,7 @@ def test_failed_units_with_tries_left_rerun_with_predecessors() -> None:
     )
     assert merge_legs([first]).finished == units("a", "b", "c"), "one try, and it was used"
     found = merge_legs([first], 2)
-    assert found.finished == units("c")
-    assert found.rerun_units == units("a", "b")
+    assert found.finished == units("a", "c")
     assert found.failed == ((UnitKey("", "", "b"), 1),)
     assert {one.unit for one in found.results()} == {"a", "b", "c"}
     for outcome in ("failed", "passed"):
@@ -102,7 +101,7 @@ def test_failed_units_with_tries_left_rerun_with_predecessors() -> None:
         )
         second = merge_legs([first, leg(2, *lines)], 2)
         assert second.finished == units("a", "b", "c")
-        assert not second.rerun_units
+        assert not second.failed
         third = merge_legs([first, leg(2, *lines)], 3)
         assert [process for _, process in third.failed] == ([1, 2] if rerun == "failed" else [])
 

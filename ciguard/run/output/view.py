@@ -372,22 +372,19 @@ def not_run_events(
         yield EventLine("not_run", now_s, None, suite, variant, unit, detail)
 
 
-def describe_resumed(
-    done: int, planned: int, records: int, failed: Sequence[UnitKey], predecessors: int
-) -> str:
-    """How much of a shard earlier legs came to, and which of its failed tests run again.
+def describe_resumed(done: int, planned: int, records: int, failed: Sequence[UnitKey]) -> str:
+    """Count the tests of a shard that ended in earlier legs, and name those that run again.
 
     Args:
         done: units with a result, of those `planned`.
-        failed: units with retries left; `predecessors` ran before them in the same process.
+        failed: units with retries left.
     """
     text = f"{done} of {count_of(planned, 'test')} ended before, in {count_of(records, 'record')}"
     if not failed:
         return text
     names = ", ".join(map(unit_name, failed[:MAX_NAMED]))
     more = f" and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
-    before = f" with {count_of(predecessors, 'predecessor')}" if predecessors else ""
-    return f"{text}; retry of {count_of(len(failed), 'failed test')}{before}: {names}{more}"
+    return f"{text}; retry of {count_of(len(failed), 'failed test')}: {names}{more}"
 
 
 def describe_progress(
