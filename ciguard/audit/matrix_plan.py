@@ -17,12 +17,12 @@ from ciguard.config.suites import (
     with_tool,
 )
 from ciguard.history.query import BaseQuery
-from ciguard.plan.deadline import TimeLimits
 from ciguard.plan.fixed_shards import plan_fixed
 from ciguard.plan.history_inputs import HistorySource, LoadedHistory, read_past
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import Provenance, plan
-from ciguard.plan.problem_builder import PlanOptions
+from ciguard.plan.problem import PlanOptions
+from ciguard.plan.time_limits import TimeLimits
 
 if TYPE_CHECKING:
     from ciguard.audit.findings import Audit
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
     from ciguard.plan.fixed_shards import FixedAssignment
     from ciguard.plan.planner import PlanResult
-    from ciguard.plan.problem_builder import PlanInputs
+    from ciguard.plan.problem import PlanInputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.block_registration import register, service_address, without_foreign_token
 from ciguard.plan.collection import collect_suites, matching_files
-from ciguard.plan.deadline import time_limits
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import plan_fixed
@@ -43,10 +42,9 @@ from ciguard.plan.outputs import (
 )
 from ciguard.plan.past_units import empty_plan, past_units, with_listing_shards
 from ciguard.plan.planner import PlanResult, Provenance, plan
-from ciguard.plan.problem import MAX_SHARDS
-from ciguard.plan.problem_builder import PlanOptions
+from ciguard.plan.problem import MAX_SHARDS, PlanOptions
 from ciguard.plan.scope import check_listed_by_legs, read_scope, reject_choices
-from ciguard.plan.unit_timeouts import TimeoutRule
+from ciguard.plan.time_limits import TimeoutRule, time_limits
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
@@ -59,9 +57,9 @@ if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
     from ciguard.model import Suite
-    from ciguard.plan.deadline import TimeLimits
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.scope import Scope
+    from ciguard.plan.time_limits import TimeLimits
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")

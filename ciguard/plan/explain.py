@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Content
     from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
     from ciguard.plan.estimates import Observations
-    from ciguard.plan.problem_builder import PlanInputs
+    from ciguard.plan.problem import PlanInputs
 
     Rows = Iterator[tuple[str, Content]]
 

@@ -16,7 +16,7 @@ from ciguard.model import PlanNote, Prediction, Shard
 from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.inventory import name_some
 from ciguard.plan.planner import DIGITS, ShardSet, assemble_plan, encode_plan
-from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
+from ciguard.plan.problem import ProblemBuilder, with_estimates
 from ciguard.plan.warnings import plan_warnings
 from ciguard.text import count_of
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.model import Plan, UnitKey
     from ciguard.plan.planner import PlanResult, Provenance
-    from ciguard.plan.problem import PackingProblem
-    from ciguard.plan.problem_builder import PlanInputs, PlanOptions
+    from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
     from ciguard.plan.risk import WallTimeSpread
 
 

@@ -10,7 +10,6 @@ from ciguard.history.file import FILE_NAME
 from ciguard.history.runs import UNDATED
 from ciguard.history.stores import COPY, load, open_store, read_origin
 from ciguard.model import PlanNote
-from ciguard.plan.base_count import base_count_of_history
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
     DeclaredNeeds,
@@ -18,6 +17,7 @@ from ciguard.plan.declared_needs import (
     with_declared_peaks,
 )
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
+from ciguard.plan.inventory import base_count_of_history
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.observations import (
     join_history,
@@ -26,8 +26,8 @@ from ciguard.plan.observations import (
     with_process_costs,
 )
 from ciguard.plan.overheads import observe_overheads
-from ciguard.plan.problem_builder import PlanInputs
-from ciguard.plan.unit_timeouts import max_fixture_s, unit_timeouts
+from ciguard.plan.problem import PlanInputs
+from ciguard.plan.time_limits import max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery
     from ciguard.model import Pool, Suite
-    from ciguard.plan.base_count import BaseCount
-    from ciguard.plan.inventory import Inventory
-    from ciguard.plan.unit_timeouts import TimeoutRule
+    from ciguard.plan.inventory import BaseCount, Inventory
+    from ciguard.plan.time_limits import TimeoutRule
 
 
 class HistorySource(NamedTuple):

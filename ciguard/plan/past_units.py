@@ -15,10 +15,10 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
 from ciguard.history.query import base_runs, cases_of_run
 from ciguard.model import InventorySummary, Plan, PlanNote, Prediction, Shard
+from ciguard.plan.allocation import DEFAULT_SHARDS
 from ciguard.plan.planner import MIN_KEY_WIDTH, encode_plan
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.risk import budget_bytes
-from ciguard.plan.shard_count import DEFAULT_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ciguard.history.query import BaseQuery
     from ciguard.model import Pool, Suite
     from ciguard.plan.planner import PlanResult, Provenance
-    from ciguard.plan.problem_builder import PlanOptions
+    from ciguard.plan.problem import PlanOptions
 
 _NO_PREDICTION = Prediction(0.0, 0.0)
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.codec import plan_file as codec
 from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
 from ciguard.plan.allocation import allocate_together_or_apart, apportion
-from ciguard.plan.base_count import with_base_counts
 from ciguard.plan.cost import counts_to_try, option, walls_of
 from ciguard.plan.declared_needs import gpu_notes
+from ciguard.plan.inventory import with_base_counts
 from ciguard.plan.memory_risk import plan_memory_risk
 from ciguard.plan.pool_shards import quick_makespans_s
-from ciguard.plan.problem import MAX_SHARDS
-from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
+from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_estimates
 from ciguard.plan.risk import overrun_probability
 from ciguard.plan.warnings import plan_warnings
 
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.model import Pool, Shard, ShardCountOption
-    from ciguard.plan.base_count import BaseCount
+    from ciguard.plan.inventory import BaseCount
     from ciguard.plan.pool_shards import PoolAllocation
-    from ciguard.plan.problem import PackingProblem
-    from ciguard.plan.problem_builder import PlanInputs, PlanOptions
+    from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
     from ciguard.plan.risk import WallTimeSpread
 
 DIGITS: Final = 6

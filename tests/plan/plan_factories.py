@@ -8,13 +8,12 @@ import numpy as np
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import Pool, Suite, Variant
-from ciguard.plan.deadline import time_limits
 from ciguard.plan.declared_needs import NO_NEEDS
 from ciguard.plan.estimates import Estimates
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import PlanResult, Provenance, plan
-from ciguard.plan.problem import NO_OVERHEADS
-from ciguard.plan.problem_builder import PlanInputs, PlanOptions
+from ciguard.plan.problem import NO_OVERHEADS, PlanInputs, PlanOptions
+from ciguard.plan.time_limits import time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,14 +9,14 @@ from plan.plan_factories import GIB, POOLS, ancestors, suite
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
-from ciguard.plan.deadline import time_limits
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.planner import Provenance, plan
-from ciguard.plan.problem_builder import PlanInputs, PlanOptions
+from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.time_limits import time_limits
 from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:

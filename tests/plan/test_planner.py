@@ -13,9 +13,9 @@ from ciguard.codec import plan_file as codec
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
 from ciguard.model import PlanNote
+from ciguard.plan.allocation import MIN_GAIN
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
-from ciguard.plan.shard_count import MIN_GAIN
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from plan.plan_factories import suite
 
 from ciguard.model import PlannedUnit, Pool, Prediction, Shard
-from ciguard.plan.deadline import TimeLimits, is_enforced, time_limits
 from ciguard.plan.risk import (
     WallTimeSpread,
     budget_bytes,
@@ -17,6 +16,7 @@ from ciguard.plan.risk import (
     over_budget,
     overrun_probability,
 )
+from ciguard.plan.time_limits import TimeLimits, is_enforced, time_limits
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
 

@@ -11,7 +11,7 @@ import pytest
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.plan.estimates import Observations, no_observations
 from ciguard.plan.inventory import inventory
-from ciguard.plan.unit_timeouts import TimeoutRule, unit_timeouts
+from ciguard.plan.time_limits import TimeoutRule, unit_timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path
