@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ciguard import console
 from ciguard.config.declared_memory import match_needs
-from ciguard.config.mistakes import describe_mistake
+from ciguard.config.file import describe_mistake
 from ciguard.config.sections import PlanConfig
 from ciguard.config.suites import gpu_bytes_of, needs_of, pool_of_suites
 from ciguard.errors import ExitCode, RemoteError, UsageError, combine

@@ -11,7 +11,6 @@ its leg is not taken for one that ended by itself.
 from __future__ import annotations
 
 import io
-import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -21,15 +20,13 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import (
     FILE,
     RESULTS_LEFT_OUT,
-    ExternalName,
     UnpackBudget,
     gunzip,
 )
 from ciguard.codec.results.formats import format_of, result_members
-from ciguard.codec.results.matching import is_file_of, match_units, suite_folders
-from ciguard.codec.results.runner_paths import file_of_unit
+from ciguard.codec.results.matching import owners_of_cases, units_of_cases, with_unit
 from ciguard.errors import InputError
-from ciguard.model import CaseKey, EndLine, Record, Result, ShardLine
+from ciguard.model import EndLine, Record, Result, ShardLine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "results"
 NAMING: Final = ("in_files", "not_run")  # events that name units without a result line
-_ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 
 
 def attach_result_files(record: Record, files: Mapping[str, bytes], budget: UnpackBudget) -> Record:
@@ -107,7 +103,7 @@ def _with_units(
         if target is None:
             yield replace(case, case=case.case or case.unit)
         else:
-            yield with_unit(case, target, by_name=by_name)
+            yield with_unit(case, suite_key, target, by_name)
 
 
 def _units(record: Record, suite_key: tuple[str, str]) -> list[str]:
@@ -117,60 +113,6 @@ def _units(record: Record, suite_key: tuple[str, str]) -> list[str]:
     return sorted(
         {line.unit for line in lines if line.unit and (line.suite, line.variant) == suite_key}
     )
-
-
-def spelling(case: Result) -> ExternalName:
-    """How the program spells a case."""
-    return ExternalName(case.classname, case.name, case.file)
-
-
-def units_of_cases(
-    cases: Sequence[Result],
-    inventory: Sequence[InventoryUnit],
-    suite_key: tuple[str, str],
-    folders: Collection[str] | None = None,
-) -> Iterator[tuple[str | None, bool]]:
-    """For each case its unit, and whether that has its name; (None, False) for nobody's.
-
-    A name that is nobody's may be a row: `t[1]`, `t(x: 1)` are rows of a unit `t`.
-
-    Args:
-        folders: of the suite on the runners; None to conclude them from these cases and units.
-    """
-    if folders is None:
-        folders = suite_folders(map(spelling, cases), inventory)
-    by_full_name = _match_units(cases, inventory, suite_key, folders)
-    unmatched = [case for case, target in zip(cases, by_full_name, strict=True) if target is None]
-    rows = [_without_parameters(case) for case in unmatched]
-    stripped = iter(_match_units(rows, inventory, suite_key, folders))
-    for case, target in zip(cases, by_full_name, strict=True):
-        if target is None:
-            yield next(stripped), False
-        else:
-            yield target, not is_file_of(target, case.classname, case.name, case.file)
-
-
-def with_unit(case: Result, unit: str, *, by_name: bool) -> Result:
-    """The case as one of this unit, and its file as the suite names it."""
-    name = case.case or (unit if by_name else case.unit)
-    return replace(case, unit=unit, case=name, file=file_of_unit(unit, case.file))
-
-
-def _without_parameters(case: Result) -> Result:
-    name = None if case.name is None else _ROW.sub("", case.name)
-    return replace(case, unit=_ROW.sub("", case.unit), name=name or case.name)
-
-
-def _match_units(
-    cases: Sequence[Result],
-    inventory: Sequence[InventoryUnit],
-    suite_key: tuple[str, str],
-    folders: Collection[str],
-) -> list[str | None]:
-    keys = [CaseKey(*suite_key, case.unit, str(number)) for number, case in enumerate(cases)]
-    spellings = {key: spelling(case) for key, case in zip(keys, cases, strict=True)}
-    targets = match_units(keys, spellings, inventory, {suite_key: folders})
-    return [inventory[target[0]].unit if len(target) == 1 else None for target in targets]
 
 
 def records_of_results(files: Iterable[ResultFile], source: str) -> tuple[Record, ...]:
@@ -233,41 +175,24 @@ def assign_units(records: Sequence[Record], units: Collection[UnitKey]) -> Match
     Args:
         units: of the other side; a file that says its suite and variant is joined to those alone.
     """
-    by_suite_key: dict[tuple[str, str], list[InventoryUnit]] = defaultdict(list)
+    inventories: dict[tuple[str, str], list[InventoryUnit]] = defaultdict(list)
     for key in units:
-        by_suite_key[key[:2]].append(InventoryUnit(key.unit, *key[:2]))
+        inventories[key[:2]].append(InventoryUnit(key.unit, *key[:2]))
     joined = cases = 0
     found = []
     for record in records:
-        results, count = _assign_units(record.results, by_suite_key)
-        joined, cases = joined + count, cases + len(results)
+        scopes = ((one.suite, one.variant) for one in record.results)
+        unknown = (None, None)
+        owners = owners_of_cases(
+            record.results,
+            (unknown if scope == ("", "") else scope for scope in scopes),
+            inventories,
+        )
+        results = [
+            with_unit(case, *owned[0]) if len(owned) == 1 else case
+            for case, owned in zip(record.results, owners, strict=True)
+        ]
+        joined += sum(len(owned) == 1 for owned in owners)
+        cases += len(results)
         found.append(replace(record, results=tuple(results)))
     return MatchedRecords(tuple(found), joined, cases)
-
-
-def _assign_units(
-    results: Sequence[Result], by_suite_key: dict[tuple[str, str], list[InventoryUnit]]
-) -> tuple[list[Result], int]:
-    owners: list[set[tuple[str, str, str, bool]]] = [set() for _ in results]
-    for suite_key, inventory in sorted(by_suite_key.items()):
-        eligible = [
-            at
-            for at, one in enumerate(results)
-            if (one.suite, one.variant) in (("", ""), suite_key)
-        ]
-        chosen = [results[at] for at in eligible]
-        for at, (target, by_name) in zip(
-            eligible, units_of_cases(chosen, inventory, suite_key), strict=True
-        ):
-            if target is not None:
-                owners[at].add((*suite_key, target, by_name))
-    found, count = [], 0
-    for one, owned in zip(results, owners, strict=True):
-        if len(owned) != 1:
-            found.append(one)
-            continue
-        ((suite, variant, unit, by_name),) = owned
-        case = replace(one, suite=suite, variant=variant)
-        found.append(with_unit(case, unit, by_name=by_name))
-        count += 1
-    return found, count

@@ -11,10 +11,13 @@ import re
 from collections import Counter
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from ciguard.codec.results.base import truncate_message
-from ciguard.codec.results.go_output import GoLog
-from ciguard.codec.results.linestream import BYTE_ORDER_MARK, read_lines
-from ciguard.codec.results.xmlstream import MAX_S
+from ciguard.codec.results.base import (
+    GZIP_ERRORS,
+    MAX_MESSAGE_BYTES,
+    damaged_gzip,
+    truncate_message,
+)
+from ciguard.codec.results.xmlstream import MAX_BYTES, MAX_S
 from ciguard.errors import InputError
 from ciguard.model import Result
 from ciguard.model.failure_texts import ending_of_failure
@@ -38,11 +41,51 @@ _ACTION: Final = re.compile(rb'"Action":"[a-z-]+"')
 # Before Go 1.24 a package that could not be built is a line of text.
 _NOT_BUILT: Final = re.compile(rb"FAIL\t(\S{1,1000}) \[(?:build|setup) failed\]\s*$")
 
+# What the testing package writes around a test's own output.
+_FRAME: Final = re.compile(r"=== (RUN|PAUSE|CONT|NAME|ATTR) |\s*--- (PASS|FAIL|SKIP|BENCH): ")
+# A line with which the process ended, by its own doing.
+_LAST_WORDS: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
+    ("timeout", re.compile(r"panic: test timed out after |\*\*\* Test killed.*ran too long")),
+    (
+        "out_of_memory",
+        re.compile(r"(fatal error: )?(runtime: )?(out of memory|cannot allocate memory)"),
+    ),
+    (
+        "crash",
+        re.compile(
+            r"panic: |fatal error: |SIG(SEGV|ABRT|BUS|FPE|ILL)\b"
+            r"|signal: (segmentation|abort|bus|floating|illegal)"
+        ),
+    ),
+)
+
+MAX_LINE_BYTES: Final = 4 << 20
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
 
 def sniff(head: bytes) -> bool:
     """A line is an event of `go test -json`; lines of a build may precede it."""
     lines = head.removeprefix(BYTE_ORDER_MARK).split(b"\n")
     return any(_EVENT.match(line) and _ACTION.search(line) for line in lines)
+
+
+class GoLog:
+    """What a test, a package or a build printed: the start, and the ending that it names."""
+
+    __slots__ = ("ending", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.ending: Ending | None = None
+
+    def add(self, line: str) -> None:
+        """As much as a message may have."""
+        if _FRAME.match(line):
+            return
+        if len(self.text) < MAX_MESSAGE_BYTES:
+            self.text += line[:MAX_MESSAGE_BYTES]
+        if self.ending is None:
+            self.ending = next((one for one, text in _LAST_WORDS if text.match(line)), None)
 
 
 class _Test(GoLog):
@@ -247,3 +290,25 @@ def read(stream: IO[bytes], source: str) -> Iterator[Result]:
         raise
     yield from reading.finish()
     reading.check_end(where)
+
+
+def read_lines(stream: IO[bytes], source: str) -> Iterator[tuple[str, bytes]]:
+    """Each line with its place, `source:line`.
+
+    Raises:
+        InputError: a line of 4 MiB, a file of 4 GiB, damaged gzip.
+    """
+    number, read_bytes = 0, 0
+    while True:
+        number += 1
+        where = f"{source}:{number}"
+        try:
+            line = stream.readline(MAX_LINE_BYTES)
+        except GZIP_ERRORS as error:
+            raise damaged_gzip(error, where) from error
+        read_bytes += len(line)
+        if len(line) == MAX_LINE_BYTES or read_bytes > MAX_BYTES:
+            raise InputError("larger than any honest line or file", where=where, fix="split it")
+        if not line:
+            return
+        yield where, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line

@@ -2,36 +2,34 @@
 
 First by unit id; else by a normalised key that makes `pkg/mod.py::Class::t[x]` and the pair
 (`pkg.mod.Class`, `t[x]`) the same, where exactly one unit has it. An entry without a name is the
-total of a file, and belongs in equal parts to all units of it. An absolute path is taken from the
-suite's folder (see `runner_paths`). Never across suites or variants.
+total of a file, and belongs in equal parts to all units of it. Never across suites or variants.
+Jest, Vitest, Playwright, PHPUnit and GoogleTest name files by absolute paths, and nothing in their
+files names the suite's folder: it is the one below which most units lie.
 O(units + entries).
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.results.base import ExternalName
-from ciguard.codec.results.runner_paths import (
-    find_suite_folders,
-    is_absolute,
-    is_path_of,
-    path_from_suite,
-    plain_path,
-)
+from ciguard.codec.results.base import UNSPELLED, ExternalName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.model import CaseKey
+    from ciguard.model import CaseKey, Result
 
 _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
-_SuiteKey = tuple[str, str]
+SuiteKey = tuple[str, str]
 _NormalizedKey = tuple[str, str, str]  # suite, variant, normalised text
+_ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
+_PROJECT: Final = re.compile(r"\[[^\]]*\] ")  # of Playwright, before the path
+_FIRST: Final = ("/", "\\", "[")
+_ABSOLUTE: Final = re.compile(rf"({_PROJECT.pattern})?((?:[A-Za-z]:)?/.*)", re.DOTALL)
 
 
 def is_file_of(unit: str, classname: str | None, name: str | None, file: str | None) -> bool:
@@ -64,7 +62,7 @@ class _Index:
     by_path: Mapping[_NormalizedKey, int]
     by_key: Mapping[_NormalizedKey, list[int]]
     by_file: Mapping[_NormalizedKey, list[int]]
-    folders: Mapping[_SuiteKey, Collection[str]]  # on runners
+    folders: Mapping[SuiteKey, Collection[str]]  # on runners
 
     def find(self, suite: str, variant: str, unit: str, spelling: ExternalName) -> tuple[int, ...]:
         """Positions for one entry."""
@@ -129,18 +127,18 @@ def _folders(
     keys: Sequence[CaseKey],
     spellings: Mapping[CaseKey, ExternalName],
     units: Sequence[InventoryUnit],
-) -> dict[_SuiteKey, frozenset[str]]:
-    names: dict[_SuiteKey, list[ExternalName]] = defaultdict(list)
+) -> dict[SuiteKey, frozenset[str]]:
+    names: dict[SuiteKey, list[ExternalName]] = defaultdict(list)
     for key in keys:
         if key in spellings:
             names[key.suite, key.variant].append(spellings[key])
-    inventories: dict[_SuiteKey, list[InventoryUnit]] = defaultdict(list)
+    inventories: dict[SuiteKey, list[InventoryUnit]] = defaultdict(list)
     for unit in units if names else ():
         inventories[unit.suite, unit.variant].append(unit)
     return {key: suite_folders(found, inventories[key]) for key, found in names.items()}
 
 
-def _index(units: Sequence[InventoryUnit], folders: Mapping[_SuiteKey, Collection[str]]) -> _Index:
+def _index(units: Sequence[InventoryUnit], folders: Mapping[SuiteKey, Collection[str]]) -> _Index:
     by_id: dict[_NormalizedKey, int] = {}
     by_path: dict[_NormalizedKey, int] = {}
     by_key: dict[_NormalizedKey, list[int]] = defaultdict(list)
@@ -160,25 +158,153 @@ def match_units(
     keys: Sequence[CaseKey],
     spellings: Mapping[CaseKey, ExternalName],
     units: Sequence[InventoryUnit],
-    folders: Mapping[_SuiteKey, Collection[str]] | None = None,
 ) -> list[tuple[int, ...]]:
     """Find the inventory's units for a history's keys.
 
-    A unit that has an entry of its own is still part of its file's total: whoever
-    shares a total out divides by all of the group.
+    A unit that has an entry of its own is still part of its file's total: a total is divided by
+    all of the group.
 
     Args:
-        keys: of the history (or of one foreign file).
-        spellings: how other programs spell some of them.
+        spellings: how other programs spell some of the keys.
         units: the inventory.
-        folders: of each suite on the runners; None to conclude them from the other arguments.
 
     Returns:
         For each key its positions in the inventory: none where it belongs nowhere, several where it
         is the total of them all.
     """
-    index = _index(units, _folders(keys, spellings, units) if folders is None else folders)
-    nothing = ExternalName()
+    index = _index(units, _folders(keys, spellings, units))
     return [
-        index.find(key.suite, key.variant, key.unit, spellings.get(key, nothing)) for key in keys
+        index.find(key.suite, key.variant, key.unit, spellings.get(key, UNSPELLED)) for key in keys
     ]
+
+
+def spelling(case: Result) -> ExternalName:
+    """Return how the program spells a case."""
+    return ExternalName(case.classname, case.name, case.file)
+
+
+def units_of_cases(
+    cases: Sequence[Result],
+    inventory: Sequence[InventoryUnit],
+    suite_key: SuiteKey,
+    folders: Collection[str] | None = None,
+) -> Iterator[tuple[str | None, bool]]:
+    """Yield for each case its unit, and whether that has its name; (None, False) without a unit.
+
+    A name that no unit has may be a row: `t[1]`, `t(x: 1)` are rows of a unit `t`.
+
+    Args:
+        folders: of the suite on the runners; None to conclude them from these cases and units.
+    """
+    if folders is None:
+        folders = suite_folders(map(spelling, cases), inventory)
+    index = _index(inventory, {suite_key: folders})
+    for case in cases:
+        classname, name, file = spelling(case)
+        target = index.find(*suite_key, case.unit, spelling(case))
+        if len(target) == 1:
+            unit = inventory[target[0]].unit
+            yield unit, not is_file_of(unit, classname, name, file)
+            continue
+        row = ExternalName(classname, _ROW.sub("", name) or name if name else name, file)
+        target = index.find(*suite_key, _ROW.sub("", case.unit), row)
+        yield inventory[target[0]].unit if len(target) == 1 else None, False
+
+
+def owners_of_cases(
+    cases: Sequence[Result],
+    scopes: Iterable[tuple[str | None, str | None]],
+    inventories: Mapping[SuiteKey, Sequence[InventoryUnit]],
+    folders: Mapping[SuiteKey, Collection[str]] | None = None,
+) -> list[list[tuple[SuiteKey, str, bool]]]:
+    """Return for each case the units that it may be of, by suite and variant, as `units_of_cases`.
+
+    Args:
+        scopes: of each case its suite and its variant; None where that is not known.
+        folders: of each suite on the runners; None to conclude them.
+    """
+    known = list(scopes)
+    owners: list[list[tuple[SuiteKey, str, bool]]] = [[] for _ in cases]
+    for suite_key, inventory in sorted(inventories.items()):
+        tried = [
+            at
+            for at, (suite, variant) in enumerate(known)
+            if suite in (None, suite_key[0]) and variant in (None, suite_key[1])
+        ]
+        own_folders = None if folders is None else folders[suite_key]
+        units = units_of_cases([cases[at] for at in tried], inventory, suite_key, own_folders)
+        for at, (unit, by_name) in zip(tried, units, strict=True):
+            if unit is not None:
+                owners[at].append((suite_key, unit, by_name))
+    return owners
+
+
+def with_unit(case: Result, suite_key: SuiteKey, unit: str, by_name: bool) -> Result:
+    """Return the case as one of this unit, and its file as the suite names it."""
+    name, (suite, variant) = case.case or (unit if by_name else case.unit), suite_key
+    file = file_of_unit(unit, case.file)
+    return replace(case, suite=suite, variant=variant, unit=unit, case=name, file=file)
+
+
+def plain_path(path: str) -> str:
+    """A path as most programs write it; some begin it with "./"."""
+    return path.replace("\\", "/").removeprefix("./")
+
+
+def is_absolute(path: str) -> bool:
+    """Say whether a path, or that behind a project, begins with a root or a drive."""
+    # Called for each case: most paths need no pattern.
+    if path[:1] not in _FIRST and path[1:2] != ":":
+        return False
+    return _ABSOLUTE.fullmatch(plain_path(path)) is not None
+
+
+def _splits(path: str) -> Iterator[tuple[str, str]]:
+    """Each folder of an absolute path, the outermost first, and the path from there."""
+    found = _ABSOLUTE.fullmatch(plain_path(path))
+    if found is not None:
+        prefix, rest = found[1] or "", found[2]
+        for slash in re.finditer("/", rest):
+            yield rest[: slash.start()], prefix + rest[slash.end() :]
+
+
+def find_suite_folders(paths: Iterable[str], units: Collection[str]) -> frozenset[str]:
+    """The folders of a suite on all runners: none of them is inside of another.
+
+    Of two that are, as for `/w/test/a.js` with the units `a.js` and `test/a.js`, that of more paths
+    is meant; of equal ones the outer, or `test/a.js` of `/w/test` would be `/w/test/test/a.js`.
+
+    Args:
+        paths: distinct; those that are not absolute say nothing.
+        units: with slashes, as `plain_path` gives them.
+    """
+    count = Counter(folder for path in paths for folder, rest in _splits(path) if rest in units)
+    lost = set()
+    for folder in count:
+        for outer, _ in _splits(f"{folder}/"):
+            if outer != folder and outer in count:
+                lost.add(folder if count[outer] >= count[folder] else outer)
+    return frozenset(count) - lost
+
+
+def path_from_suite(path: str, folders: Collection[str]) -> str:
+    """A path from the suite's folder; as it is where it is in none of them."""
+    if not folders or not is_absolute(path):
+        return plain_path(path)
+    return next((rest for folder, rest in _splits(path) if folder in folders), plain_path(path))
+
+
+def is_path_of(unit: str, path: str) -> bool:
+    """Say whether a unit may be this file, of which an absolute path names the runner's folder."""
+    plain = plain_path(unit)
+    if not is_absolute(path):
+        return plain == plain_path(path)
+    return plain == plain_path(path) or any(plain == rest for _, rest in _splits(path))
+
+
+def file_of_unit(unit: str, file: str | None) -> str | None:
+    """A case's file as the suite names it: an absolute one that is the unit loses its folder."""
+    if file is None or not is_absolute(file):
+        return file
+    path = _PROJECT.sub("", plain_path(unit), count=1)
+    return path if is_path_of(path, file) else file

@@ -13,14 +13,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results.attach import (
-    read_result_file,
+from ciguard.codec.results.attach import read_result_file
+from ciguard.codec.results.base import FILE, UnpackBudget
+from ciguard.codec.results.matching import (
+    SuiteKey,
+    owners_of_cases,
     spelling,
-    units_of_cases,
+    suite_folders,
     with_unit,
 )
-from ciguard.codec.results.base import FILE, UnpackBudget
-from ciguard.codec.results.matching import suite_folders
 from ciguard.model import EndLine, EventLine, Record, ShardLine
 from ciguard.model.result_times import latest_time_s
 from ciguard.model.shard_names import shard_lookup
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ciguard.codec.results.result_patterns import ResultFile
     from ciguard.model import Plan, PlannedUnit, Result
 
-SuiteKey = tuple[str, str]
 MAX_BEHIND_UTC_S: Final = 12 * 3600.0  # of the machine that wrote a time without a zone
 
 
@@ -59,21 +59,15 @@ class _Leg:
 
 
 class _Case(NamedTuple):
-    """A case that has no unit yet, and what the path of its file said of suite and variant."""
+    """A case that has no unit yet, and the suite and variant that the path of its file names."""
 
     leg: _Leg
     result: Result
-    suite: str | None
-    variant: str | None
+    scope: tuple[str | None, str | None]
 
-    def may_be(self, suite_key: SuiteKey) -> bool:
-        """Nothing says that it is of another suite or variant."""
-        return self.suite in (None, suite_key[0]) and self.variant in (None, suite_key[1])
-
-    def assign(self, suite_key: SuiteKey, unit: str, *, by_name: bool) -> None:
-        """Tell its leg."""
-        one = replace(self.result, suite=suite_key[0], variant=suite_key[1])
-        self.leg.results.append(with_unit(one, unit, by_name=by_name))
+    def assign(self, suite_key: SuiteKey, unit: str, by_name: bool) -> None:
+        """Add the case to the results of its leg, as one of this unit."""
+        self.leg.results.append(with_unit(self.result, suite_key, unit, by_name))
 
 
 def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecords:
@@ -118,7 +112,7 @@ def _read_files(leg: _Leg, files: Sequence[ResultFile], budget: UnpackBudget) ->
         facts = {} if latest_s is None else {"latest_s": latest_s}
         leg.files.append(EventLine(FILE, detail=file.path, facts=facts))
         found, damage = read_result_file(file, budget)
-        cases += [_Case(leg, case, file.suite, file.variant) for case in found]
+        cases += [_Case(leg, case, (file.suite, file.variant)) for case in found]
         leg.damage += damage
     return cases
 
@@ -133,44 +127,44 @@ def _by_suite_key(units: Iterable[PlannedUnit]) -> dict[SuiteKey, list[Inventory
 def _suite_folders(
     cases: Sequence[Sequence[_Case]], inventories: Mapping[SuiteKey, Sequence[InventoryUnit]]
 ) -> dict[SuiteKey, frozenset[str]]:
-    """The folders of each suite on the runners: a shard alone may be too few files to tell."""
+    """Return the folders of each suite on the runners: a shard alone may be too few files."""
     return {
-        suite_key: suite_folders(
-            (spelling(one.result) for one in chain(*cases) if one.may_be(suite_key)), inventory
+        (suite, variant): suite_folders(
+            (
+                spelling(case.result)
+                for case in chain(*cases)
+                if case.scope[0] in (None, suite) and case.scope[1] in (None, variant)
+            ),
+            inventory,
         )
-        for suite_key, inventory in inventories.items()
+        for (suite, variant), inventory in inventories.items()
     }
 
 
 def _assign_cases(
-    cases: list[_Case],
+    cases: Sequence[_Case],
     inventories: Mapping[SuiteKey, Sequence[InventoryUnit]],
     folders: Mapping[SuiteKey, Collection[str]],
 ) -> list[_Case]:
-    """Give cases to the units of these suites; gives those that belong to none of them."""
-    for suite_key, inventory in inventories.items():
-        tried = [case.result for case in cases if case.may_be(suite_key)]
-        targets = (
-            units_of_cases(tried, inventory, suite_key, folders[suite_key]) if tried else iter(())
-        )
-        rest = []
-        for case in cases:
-            unit, by_name = next(targets) if case.may_be(suite_key) else (None, False)
-            if unit is None:
-                rest.append(case)
-            else:
-                case.assign(suite_key, unit, by_name=by_name)
-        cases = rest
-    return cases
+    """Give cases to the units of these suites; return those that belong to none of them."""
+    results, scopes = [case.result for case in cases], [case.scope for case in cases]
+    rest = []
+    owners = owners_of_cases(results, scopes, inventories, folders)
+    for case, owned in zip(cases, owners, strict=True):
+        if owned:
+            case.assign(*owned[0])
+        else:
+            rest.append(case)
+    return rest
 
 
 def _assign_unplanned(cases: Iterable[_Case]) -> None:
-    """Give cases that are nobody's a unit of their own."""
+    """Give cases without a unit of the plan a unit of their own."""
     for case in cases:
         own = case.leg.ways[0] if len(case.leg.ways) == 1 else ("", "")
-        suite = own[0] if case.suite is None else case.suite
-        variant = own[1] if case.variant is None else case.variant
-        case.assign((suite, variant), case.result.unit, by_name=True)
+        suite, variant = case.scope
+        suite_key = own[0] if suite is None else suite, own[1] if variant is None else variant
+        case.assign(suite_key, case.result.unit, by_name=True)
 
 
 def _number_rows(results: Iterable[Result]) -> Iterator[Result]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ciguard.codec.record.completion import fill_peaks
-from ciguard.codec.record.reader import read_records
+from ciguard.codec.record.reader import fill_peaks, read_records
 from ciguard.model import PeakLine, Result
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from ciguard.audit.tool_listings import read_listing
 from ciguard.codec.results import go_json
-from ciguard.codec.results.attach import units_of_cases
 from ciguard.codec.results.base import gunzip
 from ciguard.codec.results.formats import FORMATS, format_of
-from ciguard.codec.results.linestream import MAX_LINE_BYTES
+from ciguard.codec.results.go_json import MAX_LINE_BYTES
+from ciguard.codec.results.matching import units_of_cases
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from ciguard.codec.results import ctrf, jest_json, playwright_json, rspec_json
 from ciguard.codec.results.base import HEAD_BYTES, gunzip
 from ciguard.codec.results.formats import FORMATS, format_of
-from ciguard.codec.results.json_pieces import PIECES_FROM_BYTES
-from ciguard.codec.results.jsonfile import MAX_TRIES, head_keys
+from ciguard.codec.results.jsonfile import MAX_TRIES, PIECES_FROM_BYTES, head_keys
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

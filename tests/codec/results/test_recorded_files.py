@@ -13,8 +13,8 @@ import pytest
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results import junit, playwright_json, rspec_json
-from ciguard.codec.results.attach import units_of_cases
 from ciguard.codec.results.formats import format_of
+from ciguard.codec.results.matching import units_of_cases
 from ciguard.errors import InputError
 from ciguard.model import OUTCOMES
 
