@@ -211,7 +211,7 @@ ADAPTERS = frozenset(
 
 PURE = frozenset(
     {"codec", "document", "render.links", "logs", "model", "errors", "sources.references", "text"}
-    | {"config.mistakes", "config.declared_memory"}
+    | {"config.declared_memory"}
 )
 # A command that is not `command.py`: these verbs have two halves.
 COMMANDS = frozenset(

@@ -15,8 +15,8 @@ from ciguard.config.declared_memory import (
     parse_size,
 )
 from ciguard.config.file import FILE, parse
+from ciguard.config.sections import size_bytes
 from ciguard.config.suites import gpu_bytes_of, needs_of
-from ciguard.config.values import size_bytes
 from ciguard.errors import CiguardError
 
 MIB, GIB = 1 << 20, 1 << 30

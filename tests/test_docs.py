@@ -21,8 +21,10 @@ from ciguard.config.sections import (
     PoolConfig,
     SuiteConfig,
     VariantConfig,
+    seconds,
+    size_bytes,
+    size_expression,
 )
-from ciguard.config.values import seconds, size_bytes, size_expression
 from ciguard.errors import ExitCode
 from ciguard.run import options
 from ciguard.run.frameworks.registry import FRAMEWORKS

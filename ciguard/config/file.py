@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import Field, ValidationError
 
-from ciguard.config.mistakes import describe_mistake
 from ciguard.config.sections import (
     ExperimentConfig,
     GuardConfig,
@@ -39,10 +38,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from pydantic_core import ErrorDetails
+
     from ciguard.logs.pattern import LogPattern
 
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
+
+# The validator's words for types are Python's; who writes TOML or flags has others.
+_EXPECTED: Final = {
+    "tuple_type": "expected a list",
+    "dict_type": "expected a table",
+    "model_type": "expected a table",
+    "string_type": "expected text",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "greater_than": "expected more than {gt:g}",
+    "greater_than_equal": "expected at least {ge:g}",
+    "less_than": "expected less than {lt:g}",
+    "less_than_equal": "expected at most {le:g}",
+    "string_too_short": "expected text that is not empty",
+    "literal_error": "expected {expected}",
+    "finite_number": "expected a finite number",
+}
 
 
 class Config(Section):
@@ -288,3 +309,11 @@ def _checked(config: Config, source: str) -> Config:
     if mistakes:
         raise combine(mistakes)
     return config
+
+
+def describe_mistake(detail: ErrorDetails) -> str:
+    """What a validator found, in words: what is expected, and what stands there."""
+    message = detail["msg"].removeprefix("Value error, ")
+    form = _EXPECTED.get(detail["type"])
+    text = form.format(**detail.get("ctx", {})) if form else message[:1].lower() + message[1:]
+    return f"{text}, found {detail['input']!r:.60}"

@@ -236,7 +236,7 @@ def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
 
 def parse_seconds(text: str) -> float:
     """600 for "10m". Raises UsageError for what is no time."""
-    from ciguard.config.values import seconds  # noqa: PLC0415  # pydantic: not for --help
+    from ciguard.config.sections import seconds  # noqa: PLC0415  # pydantic: not for --help
 
     try:
         found = seconds(text)

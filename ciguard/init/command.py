@@ -11,8 +11,7 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config.file import FILE, configured_by
-from ciguard.config.mistakes import describe_mistake
+from ciguard.config.file import FILE, configured_by, describe_mistake
 from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.checksum import is_generated

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
 from ciguard.model import EventLine
-from ciguard.model.exchange_groups import claimable_blocks
+from ciguard.model.moved_blocks import claimable_blocks
 from ciguard.run import command_leg
 from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client

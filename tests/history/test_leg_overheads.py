@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ciguard.history.leg_summary import end_s, start_s, suite_overheads
+from ciguard.history.ingest import end_s, start_s, suite_overheads
 from ciguard.history.runs import SuiteOverhead
 from ciguard.model import EndLine, ProcessEndLine, ProcessLine, Record, Result, StartLine
 

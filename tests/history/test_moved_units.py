@@ -9,8 +9,7 @@ from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.codec.record.reader import read_records
 from ciguard.history.export import lines
-from ciguard.history.ingest import history_of
-from ciguard.history.leg_summary import end_s
+from ciguard.history.ingest import end_s, history_of
 from ciguard.model import (
     EndLine,
     EventLine,
