@@ -76,15 +76,3 @@ def test_failed_list_command_is_an_error() -> None:
     units, errors = read("sh: list: not found\n", 127)
     assert errors == ("the list command ended with exit code 127:\nsh: list: not found",)
     assert [unit.unit for unit in units] == ["sh: list: not found"], "no unit is planned from it"
-
-
-@pytest.mark.parametrize(
-    ("code", "had_results", "clean"),
-    [(0, False, True), (1, True, True), (1, False, False), (2, True, False), (-9, True, False)],
-)
-def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert COMMAND.is_normal_exit(code, had_results=had_results) is clean
-
-
-def test_ancestors_of_a_unit() -> None:
-    assert COMMAND.ancestors("Shop.Cart.Adds(1)") == ("Shop.Cart.Adds", "Shop.Cart", "Shop", "")

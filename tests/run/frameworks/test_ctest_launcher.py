@@ -161,10 +161,3 @@ def test_flags_that_change_the_output_are_left_out() -> None:
     argv = CTEST.execution(suite, "", batch()).argv
     assert argv[0] == sys.executable
     assert argv[-4:] == ("ctest", "-j8", "-R", "a")
-
-
-def test_exit_codes() -> None:
-    assert CTEST.is_normal_exit(0, had_results=False)
-    assert CTEST.is_normal_exit(8, had_results=True)
-    assert not CTEST.is_normal_exit(8, had_results=False)
-    assert not CTEST.is_normal_exit(1, had_results=True)

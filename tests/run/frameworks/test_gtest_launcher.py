@@ -136,8 +136,6 @@ def test_names() -> None:
     assert unescaped("\u00c3\u00bc") == "ü"
     assert unescaped("ü 😀") == "ü 😀"
     assert how_ended(-11) == "signal 11 (SIGSEGV)"
-    assert GTEST.junit_name("[sums] Some/Rows.Fits/0") == ("Some/Rows", "Fits/0")
-    assert GTEST.junit_name("Sums.Adds") == ("Sums", "Adds")
 
 
 @pytest.mark.parametrize("word", ["--gtest_repeat=3", "-gtest_brief=1", "--gtest_fail_fast"])

@@ -59,7 +59,6 @@ def test_failed_listing_quotes_the_compiler() -> None:
         "COMPILATION ERROR :",
         "/r/ATest.java:[4,30] cannot find symbol",
     ]
-    assert "actions/setup-java" in MAVEN.advice("The JAVA_HOME environment variable is not defined")
 
 
 @pytest.mark.parametrize(
@@ -75,16 +74,6 @@ def test_listing_with_fewer_classes_than_run_is_an_error(
 ) -> None:
     (error,) = MAVEN.read_listing(SUITE, answer, printed.encode(), 0).errors
     assert error.startswith(expected)
-
-
-def test_only_zero_says_that_maven_came_to_its_end() -> None:
-    assert MAVEN.is_normal_exit(0, had_results=False)
-    assert not MAVEN.is_normal_exit(1, had_results=True)
-
-
-def test_ancestors_are_class_and_packages() -> None:
-    assert MAVEN.ancestors("org.p.ATest") == ("org.p.ATest", "org.p", "org", "")
-    assert MAVEN.junit_name("org.p.ATest") == ("org.p.ATest", "")
 
 
 def test_ends_that_java_tells() -> None:

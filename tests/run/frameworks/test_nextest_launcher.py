@@ -202,20 +202,3 @@ def test_options_that_change_what_runs_are_refused(word: str) -> None:
 def test_no_nextest_run_is_refused(command: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="no `cargo nextest run`"):
         NEXTEST.listing(Suite("x", command), "", "answer", "inside")
-
-
-def test_advice_names_what_is_missing() -> None:
-    assert "rustup" in NEXTEST.advice("ciguard: cargo cannot be started: No such file\n")
-    assert "cargo-nextest" in NEXTEST.advice("x\nerror: no such command: `nextest`\n")
-    assert NEXTEST.advice("error: could not compile") == ""
-
-
-def test_exit_codes() -> None:
-    assert NEXTEST.is_normal_exit(0, had_results=False)
-    assert NEXTEST.is_normal_exit(100, had_results=True)
-    assert not any(NEXTEST.is_normal_exit(code, had_results=True) for code in (4, 101, 104, -9))
-
-
-def test_ids_are_those_of_its_junit_files() -> None:
-    assert NEXTEST.junit_name("shop::odd two words") == ("shop::odd", "two words")
-    assert NEXTEST.ancestors("shop a::b::c") == ("shop a::b::", "shop a::", "shop ", "")

@@ -285,24 +285,3 @@ def test_program_ends_with_the_word_that_is_phpunit() -> None:
 def test_script_is_refused() -> None:
     with pytest.raises(UsageError, match="ciguard starts PHPUnit itself"):
         PHPUNIT.listing(Suite("phpunit", ("./run.sh",), is_script=True), "", "answer", "inside")
-
-
-@pytest.mark.parametrize(
-    ("code", "had_results", "clean"),
-    [
-        *((0, False, True), (1, True, True), (2, True, True)),
-        *((1, False, False), (255, True, False), (-9, True, False)),
-    ],
-)
-def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert PHPUNIT.is_normal_exit(code, had_results=had_results) is clean
-
-
-def test_missing_packages_have_an_advice() -> None:
-    missing = "ciguard: vendor/bin/phpunit cannot be started: No such file or directory"
-    assert "composer install" in PHPUNIT.advice(missing)
-    assert PHPUNIT.advice("OK (1 test, 1 assertion)") == ""
-    assert PHPUNIT.ancestors("tests/deep/ATest.php") == (
-        *("tests/deep/ATest.php", "tests/deep/", "tests/", ""),
-    )
-    assert PHPUNIT.file_of("tests/ATest.php") == "tests/ATest.php"

@@ -162,15 +162,6 @@ def test_truncated_listing_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "had_results", "clean"),
-    [(0, True, True), (0, False, True), (1, True, True), (1, False, False), (5, False, True)]
-    + [(code, True, False) for code in (2, 3, 4, -9, 137)],
-)
-def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
-    assert PYTEST.is_normal_exit(code, had_results=had_results) is clean
-
-
-@pytest.mark.parametrize(
     ("code", "output", "timed_out"),
     [
         (1, "a stack\n+++++++ Timeout +++++++\n", True),
@@ -182,18 +173,6 @@ def test_normal_exit_codes(code: int, had_results: bool, clean: bool) -> None:
 )
 def test_pytest_timeout_output_is_recognised(code: int, output: str, timed_out: bool) -> None:
     assert PYTEST.hit_own_timeout(code, output) is timed_out
-
-
-def test_ancestors_of_a_unit() -> None:
-    assert PYTEST.ancestors("a/b/test_x.py::TestC::test_m[p/q::r]") == (
-        "a/b/test_x.py::TestC::test_m",
-        "a/b/test_x.py::TestC",
-        "a/b/test_x.py",
-        "a/b/",
-        "a/",
-        "",
-    )
-    assert PYTEST.ancestors("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")
 
 
 def test_listing_without_the_plugin_names_the_blocking_option(tmp_path: Path) -> None:
