@@ -212,6 +212,19 @@ def is_whole(verdict: Mapping[str, Any], loop: Loop) -> None:
     assert {line["unit"] for line in loop.record_lines() if line.get("unit")} <= planned
 
 
+def holds_memory(loop: Loop, unit: str, *, least_mib: int, most_mib: int) -> None:
+    """Assert that this unit needs the most memory of all, and between these limits."""
+    files = sorted(loop.folder.glob("records/*/supervisor.jsonl"))
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    needed_mib = {
+        line["unit"]: (line["peak_lower_bytes"] - line["rss_before_bytes"]) / (1 << 20)
+        for line in lines
+        if line["type"] == "peak" and line.get("peak_lower_bytes")
+    }
+    assert max(needed_mib, key=lambda name: needed_mib[name]) == unit
+    assert least_mib < needed_mib[unit] < most_mib
+
+
 def kill_at_random_moments(loop: Loop, *, times: int, longest_s: float, seed: int = 0) -> None:
     """A leg killed at any moment and resumed leaves no unit without a result."""
     moments = random.Random(seed)

@@ -11,11 +11,15 @@ project's folder, <CACHE> for one that lives as long as the session. <BODY>, <HO
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from conftest import ADDOPTS
 from frameworks.loop import GO, GO_CACHE, NEXTEST
+
+from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +29,10 @@ FIRST: Final = ("one", "two", "three")
 TWO_FILES: Final = {"first": FIRST, "second": ("four", "five", "six")}
 FOUR_FILES: Final = {"first": FIRST, "second": ("four",), "third": ("five",), "fourth": ("six",)}
 ALL: Final = frozenset(name for names in TWO_FILES.values() for name in names)
+
+
+UNSET_NODE: Final = 'unset NODE_OPTIONS; exec "$@"'
+UNSET_RUBY: Final = 'unset RUBYOPT; exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,8 @@ SITUATIONS: Final = {
     "filter by configuration": Situation(NAMED, "INCOMPLETE"),
     "filter by environment": Situation(NAMED, "INCOMPLETE"),
     "emptied file": Situation("INCOMPLETE", "INCOMPLETE", culprits=FIRST),
+    "deleted file": Situation("INCOMPLETE", "INCOMPLETE", named="first"),
+    "results withheld": Situation("INCOMPLETE", "INCOMPLETE"),
     "all skipped": Situation("NOTHING RAN", "NOTHING RAN", "skip"),
     "exit(0) in a test": Situation(CULPRIT, "failed", "exit", "two", ("two",)),
     "exit(0) in a hook": Situation(CULPRIT, "failed", "exit", "hook", FIRST),
@@ -107,6 +117,7 @@ class Row:
         build: command before the plan, and again after a change.
         refuses_filter: no plan is made where `by_file` is there before.
         environ: of the plan and the jobs.
+        withheld: shell commands that run "$@" so that ciguard gets no result.
         broken: <TOP> of a file that cannot be imported.
         odd: path of a file with characters that are none of a name.
         none: by situation, a word why there is none.
@@ -128,6 +139,7 @@ class Row:
     build: str = ""
     refuses_filter: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
+    withheld: str = 'exec "$@" > /dev/null'
     broken: str = ""
     odd: str = ""
     retry: Mapping[str, str] = field(default_factory=dict)
@@ -136,6 +148,15 @@ class Row:
     by_environ: Setting | None = None
     none: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def withholding_toml(self) -> str:
+        """The suite's TOML, its command in a shell that withholds results where `MUTE` is set."""
+        own = re.search(r"^command = (.*)$", self.toml, re.MULTILINE)
+        command = json.loads(own[1]) if own else FRAMEWORKS[self.name].default_command
+        script = f'[ -z "$MUTE" ] || {{ {self.withheld}; }}; exec "$@"'
+        line = f"command = {json.dumps(['sh', '-c', script, 'sh', *command])}\n"
+        return line + re.sub(r"^command = .*\n", "", self.toml, flags=re.MULTILINE)
 
     @property
     def settings(self) -> dict[str, Setting]:
@@ -205,6 +226,7 @@ def pytest_runtest_protocol(item, nextitem):
     return True
 """,
     },
+    withheld='unset PYTHONPATH; exec "$@"',
     broken="import no_such_module",
     odd="tests/test_odd ::[x] $(y) 'z' ü.py",
     dry_run=Setting("--trace", {"pytest.ini": "[pytest]\naddopts = --trace\n"}),
@@ -239,6 +261,7 @@ JEST = Row(
         "jest.config.js": 'module.exports = { setupFilesAfterEnv: ["./setup.js"] };\n',
         "setup.js": 'if (process.env.ACT === "flaky") jest.retryTimes(2);\n',
     },
+    withheld=UNSET_NODE,
     broken='require("./missing");',
     odd="test/odd ::[x] $(y) 'z' ü.test.js",
     by_file=Setting(
@@ -266,6 +289,7 @@ VITEST = Row(
     hook=NODE_HOOK,
     focused=NODE_ONLY,
     files={"act.cjs": "<table/act.cjs>", "vitest.config.mjs": VITEST_CONFIG.replace("<MORE>", "")},
+    withheld=UNSET_NODE,
     broken='import "./missing";',
     odd="test/odd ::[x] $(y) 'z' ü.test.js",
     by_file=Setting(
@@ -300,6 +324,7 @@ test.describe("<FILE>", () => {
         "act.cjs": "<table/act.cjs>",
         "playwright.config.js": PLAYWRIGHT_CONFIG.replace("<MORE>", ""),
     },
+    withheld=UNSET_NODE,
     broken='require("./missing");',
     odd="test/odd ::[x] $(y) 'z' ü.spec.js",
     by_file=Setting(
@@ -323,6 +348,7 @@ MOCHA = Row(
     hook='  before(() => act("hook"));\n',
     focused=NODE_ONLY,
     files={"act.cjs": "<table/act.cjs>", ".mocharc.json": MOCHARC.replace("<MORE>", "")},
+    withheld=UNSET_NODE,
     broken='require("./missing");',
     odd="test/odd ::[x] $(y) 'z' ü.test.js",
     dry_run=Setting("dry-run", {".mocharc.json": MOCHARC.replace("<MORE>", ', "dry-run": true')}),
@@ -357,6 +383,7 @@ RSPEC = Row(
 end
 """,
     },
+    withheld=UNSET_RUBY,
     broken='require "no/such/file"',
     odd="spec/odd ::[x] $(y) 'z' ü_spec.rb",
     dry_run=Setting("--dry-run", {".rspec": "--require spec_helper\n--dry-run\n"}),
@@ -383,6 +410,7 @@ MINITEST = Row(
         "test/test_helper.rb": "<table/act.rb>" + 'require "minitest/autorun"\n',
         "Rakefile": RAKEFILE.replace("<MORE>", ""),
     },
+    withheld=UNSET_RUBY,
     broken='require "no/such/file"',
     odd="test/odd ::[x] (y) 'z' ü_test.rb",
     dry_run=Setting("", environ={"RAKEOPT": "--dry-run"}),
@@ -493,6 +521,7 @@ CTEST = Row(
         '  include("${one}")\nendforeach()\n',
     },
     build="cmake -S . -B build",
+    withheld='case "$*" in *-V*) exec "$@" > /dev/null ;; esac',
     odd="odd ::[x] $(y) 'z' ü.cmake",
     by_file=Setting(
         "first.two",
@@ -529,6 +558,7 @@ done""",
     dry_run=Setting("", environ={"GTEST_LIST_TESTS": "1"}),
     by_environ=Setting("", environ={"GTEST_FILTER": "*.Three"}),
     none={
+        "results withheld": "its programs are started directly",
         "focus": "none",
         "filter by configuration": "none",
         "retry that passes": "none",
@@ -554,6 +584,7 @@ MAVEN = Row(
         "src/test/java/p/Act.java": "<table/Act.java>",
     },
     environ={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1"},
+    withheld='exec "$@" -Dmaven.test.additionalClasspath=',
     broken="Missing missing;",
     odd="src/test/java/p/OddÄö_日本Test.java",
     dry_run=Setting(
@@ -584,6 +615,8 @@ PHPUNIT = Row(
         "phpunit.xml": PHPUNIT_XML.replace("<MORE>", ""),
         "act.php": "<table/act.php>",
     },
+    withheld="for word; do shift; case $word in --log-teamcity=*) ;; "
+    '*) set -- "$@" "$word" ;; esac; done; exec "$@"',
     broken='require "missing.php";',
     odd="tests/Odd ::[x] $(y) 'z' üTest.php",
     by_file=Setting(
@@ -615,6 +648,7 @@ COMMAND = Row(
         "acting.py": "<table/acting.py>",
         "runner.py": "<table/runner.py>",
     },
+    withheld='CIGUARD_RECORD_FILE=/dev/null exec "$@"',
     broken="import no_such_module",
     odd="odd ::[x] $(y) 'z' ü.py",
     dry_run=Setting("", environ={"DRY": "1"}),

@@ -63,9 +63,6 @@ def test_each_test_of_a_file_has_its_outcome(mocha: Loop) -> None:
 @pytest.mark.parametrize(
     ("way", "expected"),
     [
-        *((way, {ENDS: "crash"}) for way in ("kill", "exit")),
-        ("never", {ENDS: "timeout"}),
-        ("broken", {("test/broken.js", ""): "errored"}),
         ("module", {("test/module.mjs", ""): "errored"}),
         ("each", {(CASES, ""): "errored"}),
         ("local", {(LOCAL, ""): "errored"}),

@@ -15,6 +15,7 @@ from frameworks.loop import (
     NEXTEST,
     Loop,
     bad,
+    holds_memory,
     is_whole,
     kill_at_random_moments,
     lay_out,
@@ -88,13 +89,7 @@ def test_every_test_of_every_binary_is_recorded(rust: Loop) -> None:
 @pytest.mark.parametrize(
     ("way", "expected"),
     [
-        ("", {}),
         ("leak", {}),
-        ("kill", {ENDS: "crash"}),
-        ("abort", {ENDS: "crash"}),
-        ("segv", {ENDS: "crash"}),
-        ("exit0", {ENDS: "crash"}),
-        ("exit3", {ENDS: "crash"}),
         ("exit101", {ENDS: "crash"}),
         ("panic", {ENDS: "failed"}),
         ("memory", {ENDS: "out_of_memory"}),
@@ -187,17 +182,6 @@ def test_binary_that_cannot_be_built_is_named(rust: Loop) -> None:
 
 
 @pytest.mark.soak
-def test_tests_that_are_gone_are_named(rust: Loop) -> None:
-    (rust.folder / "src" / "main.rs").write_text("fn main() {}\n")
-    path = rust.folder / "tests" / "ends.rs"
-    path.write_text(path.read_text().replace("fn before()", "fn before_more()"))
-    verdict = rust.run()
-    assert verdict["verdict"] == "incomplete"
-    gone = {"shop::bin/shop tests::adds", "shop::ends before"}
-    assert {one["unit"] for one in verdict["missing"]} == gone
-
-
-@pytest.mark.soak
 def test_own_filter_selects_for_plan_and_run(rust: Loop) -> None:
     flags = '--offline", "-E", "binary_id(sums)", "-E=test(=before)", "--", "--skip", "gr'
     set_config(rust, TOML.replace("--offline", flags))
@@ -236,30 +220,9 @@ def test_stop_file_lets_the_running_test_end(rust: Loop, tmp_path: Path) -> None
 
 
 @pytest.mark.soak
-def test_without_the_stream_the_run_is_incomplete(rust: Loop) -> None:
-    """A wrapper that keeps what nextest prints: no result is taken from an exit code."""
-    script = 'if [ "$MUTE" ]; then exec cargo "$@" > /dev/null; else exec cargo "$@"; fi'
-    command = json.dumps(["sh", "-c", script, "cargo", "nextest", "run"])
-    set_config(rust, f"{TOML}command = {command}\n")
-    assert rust.run()["verdict"] == "passed"
-    verdict = rust.run(MUTE="1")
-    assert verdict["verdict"] == "incomplete", (bad(verdict), rust.printed)
-    assert len(verdict["missing"]) == len(UNITS)
-
-
-@pytest.mark.soak
 def test_memory_is_that_of_the_test_that_holds_it(rust: Loop) -> None:
     rust.run()
-    records = sorted(rust.folder.glob("records/*/supervisor.jsonl"))
-    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
-    needed = {
-        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
-        for line in lines
-        if line["type"] == "peak" and line.get("peak_lower_bytes")
-    }
-    holds = "shop tests::holds"
-    assert max(needed, key=lambda unit: needed[unit]) == holds
-    assert 100 << 20 < needed[holds] < 200 << 20
+    holds_memory(rust, "shop tests::holds", least_mib=100, most_mib=200)
 
 
 @pytest.mark.soak

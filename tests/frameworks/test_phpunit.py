@@ -12,6 +12,7 @@ from conftest import clean_environment
 from frameworks.loop import (
     Loop,
     bad,
+    holds_memory,
     is_whole,
     kill_at_random_moments,
     lay_out,
@@ -93,8 +94,7 @@ def test_filters_and_the_seed_of_a_random_order_are_named(phpunit: Loop) -> None
 @pytest.mark.parametrize(
     ("way", "expected"),
     [
-        ("", {}),
-        *((way, {ENDS: "crash"}) for way in ("kill", "exit0", "exit3", "fatal")),
+        ("fatal", {ENDS: "crash"}),
         ("hang", {ENDS: "timeout"}),
         ("memory", {ENDS: "out_of_memory"}),
         ("fork", {}),
@@ -143,31 +143,9 @@ def test_files_that_are_gone_or_empty_are_named(phpunit: Loop) -> None:
 
 
 @pytest.mark.soak
-def test_without_the_log_the_run_is_incomplete(phpunit: Loop) -> None:
-    """A wrapper that drops the option: no result is taken from an exit code."""
-    script = phpunit.folder / "run.sh"
-    script.write_text(
-        "for word; do\n  shift\n  case $word in\n    --log-teamcity=*) ;;\n"
-        '    *) set -- "$@" "$word" ;;\n  esac\ndone\nexec phpunit "$@"\n'
-    )
-    verdict = phpunit.run(RUN="sh run.sh")
-    assert verdict["verdict"] == "incomplete"
-    assert bad(verdict) == {}
-    assert len(verdict["missing"]) == len(FILES)
-
-
-@pytest.mark.soak
 def test_memory_is_that_of_the_file_that_holds_it(phpunit: Loop) -> None:
     phpunit.run()
-    records = sorted(phpunit.folder.glob("records/*/supervisor.jsonl"))
-    lines = [json.loads(line) for file in records for line in file.read_text().splitlines()]
-    needed = {
-        line["unit"]: line["peak_lower_bytes"] - line["rss_before_bytes"]
-        for line in lines
-        if line["type"] == "peak" and line.get("peak_lower_bytes")
-    }
-    assert max(needed, key=lambda unit: needed[unit]) == "tests/MemoryTest.php"
-    assert 75 << 20 < needed["tests/MemoryTest.php"] < 130 << 20
+    holds_memory(phpunit, "tests/MemoryTest.php", least_mib=75, most_mib=130)
 
 
 @pytest.mark.soak

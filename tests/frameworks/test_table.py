@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +34,6 @@ from frameworks.situations import ALL, ROWS, SITUATIONS, Row, Setting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-WHOLE: Final = ("pytest", "mocha")  # rows of which `make test` executes each cell
 STATES: Final = {"passed": "PASSED", "failed": "FAILED", "refused": "refused by `plan`"}
 EXIT_CODES: Final = {"passed": 0, "failed": 10, "INCOMPLETE": 13, "NOTHING RAN": 13}
 
@@ -142,6 +141,8 @@ def in_situation(suite: Suite, name: str) -> Judgement:
     """Plan, bring the situation about, run, judge."""
     row, situation = suite.row, SITUATIONS[name]
     suite.second = row.odd if name == "odd path" else ""
+    if name == "results withheld":
+        suite.row = replace(row, toml=row.withholding_toml)
     suite.__post_init__()
     suite.lay_out()
     refused = suite.plan()
@@ -167,9 +168,14 @@ def in_situation(suite: Suite, name: str) -> Judgement:
     if name == "job killed":
         kill_job(suite)
         return judged(suite)
+    if name == "deleted file":
+        (suite.folder / suite.path("first")).unlink()
+        (suite.folder / "build" / suite.path("first")).unlink(missing_ok=True)
     setting = row.settings.get(name) or Setting("")
     suite.write(setting.files)
     environ = {"ACT": situation.act, "AT": situation.at, **setting.environ}
+    if name == "results withheld":
+        environ["MUTE"] = "yes"
     if name == "retry that passes":
         environ.update(row.retry)
     if name == "focus":
@@ -260,8 +266,7 @@ def cells() -> list[Any]:
     for row in ROWS.values():
         names = [name for name in SITUATIONS if name not in row.none]
         for name in names:
-            quick = row.name in WHOLE or name == names[0]
-            marks = () if quick else (pytest.mark.soak,)
+            marks = () if name == names[0] else (pytest.mark.soak,)
             found.append(pytest.param(row, name, marks=marks, id=f"{row.name}-{name}"))
     return found
 
@@ -290,7 +295,7 @@ def test_cell(suite: Suite, name: str) -> None:
 
 
 FILTERED: Final = [
-    pytest.param(row, marks=() if row.name in WHOLE else (pytest.mark.soak,), id=row.name)
+    pytest.param(row, marks=() if row.name == "pytest" else (pytest.mark.soak,), id=row.name)
     for row in ROWS.values()
     if row.by_file and not row.refuses_filter
 ]
