@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import io
 import os
@@ -25,12 +26,22 @@ SCRUBBED = (
     *("NO_COLOR", "FORCE_COLOR"),
 )
 
-# Of the 0.57 s of processor time in which a session starts, these two plugins take 0.30 s.
-ADDOPTS = "-p no:hypothesispytest -p no:anyio"
+# More than half of the processor time in which a session starts, and no session here needs them.
+UNUSED_PLUGINS = ("anyio", "hypothesispytest", "platformdirs", "pytest-split", "xdist.looponfail")
+ADDOPTS = " ".join(f"-p no:{name}" for name in UNUSED_PLUGINS)
 
 # A busy machine is no mistake; in CI the library's own profile says so already.
 settings.register_profile("untimed", settings.default, deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the package once, also where PYTHONDONTWRITEBYTECODE is set.
+
+    A leg without bytecode starts in 0.40 s of processor time, with it in 0.18 s.
+    """
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(Path(cli.__file__).parent, quiet=2)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

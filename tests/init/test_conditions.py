@@ -9,17 +9,18 @@ from __future__ import annotations
 import json
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from init.test_workflow_files import CASES, OWN, RESULTS, jobs, run_github_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OURS = {name: text for name, text in CASES.items() if name not in OWN}
 FORKS = [name for name in OURS if "forks" in name]  # they tell of a run that another one made
 STATUSES = ("success", "failure", "cancelled")
-every_workflow = pytest.mark.parametrize(
-    "text", [pytest.param(text, id=name) for name, text in OURS.items() if name not in FORKS]
-)
+REPORTING = {name: text for name, text in OURS.items() if name not in FORKS}
+Requests = list[dict[str, Any]]
 
 
 @cache
@@ -35,14 +36,16 @@ def read(text: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-@cache
-def _evaluated(requested: str) -> list[bool]:
-    return [answer["value"] == "true" for answer in run_github_parser(*json.loads(requested))]
-
-
-def evaluated(requested: list[dict[str, Any]]) -> list[bool]:
-    """What GitHub makes of each; workflows that ask the same are answered once."""
-    return _evaluated(json.dumps(requested))
+def evaluated(requested: Mapping[str, Requests]) -> dict[str, list[bool]]:
+    """Evaluate expressions, by workflow, in one process; the same lists once."""
+    texts = {name: json.dumps(expressions) for name, expressions in requested.items()}
+    distinct = {text: json.loads(text) for text in texts.values()}
+    answers = iter(run_github_parser(*(one for each in distinct.values() for one in each)))
+    values = {
+        text: [next(answers)["value"] == "true" for _ in expressions]
+        for text, expressions in distinct.items()
+    }
+    return {name: values[text] for name, text in texts.items()}
 
 
 def needs_of(text: str, job: str) -> list[dict[str, Any]]:
@@ -62,84 +65,96 @@ def needs_of(text: str, job: str) -> list[dict[str, Any]]:
     return ends
 
 
-@every_workflow
-def test_report_step_runs_whichever_step_failed(text: str) -> None:
-    """Over all ends of the jobs before it, and whichever of its own steps fails."""
+def report_requests(text: str) -> Requests:
+    """The conditions of the report's steps over all ends of the jobs before it."""
     conditions = read(text)["report"]
     assert conditions["if"] == "always()"
-    steps = jobs(text)["report"]["steps"]
-    (report,) = [at for at, step in enumerate(steps) if step.get("name") == "Report"]
-    assert not any("continue-on-error" in step for step in steps)
-    ends = needs_of(text, "report")
     made = {"report": {"outputs": {"values_artifact": "ciguard-values-7-1", "suspects": "1"}}}
-    requested = [
+    return [
         {"expression": one, "contexts": {"needs": needs, "steps": made}, "status": status}
-        for needs, one, status in product(ends, conditions["steps"], STATUSES)
+        for needs, one, status in product(needs_of(text, "report"), conditions["steps"], STATUSES)
     ]
-    answers = iter(evaluated(requested))
-    wanted = [[{status: next(answers) for status in STATUSES} for _ in steps] for _ in ends]
-    for of_steps in wanted:
-        # A run that is cancelled does not cancel the job; what one of its steps sees is the job's.
-        for failing in (None, *range(report)):
-            status, ran = "success", False
-            for at, when in enumerate(of_steps):
-                if when[status]:
-                    ran = ran or at == report
-                    status = "failure" if at == failing else status
-            assert ran, "what was said of an earlier push would stay"
-            assert (status == "failure") is (failing is not None and of_steps[failing]["success"])
 
 
-@every_workflow
-def test_report_job_runs_after_any_job_result(text: str) -> None:
-    condition = read(text)["report"]["if"]
-    requested = [
-        {"expression": condition, "contexts": {"needs": needs}, "status": status}
-        for needs, status in product(needs_of(text, "report"), STATUSES)
-    ]
-    assert all(evaluated(requested))
+def test_report_step_runs_whichever_step_failed() -> None:
+    """Over all ends of the jobs before it, and whichever of its own steps fails."""
+    found = evaluated({name: report_requests(text) for name, text in REPORTING.items()})
+    for name, text in REPORTING.items():
+        steps = jobs(text)["report"]["steps"]
+        (report,) = [at for at, step in enumerate(steps) if step.get("name") == "Report"]
+        assert not any("continue-on-error" in step for step in steps)
+        answers = iter(found[name])
+        for _ in needs_of(text, "report"):
+            when = [{status: next(answers) for status in STATUSES} for _ in steps]
+            for failing in (None, *range(report)):
+                check_report_step(when, report, failing)
 
 
-@every_workflow
-def test_record_is_uploaded_whatever_the_step_result(text: str) -> None:
-    conditions, steps = read(text)["legs"]["steps"], jobs(text)["legs"]["steps"]
-    assert "upload-artifact" in steps[-1]["uses"]
+def check_report_step(when: list[dict[str, bool]], report: int, failing: int | None) -> None:
+    """Walk through the steps of the report job, one of which fails.
+
+    A run that is cancelled does not cancel the job; what one of its steps sees is the job's.
+    """
+    status, ran = "success", False
+    for at, runs in enumerate(when):
+        if runs[status]:
+            ran = ran or at == report
+            status = "failure" if at == failing else status
+    assert ran, "what was said of an earlier push would stay"
+    assert (status == "failure") is (failing is not None and when[failing]["success"])
+
+
+def test_report_job_runs_after_any_job_result() -> None:
+    requested = {
+        name: [
+            {"expression": read(text)["report"]["if"], "contexts": {"needs": needs}, "status": one}
+            for needs, one in product(needs_of(text, "report"), STATUSES)
+        ]
+        for name, text in REPORTING.items()
+    }
+    assert [name for name, answers in evaluated(requested).items() if not all(answers)] == []
+
+
+def test_record_is_uploaded_whatever_the_step_result() -> None:
     made_up = {
         "github": {"run_attempt": 1},
         "steps": {f"part-{n:02}": {"outputs": {"state": "checkpoint"}} for n in (1, 2)},
     }
-    requested = [
-        {"expression": condition, "contexts": made_up, "status": status}
-        for condition, status in product((conditions[-1], conditions[-2]), STATUSES)
-    ]
-    answers = evaluated(requested)
-    # The upload runs whatever was before it; the tests run behind nothing that failed.
-    assert answers == [True, True, True, True, False, False]
+    requested = {}
+    for name, text in REPORTING.items():
+        conditions = read(text)["legs"]["steps"]
+        assert "upload-artifact" in jobs(text)["legs"]["steps"][-1]["uses"]
+        requested[name] = [
+            {"expression": condition, "contexts": made_up, "status": status}
+            for condition, status in product((conditions[-1], conditions[-2]), STATUSES)
+        ]
+    # The upload runs whatever was before it; the tests run after nothing that failed.
+    expected = [True, True, True, True, False, False]
+    assert evaluated(requested) == dict.fromkeys(REPORTING, expected)
 
 
-@every_workflow
-def test_history_job_runs_only_if_the_plan_succeeded(text: str) -> None:
-    if "history" not in read(text):
-        assert "https://" in text  # a service keeps it
-        return
-    condition = read(text)["history"]["if"]
-    base = {"repository": {"default_branch": "main"}}
-    if "#no-'joke" in text:
-        base = {"repository": {"default_branch": "#no-'joke"}}
-    branch = base["repository"]["default_branch"]
-    here = {"event_name": "push", "ref": f"refs/heads/{branch}", "event": base}
-    ends = needs_of(text, "history")
-    requested = [
-        {"expression": condition, "contexts": {"needs": needs, "github": here}} for needs in ends
-    ]
-    assert evaluated(requested) == [
-        needs.get("plan", {"result": "success"})["result"] == "success" for needs in ends
-    ]
+def test_history_job_runs_only_if_the_plan_succeeded() -> None:
+    requested, expected = {}, {}
+    for name, text in REPORTING.items():
+        if "history" not in read(text):
+            assert "https://" in text  # a service keeps it
+            continue
+        branch = "#no-'joke" if "#no-'joke" in text else "main"
+        base = {"repository": {"default_branch": branch}}
+        here = {"event_name": "push", "ref": f"refs/heads/{branch}", "event": base}
+        ends = needs_of(text, "history")
+        condition = read(text)["history"]["if"]
+        requested[name] = [
+            {"expression": condition, "contexts": {"needs": needs, "github": here}}
+            for needs in ends
+        ]
+        expected[name] = [
+            needs.get("plan", {"result": "success"})["result"] == "success" for needs in ends
+        ]
+    assert evaluated(requested) == expected
 
 
-@pytest.mark.parametrize("name", FORKS)
-def test_forks_workflow_reports_only_runs_of_forks(name: str) -> None:
-    condition = read(OURS[name])["report"]["if"]
+def test_forks_workflow_reports_only_runs_of_forks() -> None:
     conclusions = ("success", "failure", "cancelled", "skipped", "timed_out", "action_required")
     events = {
         ("pull_request", "stranger/shop"): True,
@@ -154,7 +169,13 @@ def test_forks_workflow_reports_only_runs_of_forks(name: str) -> None:
             "conclusion": conclusion,
             "head_repository": {"full_name": repository},
         }
-        github = {"repository": "octo-org/shop", "event": {"workflow_run": reported}}
-        requested.append({"expression": condition, "contexts": {"github": github}})
+        requested.append({"repository": "octo-org/shop", "event": {"workflow_run": reported}})
     expected = [wanted for wanted in events.values() for _ in conclusions]
-    assert evaluated(requested) == expected
+    conditions = {name: read(OURS[name])["report"]["if"] for name in FORKS}
+    contexts = [{"github": github} for github in requested]
+    assert evaluated(
+        {
+            name: [{"expression": condition, "contexts": one} for one in contexts]
+            for name, condition in conditions.items()
+        }
+    ) == dict.fromkeys(FORKS, expected)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -18,6 +18,9 @@ from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render
 from ciguard.plan.outputs import fill_matrix
 from ciguard.render.templates import environment
 from ciguard.workflow.job_templates import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
@@ -104,40 +107,40 @@ every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)
 SPOILT = CASES["plain"].replace("fail-fast: false", "fail-fats: false")
 
 
+LEAKY = CASES["plain"].replace('--shard "$SHARD"', "--shard ${{ github.head_ref }}")
+LINTERS = {
+    "actionlint": ("-no-color", "-shellcheck=", "-pyflakes="),
+    "zizmor": ("--offline", "--no-progress", "--persona=regular"),
+}
+
+
 def run_linter(
-    program: str, folder: Path, text: str, *options: str
+    program: str, folder: Path, texts: Mapping[str, str], *options: str
 ) -> subprocess.CompletedProcess[str]:
-    target = folder / ".github/workflows/ciguard.yml"
-    target.parent.mkdir(parents=True)
-    target.write_text(text, "utf-8")
-    command = [str(BIN / program), *options, str(target)]
+    """Lint workflows, by the names of their files, in one process."""
+    target = folder / ".github/workflows"
+    target.mkdir(parents=True)
+    for name, text in texts.items():
+        (target / f"{name}.yml").write_text(text, "utf-8")
+    command = [str(BIN / program), *(options or LINTERS[program])]
+    command += [str(target / f"{name}.yml") for name in texts]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-@every_case
-def test_workflows_pass_actionlint(text: str, tmp_path: Path) -> None:
-    answer = run_linter("actionlint", tmp_path, text, "-no-color", "-shellcheck=", "-pyflakes=")
+@pytest.mark.parametrize("program", LINTERS)
+def test_workflows_pass_the_linters(program: str, tmp_path: Path) -> None:
+    answer = run_linter(program, tmp_path, CASES)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_actionlint_detects_a_spoilt_workflow(tmp_path: Path) -> None:
-    answer = run_linter("actionlint", tmp_path, SPOILT, "-no-color")
-    assert answer.returncode == 1
-    assert "fail-fats" in answer.stdout
-
-
-@every_case
-def test_workflows_pass_zizmor(text: str, tmp_path: Path) -> None:
-    answer = run_linter("zizmor", tmp_path, text, "--offline", "--no-progress", "--persona=regular")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-
-
-def test_zizmor_detects_a_template_injection(tmp_path: Path) -> None:
-    leaky = CASES["plain"].replace('--shard "$SHARD"', "--shard ${{ github.head_ref }}")
-    assert leaky != CASES["plain"]
-    answer = run_linter("zizmor", tmp_path, leaky, "--offline", "--no-progress")
+@pytest.mark.parametrize(
+    ("program", "text", "finding"),
+    [("actionlint", SPOILT, "fail-fats"), ("zizmor", LEAKY, "template-injection")],
+)
+def test_linters_find_what_is_wrong(program: str, text: str, finding: str, tmp_path: Path) -> None:
+    answer = run_linter(program, tmp_path, {"spoilt": text})
     assert answer.returncode != 0
-    assert "template-injection" in answer.stdout
+    assert finding in answer.stdout
 
 
 def run_github_parser(*requests: dict[str, Any]) -> list[dict[str, Any]]:
@@ -390,9 +393,9 @@ def test_missing_install_fails_the_step_with_a_fix(tmp_path: Path) -> None:
     assert "set install in ciguard.toml" in answer.stdout
 
 
-@pytest.mark.parametrize("text", CASES.values(), ids=CASES)
-def test_workflows_never_install_the_unrelated_ciguard_package(text: str) -> None:
-    assert not re.search(r"pip install[^\n]*\bciguard\b(?!-shards)", text)
+def test_workflows_never_install_the_unrelated_ciguard_package() -> None:
+    pattern = r"pip install[^\n]*\bciguard\b(?!-shards)"
+    assert [name for name, text in CASES.items() if re.search(pattern, text)] == []
 
 
 @pytest.mark.parametrize(
