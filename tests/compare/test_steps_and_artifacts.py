@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from compare.compare_factories import case, files_of
 from fakegithub.actions import add_artifact, add_job
-from logs.recorded_logs import recorded
 from report.test_run import REPOSITORY, environ, server
 
 from ciguard.compare.command import FORMATS
@@ -71,19 +70,6 @@ def test_artifact_of_the_thread() -> None:
     assert round(100 * found.ratio, 2) == -59.57
     assert found.difference_bytes == -10_960_000
     assert (found.name, found.was) == ("xla-dump-17060619747", "xla-dump-17051302903")
-
-
-@pytest.mark.parametrize("name", ["XLA dump artifact size", "simulation step minutes"])
-def test_rows_of_the_recorded_thread(name: str) -> None:
-    rows = json.loads(recorded("xla/expected_comparisons.json").read_text("utf-8"))["comparisons"]
-    (row,) = [one for one in rows if one["name"].startswith(name)]
-    before, after = row["base"]["value"], row["head"]["value"]
-    (artifact,) = compare_artifacts([RunArtifact("a", before)], [RunArtifact("a", after)]).changes
-    step = only(ran("s", before), ran("s", after))
-    assert artifact.difference_bytes == step.difference_s == row["delta"]
-    for ratio in (artifact.ratio, step.ratio):
-        assert ratio is not None
-        assert round(100 * ratio, 2) == row["pct"]
 
 
 @pytest.mark.parametrize(

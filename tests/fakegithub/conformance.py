@@ -1,28 +1,27 @@
-"""Whether what was said is what GitHub's own OpenAPI description allows.
-
-The description is reference data beside the project (`../shared/data`, or `CIGUARD_SHARED_DATA`);
-without it nothing is compared.
-"""
+"""Requests and answers, compared with GitHub's own OpenAPI description."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fakegithub.server import serving
 from openapi_core import Config, OpenAPI
 from openapi_core.templating.responses.exceptions import ResponseNotFound
 from openapi_core.testing import MockRequest, MockResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from fakegithub.state import Exchange
+    from fakegithub.state import Exchange, FakeGitHub
 
-_PROJECT: Final = Path(__file__).parents[2]
-_FALLBACK: Final = "github-openapi/api.github.com.subset.json"
+_DESCRIPTION: Final = (
+    Path(__file__).parents[1] / "samples/recorded/github/api.github.com.subset.json"
+)
 
 # Any call can meet these; the description leaves them out of some operations.
 _EVERYWHERE: Final = frozenset({304, 401, 403, 404})
@@ -36,25 +35,29 @@ _SHORTENED: Final = re.compile(
 )
 
 
-def description_path() -> Path:
-    shared = os.environ.get("CIGUARD_SHARED_DATA")
-    return (Path(shared) if shared else _PROJECT.parent / "shared" / "data") / _FALLBACK
-
-
-def read_description(path: Path) -> OpenAPI:
+@cache
+def _description() -> OpenAPI:
     # GitHub's description is taken as it is; validating it would take longer than the tests.
     trusting = Config(spec_validator_cls=None)  # type: ignore[arg-type] # its documented way
-    return OpenAPI.from_dict(json.loads(path.read_bytes()), config=trusting)
+    return OpenAPI.from_dict(json.loads(_DESCRIPTION.read_bytes()), config=trusting)
 
 
-def mistakes(description: OpenAPI, exchanges: Iterable[Exchange]) -> list[str]:
-    """Say what in these requests and answers GitHub's description does not allow."""
+@contextlib.contextmanager
+def conforming() -> Iterator[FakeGitHub]:
+    """Serve a GitHub; what was exchanged by the end must be what GitHub's description allows."""
+    with serving() as github:
+        yield github
+    assert mistakes(github.exchanges) == []
+
+
+def mistakes(exchanges: Iterable[Exchange]) -> list[str]:
+    """Return what in these requests and answers GitHub's description does not allow."""
     return [
         f"{one.request.method} {one.request.path} -> {one.answer.status}: "
         f"{error!r} {error.__cause__!r}"
         for one in exchanges
         if not _NOT_DESCRIBED.fullmatch(one.request.path)
-        for error in _errors(description, one)
+        for error in _errors(_description(), one)
     ]
 
 

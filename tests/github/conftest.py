@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.conformance import conforming
 from fakegithub.fake_clock import noting
-from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
 from pydantic import SecretStr
 
@@ -16,8 +15,6 @@ from ciguard.github.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from openapi_core import OpenAPI
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
@@ -31,22 +28,13 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-@pytest.fixture(scope="session")
-def description() -> OpenAPI | None:
-    """GitHub's own description of its API, where it lies beside the project."""
-    path = description_path()
-    return read_description(path) if path.is_file() else None
-
-
 @pytest.fixture
-def server(description: OpenAPI | None) -> Iterator[FakeGitHub]:
-    """A GitHub that knows TOKEN as GITHUB_TOKEN; afterwards all that was said must be allowed."""
-    with serving() as github:
+def server() -> Iterator[FakeGitHub]:
+    """A GitHub that knows TOKEN as GITHUB_TOKEN."""
+    with conforming() as github:
         github.tokens[TOKEN] = Login()
         github.pulls.add((REPOSITORY, PULL_REQUEST))
         yield github
-    if description is not None:
-        assert mistakes(description, github.exchanges) == []
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -54,8 +53,7 @@ if TYPE_CHECKING:
 UNIT = "spec/crash_spec.rb"
 KEY = UnitKey("rb", "", UNIT)
 CASES = ("before", "ends", "first after", "second after")
-ROOT = Path(__file__).parent.parent.parent
-SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "frameworks"
+RECORDED = Path(__file__).parents[1] / "samples/recorded/rspec"
 
 
 def rspec_plan(**changes: Any) -> Plan:
@@ -261,12 +259,11 @@ def test_where_the_commit_is_unknown_a_few_cases_are_told(tmp_path: Path, ciguar
     assert found.count("did not run") == 1
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no recorded files at {SHARED}")
 def test_recorded_files_of_rspec() -> None:
     """Real: an `exit(0)` took four of six examples along, RSpec ended with 0."""
     unit = UnitKey("rb", "", UNIT)
-    base = frozenset(one.key.case for one in recorded("rspec/run-all.junit.xml"))
-    ran = Record("01", None, results=recorded("ciguard-command/rspec-results-exit0.junit.xml"))
+    base = frozenset(one.key.case for one in recorded("run-all.junit.xml"))
+    ran = Record("01", None, results=recorded("exit0.junit.xml"))
     (loss,) = find_case_losses(rspec_plan(), [ran], {unit: known(*base)})
     assert loss.cases == (
         "spec.crash_spec::crash behind",
@@ -278,7 +275,7 @@ def test_recorded_files_of_rspec() -> None:
 
 def recorded(name: str) -> tuple[Result, ...]:
     """The cases of the unit in a file."""
-    cases, problem = read_cases((SHARED / name).read_bytes(), name, UnpackBudget())
+    cases, problem = read_cases((RECORDED / name).read_bytes(), name, UnpackBudget())
     assert problem == ""
     of_unit = [one for one in cases if one.file == f"./{UNIT}"]
     return tuple(replace(one, suite="rb", unit=UNIT, case=one.unit) for one in of_unit)

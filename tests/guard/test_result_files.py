@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import zipfile
 from collections import Counter
 from dataclasses import replace
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "samples" / "junit"
-SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data"))
-SHARED = SHARED / "frameworks" / "ciguard-guard-results"
+RECORDED = ROOT / "tests/samples/recorded/never_ran"
 Row = tuple[str, str, str]  # the unit's class and method, the outcome, the message
 OUT_OF_MEMORY = "System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException'"
 
@@ -299,10 +297,8 @@ def test_tests_that_playwright_did_not_run_are_no_skips() -> None:
 def test_recorded_files_with_tests_that_never_ran_do_not_pass(
     tool: str, code: int, states: str
 ) -> None:
-    if not SHARED.is_dir():
-        pytest.skip(f"no recorded files at {SHARED}; CIGUARD_SHARED_DATA says where")
-    shards = json.loads((SHARED / f"{tool}-units.json").read_bytes())
-    content = (SHARED / f"{tool}.junit.xml").read_bytes()
+    shards = json.loads((RECORDED / f"{tool}-units.json").read_bytes())
+    content = (RECORDED / f"{tool}.junit.xml").read_bytes()
     plan = make_plan({shard: tuple(units) for shard, units in shards.items()})
     verdict = prove_files({"a/01/r.xml": content}, plan)
     assert verdict.exit_code == code

@@ -13,8 +13,7 @@ import pytest
 import yaml
 from conftest import clean_environment
 from fakegithub.actions import add_artifact, add_job
-from fakegithub.conformance import description_path, mistakes, read_description
-from fakegithub.server import serving
+from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fixtures import World, make_leg
 
@@ -57,13 +56,10 @@ FORK_S_RUN = {
 
 @pytest.fixture
 def server() -> Iterator[FakeGitHub]:
-    with serving() as github:
+    with conforming() as github:
         github.tokens[TOKEN] = Login()
         github.pulls |= {(REPOSITORY, number) for number in (7, 8, 9)}
         yield github
-    path = description_path()
-    if path.is_file():
-        assert mistakes(read_description(path), github.exchanges) == []
 
 
 class Job:

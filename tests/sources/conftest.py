@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from github.conftest import _no_proxy, description, github, server, waits
+from github.conftest import _no_proxy, github, server, waits
 
-__all__ = ["_no_proxy", "description", "github", "server", "waits"]
+__all__ = ["_no_proxy", "github", "server", "waits"]

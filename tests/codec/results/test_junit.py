@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from ciguard.model import Result
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "tests" / "samples" / "junit"
-SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "results"
 
 
 def read(content: bytes) -> list[Result]:

@@ -1,6 +1,5 @@
 """Result files of other projects' own tests, read with the counts that those projects expect.
 
-They lie in a folder of their own, under their own licences, and are not part of this project.
 docs/reference/result-files.md says file by file where ours differ on purpose.
 """
 
@@ -8,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +21,9 @@ if TYPE_CHECKING:
     from ciguard.model import Result
 
 ROOT = Path(__file__).parents[3]
-SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "results"
+RECORDED = ROOT / "tests/samples/recorded"
 DOCS = (ROOT / "docs" / "reference" / "result-files.md").read_text("utf-8")
-
-pytestmark = pytest.mark.skipif(
-    not (SHARED / "peers" / "manifest.json").is_file(),
-    reason=f"no result files of other projects at {SHARED}; CIGUARD_SHARED_DATA says where",
-)
+ENTRIES = json.loads((RECORDED / "peers/manifest.json").read_bytes())["files"]
 
 # Ours where not theirs: (tests, failed, errored, skipped), and what the error says, "" if none.
 DIFFERENT: dict[str, tuple[tuple[int, int, int, int], str]] = {
@@ -70,13 +64,8 @@ OWN = {
 }
 
 
-def entries() -> list[Any]:
-    manifest = SHARED / "peers" / "manifest.json"
-    return json.loads(manifest.read_bytes())["files"] if manifest.is_file() else []
-
-
 def read(path: Path) -> tuple[tuple[int, int, int, int], InputError | None, list[Result]]:
-    """Counts of the last tries, and the error."""
+    """Return the counts of the last tries, the error, and all results."""
     found: list[Result] = []
     error: InputError | None = None
     try:
@@ -92,78 +81,18 @@ def read(path: Path) -> tuple[tuple[int, int, int, int], InputError | None, list
     return (len(final), counts["failed"], counts["errored"], counts["skipped"]), error, found
 
 
-# Formats that are not read: NUnit 2 (its last version is of 2016), TAP, and JSON of Dart and Mocha.
-NOT_READ = {"nunit2-xml", "tap", "dart-json", "mocha-json", "mochawesome-json"}
-# Peers that have one number for failures and errors.
-WITHOUT_ERRORS = {"test-summary/action", "mikepenz/action-junit-report"}
-# Where no way of counting agrees; docs/reference/result-files.md says why.
-DIFFERING = {"junit-xml/no-cases-but-tests.xml", "flaky_retries/flaky_success_first.xml"}
-TEMPLATES = {"junit-web-test/expected.xml", "junit-web-test/expectedRetries.xml"}
-BY_SEVERITY = ("passed", "skipped", "failed", "errored", "died")
+def ours(entry: Any) -> str | None:
+    return next((name for name in DIFFERENT if entry["upstream"].endswith(name)), None)
 
 
-def count_names(found: list[Result]) -> tuple[int, int, int, int]:
-    """Counts of distinct tests, each with its worst outcome, as the history keeps them."""
-    worst: dict[str, str] = {}
-    for one in found:
-        worst[one.unit] = max(worst.get(one.unit, "passed"), one.outcome, key=BY_SEVERITY.index)
-    counts = Counter(worst.values())
-    return len(worst), counts["failed"], counts["errored"], counts["skipped"]
-
-
-def classify(entry: Any) -> str:
-    """How a file of the manifest compares: rows with what the peer calls runs, names with tests."""
-    if entry["malformed"]:
-        return "malformed"
-    if entry["format"] in NOT_READ:
-        return "not read"
-    if any(entry["path"].endswith(f"/{name}") for name in TEMPLATES):
-        return "template"
-    if entry["expected"] is None:
-        return "no numbers"
-    counts, _, found = read(SHARED / "peers" / entry["path"])
-    for prefix, numbers in (("runs_", counts), ("", counts), ("", count_names(found))):
-        total = entry["expected"].get(prefix.removesuffix("_") or "tests")
-        names = ("failures", "errors", "skipped")
-        theirs = [total, *(entry["expected"].get(prefix + name) for name in names)]
-        tests, failed, errored, skipped = numbers
-        own = numbers
-        if entry["peer"] in WITHOUT_ERRORS:
-            own, theirs[2] = (tests, failed + errored, 0, skipped), None
-        if total is not None and all(a in (None, b) for a, b in zip(theirs, own, strict=True)):
-            return "agrees"
-    return "differs"
-
-
-def test_97_percent_of_the_files_with_numbers_agree() -> None:
-    kinds = {entry["path"]: classify(entry) for entry in entries()}
-    assert Counter(kinds.values()) == {
-        "agrees": 74,
-        "differs": 2,
-        "no numbers": 14,
-        "template": 2,
-        "malformed": 13,
-        "not read": 23,
-    }
-    differing = [path for path, kind in kinds.items() if kind == "differs"]
-    assert {ours(path) for path in differing} == DIFFERING
-    assert "74 of 76" in DOCS
-
-
-def ours(path: str) -> str | None:
-    return next((name for name in DIFFERENT if path.endswith(f"/{name}")), None)
-
-
-READ = (
-    *("junit-xml", "trx", "nunit3-xml", "xunit-xml", "go-test-json", "rspec-json", "ctrf-json"),
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in ENTRIES if not entry["malformed"]],
+    ids=lambda entry: entry["path"],
 )
-WELL_FORMED = [one for one in entries() if one["format"] in READ and not one["malformed"]]
-
-
-@pytest.mark.parametrize("entry", WELL_FORMED, ids=lambda entry: Path(entry["path"]).name)
 def test_counts_match_the_peer_project_or_the_docs_explain_why(entry: Any) -> None:
-    counts, error, _ = read(SHARED / "peers" / entry["path"])
-    different = ours(entry["path"])
+    counts, error, _ = read(RECORDED / "peers" / entry["path"])
+    different = ours(entry)
     if different is not None:
         expected, states = DIFFERENT[different]
         assert counts == expected
@@ -171,37 +100,28 @@ def test_counts_match_the_peer_project_or_the_docs_explain_why(entry: Any) -> No
         assert f"`{different}`" in DOCS
         return
     assert error is None
-    theirs = entry["expected"] or {}
-    prefix = "runs_" if "runs" in theirs else ""
-    named = ("failures", "errors", "skipped")
-    reported = (
-        theirs.get("runs", theirs.get("tests")),
-        *(theirs.get(prefix + one) for one in named),
-    )
-    assert all(one in (None, count) for one, count in zip(reported, counts, strict=True)), reported
+    theirs = entry["expected"]
+    assert all(one in (None, count) for one, count in zip(theirs, counts, strict=True)), theirs
 
 
 @pytest.mark.parametrize(
-    "entry",
-    [one for one in entries() if one["malformed"] and one["format"] != "tap"],
-    ids=lambda entry: Path(entry["path"]).name,
+    "entry", [entry for entry in ENTRIES if entry["malformed"]], ids=lambda entry: entry["path"]
 )
 def test_malformed_file_is_an_error_that_names_the_file(entry: Any) -> None:
-    counts, error, _ = read(SHARED / "peers" / entry["path"])
-    if ours(entry["path"]) is not None:
+    counts, error, _ = read(RECORDED / "peers" / entry["path"])
+    if ours(entry) is not None:
         assert error is None
         return
     assert error is not None
     assert error.where.startswith(Path(entry["path"]).name)
-    cut = next((one for name, one in CUT.items() if entry["path"].endswith(name)), None)
-    expected, place = cut or ((0, 0, 0, 0), "")
+    expected, place = CUT.get("/".join(Path(entry["path"]).parts[-2:]), ((0, 0, 0, 0), ""))
     assert counts == expected
     assert error.where.endswith(place)
 
 
 @pytest.mark.parametrize("name", sorted(OWN))
 def test_files_of_real_runners_give_expected_counts(name: str) -> None:
-    counts, error, found = read(SHARED / "own" / name)
+    counts, error, found = read(RECORDED / "own" / name)
     assert (counts, error) == (OWN[name], None)
     stopped = {"jest", "playwright", "vitest"}
     endings = {one.ending for one in found} - {"completed"}
@@ -210,7 +130,7 @@ def test_files_of_real_runners_give_expected_counts(name: str) -> None:
 
 
 def test_any_file_of_any_format_gives_at_most_an_input_error() -> None:
-    paths = [path for path in sorted(SHARED.rglob("*")) if path.is_file()]
+    paths = [path for path in sorted(RECORDED.rglob("*")) if path.is_file()]
     assert len(paths) > 100
     for path in paths:
         read(path)
