@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import contextlib
+import fcntl
 import io
 import os
 import re
@@ -19,7 +20,7 @@ from hypothesis import settings
 from ciguard import cli
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 SCRUBBED = (
     *("CI", "CIGUARD_", "GIT_", "GITHUB_", "RUNNER_", "PYTEST_"),
@@ -30,8 +31,8 @@ SCRUBBED = (
 UNUSED_PLUGINS = ("anyio", "hypothesispytest", "platformdirs", "pytest-split", "xdist.looponfail")
 ADDOPTS = " ".join(f"-p no:{name}" for name in UNUSED_PLUGINS)
 
-# A busy machine is no mistake; in CI the library's own profile says so already.
-settings.register_profile("untimed", settings.default, deadline=None)
+# A busy machine is no mistake. Each run draws other examples, so that few are enough.
+settings.register_profile("untimed", settings.default, deadline=None, max_examples=40)
 settings.load_profile("untimed")
 
 
@@ -78,6 +79,19 @@ def clean_environment(**added: str) -> dict[str, str]:
     stored["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{stored.get('PATH', '')}"
     ours = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ADDOPTS, "COLUMNS": "80"}
     return {**stored, **ours, **added}
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder that `make` filled once for all workers of a test run."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (made := folder.with_suffix(".made")).exists():
+            folder.mkdir()
+            make(folder)
+            made.touch()
+    return folder
 
 
 class Ciguard(Protocol):

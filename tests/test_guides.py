@@ -73,12 +73,14 @@ def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
     assert "git+https://HOST/OWNER/REPOSITORY@COMMIT" in workflow
 
 
+@pytest.mark.soak
 def test_the_commands_of_the_tutorial_for_jest_work(tmp_path: Path) -> None:
     needs_node("jest")
     lines = executed(DOCS / "tutorial-jest.md", tmp_path / "work", npm_config_prefer_offline="true")
     assert "  died (crash) [jest] src/prices.test.js reads prices" in lines
 
 
+@pytest.mark.soak
 def test_the_commands_of_the_tutorial_for_go_work(tmp_path: Path) -> None:
     if not (GO / "go").is_file():
         pytest.skip("needs Go: make tools")
@@ -155,6 +157,7 @@ def test_the_commands_of_the_guide_for_logs_work(tmp_path: Path) -> None:
     executed(DOCS / "how-to" / "compare-logs.md", tmp_path / "work")
 
 
+@pytest.mark.soak
 def test_the_commands_of_the_guide_for_experiments_work(tmp_path: Path) -> None:
     lines = executed(DOCS / "how-to" / "experiment.md", tmp_path / "work")
     assert any(line.startswith("step (size=64, cold) ") for line in lines)

@@ -154,3 +154,25 @@ def test_makefile_checks_every_leg_file_with_vermin() -> None:
     assert f"vermin {' '.join(LEG_CHECK)} $(LEG)" in makefile
     for name in ("errors.py", "model", "run", "codec/record/lines.py", "codec/plan_file.py"):
         assert f"ciguard/{name}" in makefile
+
+
+# Lines that git knows of; each issue raises a ceiling by its own budget at the most.
+CEILINGS = [
+    (("ciguard", "templates"), "py js mjs cjs rb java cs css html j2", 90_800),
+    (("tests",), "py", 84_200),
+]
+
+
+@pytest.mark.parametrize(("folders", "suffixes", "ceiling"), CEILINGS)
+def test_lines_stay_below_their_ceiling(
+    folders: tuple[str, ...], suffixes: str, ceiling: int
+) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *folders], cwd=ROOT, capture_output=True, check=True
+    )
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    wanted = [path for path in paths if path.suffix[1:] in suffixes.split() and path.is_file()]
+    lines = sum(path.read_bytes().count(b"\n") for path in wanted)
+    assert lines <= ceiling

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import clean_environment
+from conftest import clean_environment, made_once
 
 if TYPE_CHECKING:
     from conftest import Ciguard
@@ -107,12 +107,14 @@ def tables(tmp_path: Path, ciguard: Ciguard) -> Loop:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Loop:
     """The demo's suite, planned on three shards in `plan`, which left `records`. Not changed."""
-    folder = tmp_path_factory.mktemp("loop") / "shop"
-    shutil.copytree(ROOT / "demo" / "suite", folder)
-    loop = Loop(folder, ciguard)
-    loop.plan("plan", "--shards", "3", "--history", str(loop.history))
-    loop.run("plan", "records")
-    return loop
+
+    def make(folder: Path) -> None:
+        shutil.copytree(ROOT / "demo" / "suite", folder, dirs_exist_ok=True)
+        loop = Loop(folder, ciguard)
+        loop.plan("plan", "--shards", "3", "--history", str(loop.history))
+        loop.run("plan", "records")
+
+    return Loop(made_once(tmp_path_factory, "shop", make), ciguard)
 
 
 def test_command_suite_runs_end_to_end(tables: Loop) -> None:

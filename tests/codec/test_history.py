@@ -102,7 +102,6 @@ def test_unmeasured_columns_take_no_memory() -> None:
     st.lists(st.none() | st.integers(0, 10**15), min_size=2, max_size=2),
     st.lists(st.none() | st.integers(-LARGEST, LARGEST), min_size=2, max_size=2),
 )
-@settings(max_examples=200, deadline=None)
 def test_decimals_and_integers_survive_exactly(
     micros: list[int | None], sizes: list[int | None]
 ) -> None:
@@ -123,7 +122,6 @@ def test_a_file_cut_anywhere_is_an_input_error() -> None:
 
 
 @given(st.integers(0, len(CONTENT) - 1), st.integers(1, 255))
-@settings(max_examples=500, deadline=None)
 def test_a_flipped_byte_is_an_input_error(place: int, flip: int) -> None:
     changed = bytearray(CONTENT)
     changed[place] ^= flip
@@ -132,7 +130,6 @@ def test_a_flipped_byte_is_an_input_error(place: int, flip: int) -> None:
 
 
 @given(st.integers(0, 10_000), st.binary(min_size=1, max_size=8))
-@settings(max_examples=500, deadline=None)
 def test_changed_file_with_valid_checksum_is_read_or_rejected(place: int, put: bytes) -> None:
     rest = bytearray(CONTENT.partition(b"\n")[2])
     place %= len(rest)

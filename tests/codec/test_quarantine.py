@@ -7,7 +7,7 @@ import json
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.quarantine import Entry, decode, is_changed
@@ -109,7 +109,6 @@ def test_invalid_quarantine_file_is_an_input_error(content: bytes, output: str) 
     assert raised.value.what.startswith(output)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary() | st.text().map(lambda text: entry(unit=json.dumps(text))))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with contextlib.suppress(InputError):

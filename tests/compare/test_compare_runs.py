@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from compare.compare_factories import case, died, files_of, run_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
@@ -43,7 +43,6 @@ def test_a_run_against_itself_is_never_a_finding() -> None:
     assert not found.durations.losses
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(

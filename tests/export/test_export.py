@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from conftest import made_once
 from guard.fixtures import World
 
 from ciguard.codec.results import ctrf as ctrf_reader
@@ -54,8 +55,12 @@ def test_kills_its_process():
 def exported(
     tmp_path_factory: pytest.TempPathFactory, ciguard_process: Ciguard
 ) -> tuple[Path, str]:
-    """A run of two shards, one of which left nothing; and the folder of its files."""
-    folder = tmp_path_factory.mktemp("shop")
+    """A run of two shards, one of which left nothing: its folder, and what `export` said of it."""
+    folder = made_once(tmp_path_factory, "exported", lambda folder: export(folder, ciguard_process))
+    return folder, (folder / "stderr.txt").read_text("utf-8")
+
+
+def export(folder: Path, ciguard_process: Ciguard) -> None:
     (folder / "tests").mkdir()
     (folder / "tests" / "test_sums.py").write_text(TESTS, "utf-8")
     (folder / "tests" / "test_zero.py").write_text("def test_zero(): pass\n", "utf-8")
@@ -73,7 +78,7 @@ def exported(
     ciguard_process(*run, cwd=folder, expect=10, SEEN=str(folder / "seen"))
     words = ("--plan", "plan", "--records", "records", "--format", "junit", "--format", "ctrf")
     done = ciguard_process("export", *words, "-o", "out", cwd=folder)
-    return folder, done.stderr
+    (folder / "stderr.txt").write_text(done.stderr, "utf-8")
 
 
 def cases_of(folder: Path) -> list[ET.Element]:

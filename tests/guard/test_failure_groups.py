@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from guard.fixtures import World, make_leg, make_plan, text_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.guard.failure_groups import (
@@ -105,7 +105,6 @@ def test_root_exception_names_the_cause() -> None:
     assert cause.kind == "OutOfMemoryError"
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text() | st.text("at (.:/\n Error0aF\"'E<>", max_size=80), max_size=12))
 def test_any_message_is_in_exactly_one_cause(messages: list[str]) -> None:
     failures = [failure(f"u{n}", message) for n, message in enumerate(messages)]

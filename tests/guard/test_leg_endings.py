@@ -28,7 +28,7 @@ from guard.fake_jobs import (
     verdict_of,
 )
 from guard.fixtures import World, make_plan, text_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
@@ -102,7 +102,6 @@ def test_printed_text_never_improves_a_verdict() -> None:
 TEXTS = (NEW_LIMIT, OLD_LIMIT, SUPERSEDED, BY_HAND, LOST, SHUTDOWN, EXIT_137, KERNEL, DISK, "x")
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_github_facts_never_improve_a_verdict(data: st.DataObject) -> None:
     def draw(*values: T) -> T:

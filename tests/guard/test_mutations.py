@@ -69,16 +69,16 @@ def hunt(green: Run, seeds: range) -> Counter[str]:
 
 
 def test_damaged_run_passes_only_if_every_unit_has_a_result(green: Run) -> None:
-    seen = hunt(green, range(400))
+    seen = hunt(green, range(100))
     # Many runs are broken, and some damages hurt nothing: the law is neither idle nor blind.
-    assert seen["not green, and broken"] > 150
-    assert seen["green"] > 20
+    assert seen["not green, and broken"] > 37
+    assert seen["green"] > 4
 
 
 def test_damaged_flaky_run_passes_only_if_every_unit_has_a_result(run_with_flaky_unit: Run) -> None:
-    seen = hunt(run_with_flaky_unit, range(250))
-    assert seen["not green, and broken"] > 90
-    assert seen["green"] > 40
+    seen = hunt(run_with_flaky_unit, range(60))
+    assert seen["not green, and broken"] > 20
+    assert seen["green"] > 8
 
 
 @pytest.mark.soak

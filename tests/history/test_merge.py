@@ -5,7 +5,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.errors import InputError
@@ -98,7 +98,6 @@ def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
 
 
 @given(twice_ordered())
-@settings(max_examples=50, deadline=None)
 def test_merge_order_does_not_change_the_bytes(
     orders: tuple[list[History], list[History]],
 ) -> None:
@@ -107,7 +106,6 @@ def test_merge_order_does_not_change_the_bytes(
 
 
 @given(additions(30, entire=True))
-@settings(max_examples=50, deadline=None)
 def test_merge_is_idempotent_and_survives_encoding(
     found: list[History],
 ) -> None:
@@ -125,7 +123,6 @@ def test_merge_is_idempotent_and_survives_encoding(
 
 
 @given(additions(30, entire=True))
-@settings(max_examples=50, deadline=None)
 def test_merge_after_decoding_equals_merge_before_encoding(found: list[History]) -> None:
     joined = read = empty()
     for one_more in found:

@@ -119,7 +119,6 @@ runs = st.builds(
 
 
 @given(runs, runs, runs)
-@settings(max_examples=60, deadline=None)
 def test_merge_is_commutative_associative_and_idempotent(a: Any, b: Any, c: Any) -> None:
     whole = encode(merge(merge(a, b), c))
     assert encode(merge(a, merge(b, c))) == whole
@@ -129,7 +128,7 @@ def test_merge_is_commutative_associative_and_idempotent(a: Any, b: Any, c: Any)
 
 
 @given(st.permutations(range(1, 41)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_order_of_many_runs_does_not_change_the_bytes(order: list[int]) -> None:
     found = [kept(measured(run_id, *step(float(run_id)))) for run_id in order]
     ordered = [kept(measured(run_id, *step(float(run_id)))) for run_id in range(1, 41)]

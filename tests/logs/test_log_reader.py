@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.errors import UsageError
@@ -145,7 +145,6 @@ def test_no_number_is_no_value() -> None:
     assert [(one.text, one.place.line) for one in found.unreadable] == [("nan", 1), ("inf", 3)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=40) | st.just(b"\n" + PEAK + b"\n"), max_size=20))
 def test_any_bytes_are_read(parts: list[bytes]) -> None:
     found = read(b"".join(parts))

@@ -228,7 +228,6 @@ def test_first_plan_of_six_tests_runs_them_by_bytes(tmp_path: Path, ciguard: Cig
         return ciguard(*words, cwd=tmp_path).stdout
 
     assert make("before", "")[0] == [None] * 6
-    assert side_by_side(tmp_path, "before", ciguard) == 4
 
     peaks, output = make("declared", NEEDS.format(LAYERS))
     assert peaks == [100 * MIB] * 6

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plan.plan_factories import GIB, planned, suite
 
@@ -36,7 +36,6 @@ def keys(plan: Plan) -> list[UnitKey]:
     return [unit.key for shard in plan.shards for unit in shard.units]
 
 
-@settings(max_examples=60)
 @given(UNITS, st.integers(1, 12), GROUPS, st.integers(1, 3))
 def test_requested_shard_count_is_met_without_empty_shards(
     walls_s: dict[str, float], count: int, group: str, processes: int
@@ -52,7 +51,6 @@ def test_requested_shard_count_is_met_without_empty_shards(
     assert codec.decode(codec.encode(plan), "x") == plan
 
 
-@settings(max_examples=40)
 @given(UNITS, st.integers(1, 12), GROUPS, st.randoms(use_true_random=False))
 def test_plan_is_identical_for_any_input_order(
     walls_s: dict[str, float], count: int, group: str, shuffler: random.Random
@@ -71,7 +69,6 @@ def test_plan_is_identical_for_any_input_order(
     ]
 
 
-@settings(max_examples=40)
 @given(UNITS, st.floats(1, 2000), GROUPS, st.integers(1, 2))
 def test_target_is_met_or_a_warning_explains_why(
     walls_s: dict[str, float], target_wall_s: float, group: str, processes: int

@@ -46,9 +46,14 @@ def postgresql(
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -> str:
-    """A database of its own for a test, on either engine."""
+    """A database of its own for a test; the tests of `state` have either engine each time."""
+    return new_database(request, tmp_path, worker_id)
+
+
+def new_database(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -> str:
+    """Return the URL of an empty database on the engine that the parameter names."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ciguard.db'}"
     server: PostgresServer = request.getfixturevalue("postgresql")
@@ -105,9 +110,9 @@ def bucket(s3_endpoint: str) -> tuple[str, dict[str, str]]:
     return f"s3://{name}/some/prefix", environ
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.soak)])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
-    """A store of objects of its own for a test, of either kind."""
+    """A store of objects of its own for a test; test_objects.py has either kind each time."""
     if request.param == "folder":
         return str(tmp_path / "objects"), {}
     found: tuple[str, dict[str, str]] = request.getfixturevalue("bucket")

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+EITHER_KIND = pytest.mark.parametrize("storage", ["folder", "s3"], indirect=True)
+
+
 def names(objects: ObjectStore, prefix: str) -> list[str]:
     return sorted(one.name for one in objects.list(prefix))
 
 
+@EITHER_KIND
 def test_objects_are_put_read_listed_and_deleted(objects: ObjectStore) -> None:
     objects.put_new("results/a/one.parquet", b"1" * 3_000_000)
     objects.put_new("results/b/two.parquet", b"")
@@ -49,6 +53,7 @@ def test_objects_are_put_read_listed_and_deleted(objects: ObjectStore) -> None:
     assert names(objects, "results") == ["results/b/two.parquet"]
 
 
+@EITHER_KIND
 def test_a_name_is_put_once(objects: ObjectStore) -> None:
     objects.put_new("results/a", b"first")
     with pytest.raises(AlreadyStored, match="is stored already"):
@@ -64,6 +69,7 @@ class OverwritingStore(FolderStore):
         super().put_new(name, content)
 
 
+@EITHER_KIND
 def test_store_without_conditional_puts_is_found(objects: ObjectStore, tmp_path: Path) -> None:
     check_conditional_puts(objects)
     assert names(objects, "probes") == []
@@ -73,6 +79,7 @@ def test_store_without_conditional_puts_is_found(objects: ObjectStore, tmp_path:
     assert names(unfit, "probes") == []
 
 
+@EITHER_KIND
 def test_of_writers_at_once_one_wins(objects: ObjectStore) -> None:
     def put(number: int) -> bool:
         try:
@@ -87,6 +94,7 @@ def test_of_writers_at_once_one_wins(objects: ObjectStore) -> None:
     assert objects.read("results/a") == b"%d" % won.index(True)
 
 
+@EITHER_KIND
 def test_a_missing_object_is_named(objects: ObjectStore) -> None:
     with pytest.raises(NoSuchObject, match="results/a"):
         objects.read("results/a")

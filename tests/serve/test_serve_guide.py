@@ -168,6 +168,7 @@ def test_guide_leads_from_the_first_start_to_a_restored_copy(
     assert server.comments == {}, "past runs get no comment"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_guide_starts_processes_that_share_a_database_and_a_bucket(
     server: FakeGitHub,

@@ -64,8 +64,8 @@ def move(seed: int) -> str:
 
 
 def test_generated_workflow_gets_an_axis_and_is_moved() -> None:
-    found = Counter(move(seed) for seed in range(60))
-    assert found["moved"] >= 30, found
+    found = Counter(move(seed) for seed in range(20))
+    assert found["moved"] >= 10, found
     refused = set(found) - {"moved", "selects"}
     assert refused <= {
         "include, or a key tox_env, gives the matrix other combinations with that axis"

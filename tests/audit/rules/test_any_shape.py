@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 from audit.workflow_findings import find
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.audit.rule_table import WORKFLOW_RULES
@@ -33,7 +33,6 @@ MADE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     jobs=JOBS | st.dictionaries(st.sampled_from(("a", "b")), MADE),
     on=VALUES | st.just("pull_request"),

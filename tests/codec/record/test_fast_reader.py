@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.fast_reader import FAST_READER_FROM_BYTES, Read, _decoder, reader
@@ -107,7 +107,6 @@ def alike(text: bytes, defaults: DefaultsLine = NOTHING) -> tuple[str, str]:
     return fast
 
 
-@settings(max_examples=400)
 @given(
     right, st.dictionaries(st.sampled_from(KEYS), values, max_size=2), first_lines, st.booleans()
 )

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.lines import (
@@ -271,7 +271,6 @@ def test_record_cut_at_any_byte_keeps_all_earlier_lines() -> None:
 
 
 @given(st.integers(0, len(CONTENT) - 1), st.integers(1, 255))
-@settings(max_examples=300)
 def test_flipped_byte_loses_only_the_lines_it_touches(place: int, flip: int) -> None:
     damaged = bytearray(CONTENT)
     damaged[place] ^= flip
@@ -302,7 +301,6 @@ _WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
 @given(st.dictionaries(st.sampled_from(_KEYS), _JSON, max_size=8), _WORDS)
 def test_any_value_under_any_key_is_read_without_an_exception(
     content: dict[str, Any], word: str

@@ -1,0 +1,16 @@
+"""The tables of the service, on SQLite and on PostgreSQL each time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from serve.conftest import new_database
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -> str:
+    return new_database(request, tmp_path, worker_id)
