@@ -122,12 +122,12 @@ def main() -> None:
     shutil.copytree(HERE / "pull_request", SHOP, dirs_exist_ok=True)
     records, _ = record(5, expect=(0, 10))
     lose_a_record(5)
-    run = ("--plan", WORK / "plan-5", "--records", records)
-    print(call("guard", *run, expect=(13,)).partition("\n\n")[0])
+    judged = ("--plan", WORK / "plan-5", "--records", records)
+    print(call("guard", *judged, expect=(13,)).partition("\n\n")[0])
 
     print("\nThe comment on the pull request, `ciguard report`:\n", flush=True)
     files = [WORK / name for name in ("comment.md", "page.html")]
-    call("report", *run, *history, "-o", files[0], "--html", files[1], expect=(13,))
+    call("report", *judged, *history, "-o", files[0], "--html", files[1], expect=(13,))
     print(for_terminal(files[0].read_text("utf-8")))
     print("\nOpen:", *(file.relative_to(HERE.parent) for file in files))
 

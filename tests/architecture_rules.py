@@ -198,7 +198,8 @@ def names_no_framework(source: Source) -> Iterator[str]:
     if source.name in ("workflow.test_commands", "audit.tool_listings"):
         return
     if source.name in (
-        *("audit.rules.retry_patterns", "audit.rules.upload_actions", "workflow.result_words"),
+        *("audit.rules.retries_hide_flaky_tests", "audit.rules.results_only_on_success"),
+        "workflow.result_words",
     ):
         return
     if source.name.startswith("audit.filters."):
