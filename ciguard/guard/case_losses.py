@@ -63,6 +63,7 @@ def find_case_losses(
     """By unit; a unit without any result is missing as a whole, and no loss of cases. O(results).
 
     Neither is it in a leg with a focus, or a filter that the plan has not: that is found already.
+    So is the unit at which a leg was cut short.
 
     Args:
         records: that count.
@@ -73,11 +74,17 @@ def find_case_losses(
     for record in records:
         if unplanned_settings(record.events, plan.suites):
             continue
+        is_cut = bool(record.starts) and (record.end is None or record.end.ending != "completed")
+        closed = {
+            (event.suite, event.variant, event.unit)
+            for event in record.events
+            if is_cut and event.kind == "closed"
+        }
         for result in record.results:
             key = UnitKey(result.suite, result.variant, result.unit)
             if key in base:
                 ran[key].add(result.key.case)
-                if result.outcome in _WITHOUT_CASES:
+                if result.outcome in _WITHOUT_CASES or (is_cut and key not in closed):
                     explained.add(key)
     return tuple(
         CaseLoss(

@@ -37,6 +37,7 @@ from ciguard.model import (
     Record,
     Result,
     ShardLine,
+    StartLine,
     Suite,
     UnitKey,
     Variant,
@@ -103,6 +104,8 @@ def test_live_record_of_a_closed_file_loses_cases_as_a_result_file_does() -> Non
     live = replace(record(CASES[:2]), events=(closed,))
     (loss,) = find_case_losses(rspec_plan(), [live], {KEY: known(*CASES)})
     assert (loss.cases, loss.is_emptied) == (CASES[2:], False)
+    cut = replace(live, events=(), starts=(StartLine(UNIT, suite="rb"),))
+    assert find_case_losses(rspec_plan(), [cut], {KEY: known(*CASES)}) == (), "it is unfinished"
     skipped = replace(live, results=(Result(UNIT, "skipped", suite="rb", case=UNIT),))
     (loss,) = find_case_losses(rspec_plan(), [skipped], {KEY: known(*CASES)})
     assert (loss.cases, loss.is_emptied) == (tuple(sorted(CASES)), True)
