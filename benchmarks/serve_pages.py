@@ -101,7 +101,7 @@ def add_many(site: Site, count: int) -> None:
     now_ms = round(time.time() * 1000)
     with site.service.database.write() as connection:
         run = replace(make_run(SHOP, 0, now_ms), key=BIG)
-        run_rows.record_run(connection, replace(run, answer=add_answer(site, run)), [])
+        run_rows.record_run(connection, replace(run, answer=add_answer(site, run)))
         found = (
             Repository(1000 + at, f"org{at % 50}/repo{at}", is_private=bool(at % 2))
             for at in range(count)

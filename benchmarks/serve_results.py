@@ -244,7 +244,7 @@ def record_runs(database: Database, tests: int) -> None:
                 price_usd=None,
                 answer="",
             )
-            run_rows.record_run(connection, run, [])
+            run_rows.record_run(connection, run)
 
 
 def questions(read: ReadModel, tests: int) -> Iterator[tuple[str, Callable[[int], Any]]]:

@@ -108,13 +108,13 @@ def run(number: int, rows: Iterable[ResultRow], **more: Any) -> RunResults:
     return RunResults(key, AT_MS + number * HOUR_MS, tuple(rows))
 
 
-def rows_of_run(results: Results, key: RunKey) -> list[tuple[str, str | None, int | None]]:
+def rows_of_run(results: Results, key: RunKey) -> list[tuple[str, str | None, float | None]]:
     """Names, cases and times by the file by run; damaged files are an error."""
     answer = results.read.run_page(
         key, ResultFilters(sort="name", is_descending=False, page_size=1000)
     )
     assert not answer.missing_runs
-    return [(one.unit, one.case, one.wall_us) for one in answer.found.rows]
+    return [(one.unit, one.case, one.wall_s) for one in answer.found.rows]
 
 
 def add_judged_run(database: Database, judged: RunResults, head_sha: str) -> None:

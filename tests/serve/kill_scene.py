@@ -237,7 +237,7 @@ def read_totals(scene: Scene, folder: Path) -> dict[int, int]:
     ):
         filters = parse_filters({})
         return {
-            one.id: read.run_page(RunKey(SHOP.id, one.id, 1), filters).found.total
+            one.id: read.run_page(RunKey(SHOP.id, one.id, 1), filters).found.sums.total
             for one in scene.organisation.runs
         }
 

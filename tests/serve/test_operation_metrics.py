@@ -75,7 +75,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
     with service.database.write() as connection:
         work = work_list.take(connection, "worker")
         assert work is not None
-        run_rows.record_run(connection, replace(RUN, key=work.key, verdict="failed"), [])
+        run_rows.record_run(connection, replace(RUN, key=work.key, verdict="failed"))
         work_list.finish(connection, work)
         manifest.add_arrival(
             connection,

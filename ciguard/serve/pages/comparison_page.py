@@ -31,9 +31,8 @@ class ComparisonPage:
     address: str
     comparison: dict[str, Any]
 
-    @property
     def blocks(self) -> tuple[Block, ...]:
-        """The same as a document, without its headline."""
+        """Return the comparison as a document, without its headline."""
         comparison = read_comparison(json.dumps(self.comparison).encode(), "comparison")
         links = Links(self.address, self.run_id, self.run_attempt, comparison.candidate.sha)
         return visible(compare_view.sections(comparison, links), "html")

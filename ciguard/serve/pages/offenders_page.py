@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from ciguard.serve.pages.page_templates import moment
-from ciguard.serve.pages.result_lines import damage_notices, run_names, seconds
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import OFFENDER_COLUMNS
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.serve.pages.visit import Visit
+    from ciguard.serve.results.flaky_tests import FlakyTest
+    from ciguard.serve.results.read_model import UnitSums
 
 DAYS: Final = 30
 MAX_DAYS: Final = 3650
@@ -29,26 +28,6 @@ TITLES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class OffenderLine:
-    """A test over the runs since a day: sums, but the largest sizes; None is not measured.
-
-    `wall_s` is of the `measured` runs.
-    """
-
-    suite: str
-    variant: str
-    unit: str
-    runs: int
-    results: int
-    failed: int
-    flaky: int
-    wall_s: float | None
-    measured: int
-    peak_bytes: int | None
-    peak_delta_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class OffendersPage:
     """The worst tests by one measure, the worst first."""
 
@@ -58,36 +37,11 @@ class OffendersPage:
     by: str
     days: int
     missing_runs: tuple[str, ...]
-    tests: tuple[OffenderLine, ...]
+    tests: tuple[UnitSums, ...]
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What the numbers are not of."""
-        return damage_notices(self.missing_runs)
-
-    @property
     def titles(self) -> Mapping[str, str]:
-        """The measures, in words."""
+        """Return the measures in words."""
         return TITLES
-
-
-@dataclass(frozen=True, slots=True)
-class FlakyLine:
-    """A test that passed and failed at one commit.
-
-    Attributes:
-        retried: runs in which it passed after a failure.
-        contradicted: commits at which it passed in one run and failed in another.
-        last_run_id, last_run_attempt: the latest of these runs.
-    """
-
-    suite: str
-    variant: str
-    unit: str
-    retried: int
-    contradicted: int
-    last_run_id: int
-    last_run_attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +60,7 @@ class FlakyPage:
     from_ms: int
     is_partial: bool
     missing_runs: tuple[str, ...]
-    tests: tuple[FlakyLine, ...]
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What the numbers are not of."""
-        partial = (
-            f"Partial: more failed or was retried in {count_of(self.days, 'day')} than this page"
-            f" looks at. It counts all runs since {moment(self.from_ms)}, and none before."
-        )
-        return (partial,) * self.is_partial + damage_notices(self.missing_runs)
+    tests: tuple[FlakyTest, ...]
 
 
 def offenders_page(visit: Visit) -> OffendersPage:
@@ -131,23 +76,7 @@ def offenders_page(visit: Visit) -> OffendersPage:
         repository = visit.find_repository(connection)
     from_ms = max(0, visit.now_ms - days * DAY_MS)
     answer = visit.read_model.offenders(repository.id, by, from_ms, LIMIT)
-    tests = tuple(
-        OffenderLine(
-            one.suite,
-            one.variant,
-            one.unit,
-            one.runs,
-            one.results,
-            one.failed,
-            one.flaky,
-            seconds(one.wall_us),
-            one.measured,
-            one.peak_bytes,
-            one.peak_delta_bytes,
-        )
-        for one in answer.found
-    )
-    return OffendersPage(repository.full_name, by, days, run_names(answer.missing_runs), tests)
+    return OffendersPage(repository.full_name, by, days, answer.missing_names, answer.found)
 
 
 def flaky_page(visit: Visit) -> FlakyPage:
@@ -163,17 +92,13 @@ def flaky_page(visit: Visit) -> FlakyPage:
         repository = visit.find_repository(connection)
     from_ms = max(0, visit.now_ms - days * DAY_MS)
     answer = visit.read_model.flaky(repository.id, from_ms, LIMIT)
-    tests = tuple(
-        FlakyLine(*one.key, one.retried, one.contradicted, one.last.run_id, one.last.run_attempt)
-        for one in answer.found.tests
-    )
     return FlakyPage(
         repository.full_name,
         days,
         answer.found.from_ms,
         answer.found.is_partial,
-        run_names(answer.missing_runs),
-        tests,
+        answer.missing_names,
+        answer.found.tests,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
+from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -30,7 +31,9 @@ MEDIA_TYPES: Final[Mapping[Format, str]] = {
 
 
 class View(Protocol):
-    """What a page shows: a frozen dataclass, whose units are in its names.
+    """The value of a page: a frozen dataclass whose names hold the units.
+
+    JSON has its fields and properties, and those of the values in it; its methods are for HTML.
 
     Attributes:
         TEMPLATE: of templates/serve.
@@ -73,5 +76,18 @@ def frame_values(visit: Visit) -> dict[str, Any]:
 
 
 def as_json(view: View) -> str:
-    """Every value of the view; null is what is not known."""
-    return json.dumps({"schema": SCHEMA, **asdict(view)}, indent=1) + "\n"  # type: ignore[call-overload]
+    """Return every value of the view as JSON; null is what is not known."""
+    return json.dumps({"schema": SCHEMA, **_members(view)}, default=_members, indent=1) + "\n"
+
+
+def _members(value: object) -> dict[str, Any]:
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} is no value of a page")
+    properties = (name for name, member in vars(kind).items() if isinstance(member, property))
+    return *(field.name for field in fields(kind)), *properties

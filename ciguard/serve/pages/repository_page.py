@@ -7,63 +7,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
-from ciguard.model import BAD_OUTCOMES
-from ciguard.serve.pages.last_greens import LastGreen, is_green, last_greens
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from sqlalchemy.engine import Connection
 
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
+    from ciguard.serve.state.run_rows import RunRow
 
 PAGE_SIZE: Final = 30
+LOOKED_AT: Final = 200  # runs of the default branch in which the last green one is looked for
 _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A suite and variant in a run: `missing` tests have no result, `bad` cases a bad one."""
+class LastGreen:
+    """The last run of the default branch in which a suite and variant was complete and passed.
+
+    `key`, `completed_at_ms` and `head_sha` are None where none of the last runs was green.
+    """
 
     suite: str
     variant: str
-    is_green: bool
-    planned: int
-    missing: int
-    bad: int
-    counts: Mapping[str, int]
-    wall_s: float | None
-    peak_bytes: int | None
-    budget_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class GridRun:
-    """A run, and its cells by suite and variant."""
-
-    run_id: int
-    run_attempt: int
-    head_sha: str
-    branch: str
-    pull_request: int | None
-    event: str
-    workflow: str
-    is_complete: bool
-    verdict: str
-    comparison: str
-    headline: str
-    completed_at_ms: int
-    planned: int
-    missing: int
-    makespan_s: float | None
-    bound_s: float | None
-    price_usd: float | None
-    cells: tuple[Cell, ...]
-
-    def cells_of(self, suite: str) -> tuple[Cell, ...]:
-        """The variants of a suite."""
-        return tuple(one for one in self.cells if one.suite == suite)
+    key: RunKey | None
+    completed_at_ms: int | None
+    head_sha: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +48,7 @@ class RepositoryPage:
     pull_request: int | None
     suites: tuple[str, ...]
     last_greens: tuple[LastGreen, ...]
-    runs: tuple[GridRun, ...]
+    runs: tuple[RunRow, ...]
     next: str
 
 
@@ -110,10 +79,8 @@ def repository_page(visit: Visit) -> RepositoryPage:
             pull_request=pull_request,
             limit=PAGE_SIZE + 1,
         )
-        shown = found[:PAGE_SIZE]
-        suites = run_rows.suites_of(connection, [run.key for run in shown])
+        runs = run_rows.with_cells(connection, found[:PAGE_SIZE])
         greens = last_greens(connection, repository.id)
-    runs = tuple(grid_run(run, suites[run.key]) for run in shown)
     return RepositoryPage(
         repository.full_name,
         repository.is_private,
@@ -123,7 +90,7 @@ def repository_page(visit: Visit) -> RepositoryPage:
         tuple(sorted({cell.suite for run in runs for cell in run.cells})),
         greens,
         runs,
-        _place(shown[-1]) if len(found) > PAGE_SIZE else "",
+        f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(found) > PAGE_SIZE else "",
     )
 
 
@@ -137,48 +104,18 @@ def _parse_before(text: str) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
-def _place(run: RunRow) -> str:
-    return f"{run.key.run_id}-{run.key.run_attempt}"
-
-
-def grid_run(run: RunRow, suites: tuple[RunSuiteRow, ...]) -> GridRun:
-    """A run with its suites and variants."""
-    return GridRun(
-        run.key.run_id,
-        run.key.run_attempt,
-        run.head_sha,
-        run.branch,
-        run.pull_request,
-        run.event,
-        run.workflow,
-        is_complete(run),
-        run.verdict,
-        run.comparison,
-        run.headline,
-        run.completed_at_ms,
-        run.planned,
-        run.missing,
-        run.makespan_s,
-        run.bound_s,
-        run.price_usd,
-        tuple(
-            Cell(
-                one.suite,
-                one.variant,
-                is_green(one),
-                one.planned,
-                one.missing,
-                sum(one.counts.get(outcome, 0) for outcome in BAD_OUTCOMES),
-                one.counts,
-                one.wall_s,
-                one.peak_bytes,
-                one.budget_bytes,
-            )
-            for one in suites
-        ),
+def last_greens(connection: Connection, repository_id: int) -> tuple[LastGreen, ...]:
+    """Find the last green run of each suite and variant of the default branch, by their names."""
+    newest = run_rows.newest(connection, repository_id, is_base_branch=True, limit=LOOKED_AT)
+    greens: dict[tuple[str, str], RunRow | None] = {}
+    for run in run_rows.with_cells(connection, newest):
+        for cell in run.cells:
+            name = cell.suite, cell.variant
+            if greens.setdefault(name, None) is None and cell.is_green:
+                greens[name] = run
+    return tuple(
+        LastGreen(*name, run.key, run.completed_at_ms, run.head_sha)
+        if run is not None
+        else LastGreen(*name, None, None, None)
+        for name, run in sorted(greens.items(), key=lambda item: item[0])
     )
-
-
-def is_complete(run: RunRow) -> bool:
-    """Say whether it was proved that every planned test ran."""
-    return run.verdict in ("passed", "failed")

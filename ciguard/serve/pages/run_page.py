@@ -9,27 +9,19 @@ from ciguard.errors import InputError
 from ciguard.serve import stored_answers
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages.leg_lines import LegLine, Problem, leg_lines, problems
-from ciguard.serve.pages.repository_page import GridRun, grid_run
-from ciguard.serve.pages.result_lines import (
-    ResultLine,
-    ResultSums,
-    damage_notices,
-    result_line,
-    result_sums,
-    run_names,
-)
 from ciguard.serve.pages.visit import NAMES
 from ciguard.serve.results.result_filters import MAX_PAGE, parse_filters
-from ciguard.serve.results.rows import OUTCOME_CODES
+from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
     from ciguard.serve.pages.visit import Visit
+    from ciguard.serve.results.read_model import CaseRow, CaseSums
     from ciguard.serve.service import Service
+    from ciguard.serve.state.run_rows import RunRow
     from ciguard.serve.stored_answers import StoredAnswer
 
 RESULTS: Final = "results"  # the part that scripts replace
-OUTCOMES: Final = tuple(OUTCOME_CODES)
 DAMAGED: Final = (
     "The verdict of this run cannot be read. Its shards and findings are not shown until "
     "`ciguard serve check --repair` has made it again."
@@ -50,7 +42,7 @@ class RunPage:
     TEMPLATE: ClassVar[str] = "run"
 
     repository: str
-    run: GridRun
+    run: RunRow
     headlines: tuple[str, ...]
     problem: str
     legs: tuple[LegLine, ...]
@@ -59,18 +51,12 @@ class RunPage:
     sort: str
     page: int
     pages: int
-    sums: ResultSums
-    results: tuple[ResultLine, ...]
+    sums: CaseSums
+    results: tuple[CaseRow, ...]
     missing_runs: tuple[str, ...]
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What the numbers are not of."""
-        return damage_notices(self.missing_runs)
-
-    @property
     def outcomes(self) -> tuple[str, ...]:
-        """What results can be filtered by."""
+        """Return the outcomes by which results can be filtered."""
         return OUTCOMES
 
 
@@ -87,17 +73,17 @@ def run_page(visit: Visit) -> RunPage:
     filters = parse_filters(asked)
     with visit.service.database.read() as connection:
         repository, run = visit.find_run(connection)
-        suites = run_rows.suites_of(connection, [run.key])[run.key]
+        (run,) = run_rows.with_cells(connection, [run])
     # Whoever sorts, searches or turns a page sees the shards already.
     answer, problem = read_answer(visit.service, "" if visit.part == RESULTS else run.answer)
     if not run.answer and run.verdict != "foreign":
         problem = PRUNED
-    found = visit.read_model.run_page(run.key, filters)
+    results = visit.read_model.run_page(run.key, filters)
     verdict = answer.verdict if answer else None
-    pages = min(MAX_PAGE, max(1, -(-found.found.total // filters.page_size)))
+    pages = min(MAX_PAGE, max(1, -(-results.found.sums.total // filters.page_size)))
     return RunPage(
         repository.full_name,
-        grid_run(run, suites),
+        run,
         answer.headlines if answer and answer.headlines else (run.headline,),
         problem,
         leg_lines(verdict, run) if verdict else (),
@@ -106,9 +92,9 @@ def run_page(visit: Visit) -> RunPage:
         f"{'-' if filters.is_descending else ''}{filters.sort}",
         filters.page,
         pages,
-        result_sums(found.found),
-        tuple(map(result_line, found.found.rows)),
-        run_names(found.missing_runs),
+        results.found.sums,
+        results.found.rows,
+        results.missing_names,
     )
 
 

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
-from ciguard.serve.pages.result_lines import UnitRunLine, damage_notices, run_names, unit_run_line
-from ciguard.serve.pages.run_chart import RunChart, draw_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ciguard.serve.pages.visit import Visit
+    from ciguard.serve.results.read_model import UnitRun
 
 MAX_NAME: Final = 20_000  # characters
 SHOWN: Final = 100  # lines of the table in HTML; JSON has all
+WIDTH: Final = 1000.0
+HEIGHT: Final = 100.0
+HEADROOM: Final = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class RunChart:
+    """A drawing of a measure over the runs of a test, the oldest run at the left.
+
+    Attributes:
+        most: the value at the top.
+        lines: points of a line each; a run without a value interrupts them.
+        bad: x of each run in which the test failed.
+    """
+
+    most: float
+    lines: tuple[str, ...]
+    bad: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,37 +49,19 @@ class UnitPage:
     unit: str
     case: str | None
     missing_runs: tuple[str, ...]
-    runs: tuple[UnitRunLine, ...]
+    runs: tuple[UnitRun, ...]
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What the numbers are not of."""
-        return damage_notices(self.missing_runs)
-
-    @property
-    def shown(self) -> tuple[UnitRunLine, ...]:
-        """What the table has room for."""
+    def shown(self) -> tuple[UnitRun, ...]:
+        """Return the runs that the table has room for."""
         return self.runs[:SHOWN]
 
-    @property
-    def bad(self) -> int:
-        """Runs in which it went wrong."""
-        return sum(one.status == "bad" for one in self.runs)
-
-    @property
-    def flaky(self) -> int:
-        """Runs in which it passed after it had failed."""
-        return sum(one.is_flaky for one in self.runs)
-
-    @property
     def wall_chart(self) -> RunChart | None:
-        """Seconds by run."""
-        return draw_runs([(one.wall_s, one.status) for one in reversed(self.runs)])
+        """Draw seconds by run."""
+        return draw_runs([(run.wall_s, run.status) for run in reversed(self.runs)])
 
-    @property
     def peak_chart(self) -> RunChart | None:
-        """Bytes by run."""
-        return draw_runs([(one.peak_bytes, one.status) for one in reversed(self.runs)])
+        """Draw bytes by run."""
+        return draw_runs([(run.peak_bytes, run.status) for run in reversed(self.runs)])
 
 
 def unit_page(visit: Visit) -> UnitPage:
@@ -86,6 +88,30 @@ def unit_page(visit: Visit) -> UnitPage:
         repository.full_name,
         *key,
         case,
-        run_names(answer.missing_runs),
-        tuple(map(unit_run_line, answer.found)),
+        answer.missing_names,
+        answer.found,
     )
+
+
+def draw_runs(runs: Sequence[tuple[float | None, str]]) -> RunChart | None:
+    """Draw value and status of each run, without a script; None where no run has a value."""
+    known = [value for value, _ in runs if value is not None]
+    if not known:
+        return None
+    most = max(known) * HEADROOM or 1.0
+    step = WIDTH / max(1, len(runs) - 1)
+    points = [
+        None if value is None else f"{at * step:.1f},{HEIGHT * (1 - value / most):.1f}"
+        for at, (value, _) in enumerate(runs)
+    ]
+    groups = itertools.groupby(points, key=lambda point: point is not None)
+    lines = tuple(
+        _line([point for point in group if point]) for is_known, group in groups if is_known
+    )
+    bad = tuple(round(at * step, 1) for at, (_, status) in enumerate(runs) if status == "bad")
+    return RunChart(most, lines, bad)
+
+
+def _line(points: list[str]) -> str:
+    """A single point is drawn too: a line of no length with round ends."""
+    return " ".join(points if len(points) > 1 else points * 2)

@@ -26,31 +26,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkLine:
-    """A run attempt of the work list; `problem` is that of its last try, "" for none."""
-
-    repository: str
-    repository_id: int
-    run_id: int
-    run_attempt: int
-    state: str
-    source: str
-    tries: int
-    due_at_ms: int
-    added_at_ms: int
-    finished_at_ms: int | None
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
 class WorkPage:
     """At most `limit` rows that are tried no more, and as many that wait or run."""
 
     TEMPLATE: ClassVar[str] = "work"
 
     limit: int
-    dead: tuple[WorkLine, ...]
-    unfinished: tuple[WorkLine, ...]
+    dead: tuple[WorkRow, ...]
+    unfinished: tuple[WorkRow, ...]
 
 
 def work_page(visit: Visit) -> WorkPage:
@@ -65,29 +48,7 @@ def work_page(visit: Visit) -> WorkPage:
         ids = sa.select(schema.repository.c.id).where(visit.viewer.are_visible)
         dead = work_rows.dead_letters(connection, ids)
         unfinished = work_rows.unfinished(connection, ids)
-        numbers = {one.key.repository_id for one in (*dead, *unfinished)}
-        names = repositories.names(connection, numbers)
-    return WorkPage(
-        work_rows.LIMIT,
-        tuple(_line(one, names) for one in dead),
-        tuple(_line(one, names) for one in unfinished),
-    )
-
-
-def _line(row: WorkRow, names: Mapping[int, str]) -> WorkLine:
-    return WorkLine(
-        names[row.key.repository_id],
-        row.key.repository_id,
-        row.key.run_id,
-        row.key.run_attempt,
-        row.state.value,
-        row.source,
-        row.tries,
-        row.due_at_ms,
-        row.added_at_ms,
-        row.finished_at_ms,
-        row.problem,
-    )
+    return WorkPage(work_rows.LIMIT, dead, unfinished)
 
 
 def try_again(visit: Visit, form: Mapping[str, str]) -> Response:

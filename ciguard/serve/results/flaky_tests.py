@@ -26,13 +26,16 @@ class FlakyTest:
     Attributes:
         retried: runs in which it passed after a failure.
         contradicted: commits at which it passed in one run and failed in another.
-        last: the latest of these runs.
+        last_run_id, last_run_attempt: the latest of these runs.
     """
 
-    key: UnitKey
+    suite: str
+    variant: str
+    unit: str
     retried: int
     contradicted: int
-    last: RunKey
+    last_run_id: int
+    last_run_attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +139,15 @@ def find_flaky_tests(
         if head is not None and of_key is not None and head in of_key:
             run = RunKey(repository_id, run_id, attempt)
             contradicted[UnitKey(suite, variant, unit)][head] = max(run, of_key[head])
-    found = [
-        FlakyTest(
-            key,
-            len(retried.get(key, ())),
-            len(contradicted.get(key, ())),
-            max([*retried.get(key, ()), *contradicted.get(key, {}).values()]),
-        )
-        for key in {*retried, *contradicted}
-    ]
-    return tuple(sorted(found, key=_rank))
+    tests = []
+    for key in {*retried, *contradicted}:
+        last = max([*retried.get(key, ()), *contradicted.get(key, {}).values()])
+        counts = len(retried.get(key, ())), len(contradicted.get(key, ()))
+        tests.append(FlakyTest(*key, *counts, last.run_id, last.run_attempt))
+    return tuple(sorted(tests, key=_rank))
 
 
-def _rank(test: FlakyTest) -> tuple[int, int, int, UnitKey]:
-    last = test.last
-    return -(test.retried + test.contradicted), -last.run_id, -last.run_attempt, test.key
+def _rank(test: FlakyTest) -> tuple[int, int, int, str, str, str]:
+    count = test.retried + test.contradicted
+    last = -test.last_run_id, -test.last_run_attempt
+    return -count, *last, test.suite, test.variant, test.unit

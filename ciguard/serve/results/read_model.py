@@ -1,4 +1,4 @@
-"""What the pages ask of results: a run's rows, a test's runs, the worst tests, flaky tests.
+"""Answers about results for the pages: a run's rows, a test's runs, the worst tests, flaky tests.
 
 An answer is of the files that the manifest lists. Of a file that is damaged or missing no number is
 used: the answer names the runs whose rows are in it. A file that is gone because it was replaced
@@ -8,16 +8,20 @@ meanwhile is none of these: the question is asked again.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import sqlalchemy as sa
 
+from ciguard.model import ENDINGS
+from ciguard.model.attempts import STATUSES
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.results import manifest, queries
 from ciguard.serve.results.duckdb_engine import (
     READ_MEMORY,
     READ_THREADS,
     EngineError,
+    fetch,
     open_engine,
 )
 from ciguard.serve.results.flaky_tests import (
@@ -28,15 +32,15 @@ from ciguard.serve.results.flaky_tests import (
     choose_runs,
     find_flaky_tests,
 )
-from ciguard.serve.results.open_files import OpenFiles
 from ciguard.serve.results.parquet_columns import DAY_MS
-from ciguard.serve.results.result_values import Answer, CasePage, CaseRow, UnitRun, UnitSums
-from ciguard.serve.results.rows import OUTCOME_CODES, STATUS_CODES, hash_unit
+from ciguard.serve.results.rows import OUTCOME_CODES, OUTCOMES, STATUS_CODES, hash_unit
 from ciguard.serve.state import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    import duckdb
     from sqlalchemy.engine import Connection
 
     from ciguard.model import UnitKey
@@ -51,6 +55,142 @@ T = TypeVar("T")
 TEST_RUNS: Final = 1000
 AT_ONCE: Final = 2  # questions: four need more memory than the engine has, and are no sooner done
 ASKED_AGAIN: Final = 5  # times, where a file vanished after it was checked
+_US: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """An answer, and the runs of which it has no number because their files are damaged."""
+
+    found: T
+    missing_runs: tuple[RunKey, ...] = ()
+
+    @property
+    def missing_names(self) -> tuple[str, ...]:
+        """The missing runs as "19500000000/1"."""
+        return tuple(f"{run.run_id}/{run.run_attempt}" for run in self.missing_runs)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """A case of a run; `case` is None where the case is the unit. None is not measured."""
+
+    suite: str
+    variant: str
+    unit: str
+    case: str | None
+    shard: str
+    outcome: str
+    ending: str
+    status: str
+    tries: int
+    wall_s: float | None
+    cpu_s: float | None
+    peak_bytes: int | None
+    peak_delta_bytes: int | None
+    message: str | None
+
+    @property
+    def is_flaky(self) -> bool:
+        """Say whether the case passed after a failure."""
+        return self.status == "good" and self.tries > 1
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSums:
+    """Numbers of all rows that meet the filters; `outcomes` counts them by outcome."""
+
+    total: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    flaky: int = 0
+    unfinished: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CasePage:
+    """A page of a run's rows, and the sums of all pages."""
+
+    rows: tuple[CaseRow, ...] = ()
+    sums: CaseSums = field(default_factory=CaseSums)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRun:
+    """A test in a run: of its cases the worst outcome, the sum of times, the largest peak."""
+
+    run_id: int
+    run_attempt: int
+    at_ms: int
+    cases: int
+    outcome: str
+    ending: str
+    status: str
+    tries: int
+    wall_s: float | None
+    peak_bytes: int | None
+    peak_delta_bytes: int | None
+    message: str | None
+
+    @property
+    def is_flaky(self) -> bool:
+        """Say whether the test passed after a failure."""
+        return self.status == "good" and self.tries > 1
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSums:
+    """Sums of a test over runs, and its largest sizes; `wall_s` is of the `measured` runs."""
+
+    suite: str
+    variant: str
+    unit: str
+    runs: int
+    results: int
+    failed: int
+    flaky: int
+    wall_s: float | None
+    measured: int
+    peak_bytes: int | None
+    peak_delta_bytes: int | None
+
+
+class OpenFiles:
+    """Files that stay as long as the question takes."""
+
+    def __init__(
+        self, engine: duckdb.DuckDBPyConnection, files: Iterable[tuple[ManifestFile, Path]]
+    ) -> None:
+        self._engine = engine
+        self._paths: dict[Kind, list[str]] = {}
+        for one, path in files:
+            self._paths.setdefault(one.kind, []).append(str(path))
+
+    def fetch(self, query: str, values: Mapping[str, Any], kind: Kind) -> Sequence[tuple[Any, ...]]:
+        """Rows of the pairs' files of a kind and of the arrivals; none where there are no files."""
+        # The first file says which columns there are, and arrivals have the most.
+        paths = [*self._paths.get(kind, ()), *self._paths.get("arrival", ())]
+        if not paths:
+            return ()
+        with_files = query.replace("{files}", "read_parquet($files)")
+        return fetch(self._engine, with_files, {**values, "files": paths})
+
+    def fetch_sums(self, by: str, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+        """Sums of tests, out of the sums by day and of arrivals."""
+        by_day, arrivals = self._paths.get("by_day"), self._paths.get("arrival")
+        if not by_day and not arrivals:
+            return ()
+        query = queries.select_offenders(by, by_day=bool(by_day), arrivals=bool(arrivals))
+        query = query.replace("{by_day}", "read_parquet($by_day)")
+        query = query.replace("{arrivals}", "read_parquet($arrivals)")
+        known = {**values, "by_day": by_day, "arrivals": arrivals}
+        bound = {name: value for name, value in known.items() if f"${name}" in query}
+        return fetch(self._engine, query, bound)
+
+    def texts(self, repository_id: int, keys: Iterable[int | None]) -> dict[int, str]:
+        """The texts of messages by their keys."""
+        wanted = sorted({key for key in keys if key is not None})
+        values = {"repository_id": repository_id, "messages": wanted}
+        return dict(self.fetch(queries.MESSAGES, values, "messages")) if wanted else {}
 
 
 class ReadModel:
@@ -118,7 +258,7 @@ class ReadModel:
             query = queries.TEST_RUNS.replace("{case}", "" if is_whole else queries.OF_CASE)
             rows = files.fetch(query, values, "by_test")
             texts = files.texts(repository_id, [row[-1] for row in rows])
-            return tuple(UnitRun(*(*row[:-1], texts.get(row[-1]))) for row in rows)
+            return tuple(_unit_run(row, texts) for row in rows)
 
         return self._ask_repository(repository_id, ("by_test", "arrival", "messages"), ask)
 
@@ -142,7 +282,7 @@ class ReadModel:
         }
 
         def ask(files: OpenFiles) -> tuple[UnitSums, ...]:
-            return tuple(UnitSums(*row) for row in files.fetch_sums(by, values))
+            return tuple(map(_unit_sums, files.fetch_sums(by, values)))
 
         return self._ask_repository(repository_id, ("by_day", "arrival"), ask)
 
@@ -252,12 +392,63 @@ def _run_page(lines: Sequence[tuple[Any, ...]], texts: Mapping[int, str]) -> Cas
     """Out of what `queries.select_run_rows` finds; there are no lines where there are no files."""
     if not lines:
         return CasePage()
-    total, flaky, unfinished, *outcomes = lines[0][: queries.RUN_SUMS]
+    total, flaky, unfinished, *counts = lines[0][: queries.RUN_SUMS]
+    outcomes = {word: count for word, count in zip(OUTCOMES, counts, strict=True) if count}
     rows = [line[queries.RUN_SUMS + 1 :] for line in lines if line[queries.RUN_SUMS]]
     return CasePage(
-        tuple(CaseRow(*(*row[:-1], texts.get(row[-1]))) for row in rows),
-        total,
-        {code: number for code, number in enumerate(outcomes) if number},
-        flaky,
-        unfinished,
+        tuple(_case_row(row, texts) for row in rows),
+        CaseSums(total, outcomes, flaky, unfinished),
     )
+
+
+def _case_row(row: tuple[Any, ...], texts: Mapping[int, str]) -> CaseRow:
+    """Make a value of the columns `queries.RUN_COLUMNS`."""
+    suite, variant, unit, case, shard, outcome, ending, status, tries, *measures, message = row
+    wall_us, cpu_us, peak, peak_delta = measures
+    return CaseRow(
+        suite,
+        variant,
+        unit,
+        case,
+        shard,
+        outcome=OUTCOMES[outcome],
+        ending=ENDINGS[ending],
+        status=STATUSES[status],
+        tries=tries,
+        wall_s=_seconds(wall_us),
+        cpu_s=_seconds(cpu_us),
+        peak_bytes=peak,
+        peak_delta_bytes=peak_delta,
+        message=texts.get(message),
+    )
+
+
+def _unit_run(row: tuple[Any, ...], texts: Mapping[int, str]) -> UnitRun:
+    """Make a value of the columns of `queries.TEST_RUNS`."""
+    run_id, attempt, at_ms, cases, status, outcome, ending, tries, *measures, message = row
+    wall_us, peak, peak_delta = measures
+    return UnitRun(
+        run_id,
+        attempt,
+        at_ms,
+        cases,
+        outcome=OUTCOMES[outcome],
+        ending=ENDINGS[ending],
+        status=STATUSES[status],
+        tries=tries,
+        wall_s=_seconds(wall_us),
+        peak_bytes=peak,
+        peak_delta_bytes=peak_delta,
+        message=texts.get(message),
+    )
+
+
+def _unit_sums(row: tuple[Any, ...]) -> UnitSums:
+    """Make a value of the columns of `queries.select_offenders`."""
+    suite, variant, unit, runs, results, failed, flaky, wall_us, *measured = row
+    wall_s = _seconds(wall_us)
+    return UnitSums(suite, variant, unit, runs, results, failed, flaky, wall_s, *measured)
+
+
+def _seconds(time_us: int | None) -> float | None:
+    return None if time_us is None else time_us / _US

@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
 # The worst last, so that the worst of several results has the greatest code. A planned unit
 # without any result is missing. Codes are in files: words are only ever added, at the end.
-OUTCOME_CODES: Final = {
-    word: code
-    for code, word in enumerate(("skipped", "passed", "failed", "errored", "died", "missing"))
-}
+OUTCOMES: Final = ("skipped", "passed", "failed", "errored", "died", "missing")
+OUTCOME_CODES: Final = {word: code for code, word in enumerate(OUTCOMES)}
 ENDING_CODES: Final = {word: code for code, word in enumerate(ENDINGS)}
 STATUS_CODES: Final = {word: code for code, word in enumerate(STATUSES)}
 MAX_TRIES: Final = 255

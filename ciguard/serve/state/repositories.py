@@ -166,12 +166,6 @@ def search(
     return total, tuple(map(_repository, rows))
 
 
-def names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """The names of repositories."""
-    query = sa.select(_REPOSITORY.id, _REPOSITORY.full_name).where(_REPOSITORY.id.in_(ids))
-    return {number: name for number, name in connection.execute(query)}  # noqa: C416
-
-
 def removed(connection: Connection, days: float = 0.0) -> tuple[Repository, ...]:
     """All that were removed so many days ago or earlier, by number."""
     query = sa.select(schema.repository).where(

@@ -1,4 +1,4 @@
-"""Run attempts that were judged, and what each was for every suite and variant.
+"""Run attempts that were judged, each with a cell for every suite and variant.
 
 Newer means a higher run id, then a higher attempt: GitHub counts both upwards, and two runs of one
 commit can start and end in either order.
@@ -7,17 +7,18 @@ commit can start and end in either order.
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import sqlalchemy as sa
 
+from ciguard.model import BAD_OUTCOMES
 from ciguard.serve.state import schema, statements
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from sqlalchemy.engine import Connection, Row
 
@@ -39,11 +40,36 @@ _CONDITIONS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class RunSuiteRow:
+    """A run's cell for one suite and variant; `counts` maps an outcome to cases."""
+
+    suite: str
+    variant: str
+    planned: int
+    missing: int
+    counts: Mapping[str, int]
+    wall_s: float | None
+    peak_bytes: int | None
+    budget_bytes: int | None
+
+    @property
+    def bad(self) -> int:
+        """Return the number of cases with a bad outcome."""
+        return sum(self.counts.get(outcome, 0) for outcome in BAD_OUTCOMES)
+
+    @property
+    def is_green(self) -> bool:
+        """Say whether every planned test has a result, and none of them is bad."""
+        return self.missing == 0 and self.bad == 0
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """A judged run attempt; `judged_at_ms` is set by the database when it is recorded.
 
     `comparison`, `headline`, `answer` are "" where there is none; numbers are None where they were
-    not measured. `answer` names the object with the verdict and the comparison.
+    not measured. `answer` names the object with the verdict and the comparison. `cells` are () in
+    a row that was read, until `with_cells` reads them.
     """
 
     key: RunKey
@@ -66,34 +92,36 @@ class RunRow:
     price_usd: float | None
     answer: str
     judged_at_ms: int = field(default=0, compare=False)
+    cells: tuple[RunSuiteRow, ...] = ()
+
+    @property
+    def run_id(self) -> int:
+        """Return GitHub's number of the run."""
+        return self.key.run_id
+
+    @property
+    def run_attempt(self) -> int:
+        """Return the number of the attempt, from 1."""
+        return self.key.run_attempt
+
+    @property
+    def is_complete(self) -> bool:
+        """Say whether every planned test is proved to have run."""
+        return self.verdict in ("passed", "failed")
 
 
-@dataclass(frozen=True, slots=True)
-class RunSuiteRow:
-    """What a run was for one suite and variant; `counts` maps an outcome to cases."""
-
-    suite: str
-    variant: str
-    planned: int
-    missing: int
-    counts: Mapping[str, int]
-    wall_s: float | None
-    peak_bytes: int | None
-    budget_bytes: int | None
-
-
-def record_run(connection: Connection, run: RunRow, suites: Sequence[RunSuiteRow]) -> None:
-    """Write a run with its suites; what was recorded of this attempt before is replaced."""
+def record_run(connection: Connection, run: RunRow) -> None:
+    """Write a run with its cells; what was recorded of this attempt before is replaced."""
     values = {**asdict(run.key), **asdict(run), "judged_at_ms": now_ms()}
-    del values["key"]
+    del values["key"], values["cells"]
     statement = statements.insert(connection, schema.run).values(values)
     changed = {name: statement.excluded[name] for name in values if name not in statements.KEY}
     connection.execute(statement.on_conflict_do_update(index_elements=statements.KEY, set_=changed))
     connection.execute(
         sa.delete(schema.run_suite).where(statements.is_run(schema.run_suite, run.key))
     )
-    if suites:
-        rows = [{**asdict(run.key), **asdict(one)} for one in suites]
+    if run.cells:
+        rows = [{**asdict(run.key), **asdict(cell)} for cell in run.cells]
         connection.execute(sa.insert(schema.run_suite), rows)
 
 
@@ -149,20 +177,19 @@ def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
     return query.order_by(*(one.desc() for one in _PLACE)).limit(sa.bindparam("most"))
 
 
-def suites_of(
-    connection: Connection, keys: Collection[RunKey]
-) -> dict[RunKey, tuple[RunSuiteRow, ...]]:
-    """The suites of each of these runs, by suite and variant; () for a run that has none."""
+def with_cells(connection: Connection, runs: Collection[RunRow]) -> tuple[RunRow, ...]:
+    """Return these runs with their cells, which are in the order of suite and variant."""
+    keys = sa.tuple_(*(_SUITE[name] for name in statements.KEY))
     query = (
         sa.select(schema.run_suite)
-        .where(sa.tuple_(*(_SUITE[name] for name in statements.KEY)).in_(map(astuple, keys)))
+        .where(keys.in_([astuple(run.key) for run in runs]))
         .order_by(_SUITE.suite, _SUITE.variant)
     )
-    found: dict[RunKey, list[RunSuiteRow]] = {key: [] for key in keys}
+    cells: dict[RunKey, list[RunSuiteRow]] = {run.key: [] for run in runs}
     for row in connection.execute(query):
         values = row._asdict()
-        found[statements.take_key(values)].append(RunSuiteRow(**values))
-    return {key: tuple(rows) for key, rows in found.items()}
+        cells[statements.take_key(values)].append(RunSuiteRow(**values))
+    return tuple(replace(run, cells=tuple(cells[run.key])) for run in runs)
 
 
 def answers(connection: Connection, *, before_ms: int | None = None) -> list[tuple[RunKey, str]]:

@@ -27,7 +27,7 @@ class WorkRow:
     """A row of the work list; `problem` is of its last try, "" for none."""
 
     key: RunKey
-    lane: str
+    repository: str
     state: WorkState
     source: str
     tries: int
@@ -35,6 +35,21 @@ class WorkRow:
     added_at_ms: int
     finished_at_ms: int | None
     problem: str
+
+    @property
+    def repository_id(self) -> int:
+        """Return GitHub's number of the repository."""
+        return self.key.repository_id
+
+    @property
+    def run_id(self) -> int:
+        """Return GitHub's number of the run."""
+        return self.key.run_id
+
+    @property
+    def run_attempt(self) -> int:
+        """Return the number of the attempt, from 1."""
+        return self.key.run_attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +113,11 @@ def forget(connection: Connection, repository_id: int) -> int:
 
 
 def _rows(states: list[WorkState], repository_ids: Ids | None) -> sa.Select[Any]:
-    query = sa.select(schema.work).where(_WORK.state.in_(states))
+    repository = schema.repository.c
+    columns = [column for column in _WORK if column.name != "lane"]
+    query = sa.select(repository.full_name.label("repository"), *columns).where(
+        repository.id == _WORK.repository_id, _WORK.state.in_(states)
+    )
     return query if repository_ids is None else query.where(_WORK.repository_id.in_(repository_ids))
 
 

@@ -213,14 +213,14 @@ class _Judging:
         report = judged.report if judged is not None else None
         contents = report.contents if report is not None else None
         row = run_row(self.key, run, self.finished, report)
-        suites, results = [], 0
+        results = 0
         if contents is not None:
             records = select_of_run(contents.plan, contents.records, contents.platform).newest
             missing = [(one.key, one.shard) for one in contents.verdict.missing]
             found = run_results(self.key, row.started_at_ms, records, missing)
             self._write_results(found)
             results = len(found.rows)
-            suites = suite_rows(contents.verdict, found.rows)
+            row = replace(row, cells=suite_rows(contents.verdict, found.rows))
             if run.is_base_branch:
                 keep = judged.config.metrics.keep if judged and judged.config else ()
                 self._add_to_history(run, contents, keep)
@@ -235,7 +235,7 @@ class _Judging:
             if not is_known or not work_list.still_holds(connection, self.work):
                 return False
             before = run_rows.get(connection, self.key)
-            run_rows.record_run(connection, row, suites)
+            run_rows.record_run(connection, row)
         if before is not None and before.answer not in ("", row.answer):
             self.service.objects.delete([before.answer])
         if report is not None:

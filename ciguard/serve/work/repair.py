@@ -17,7 +17,7 @@ from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.results.rows import run_results
-from ciguard.serve.state import base_runs, histories, raw_artifacts, run_rows, work_list
+from ciguard.serve.state import histories, raw_artifacts, run_rows, work_list
 from ciguard.serve.stored_artifacts import read_stored_run
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def restart_history(database: Database, objects: ObjectStore, repository_id: int
     store.restart()
     known = {run.run_id for run in load(store).history.runs}
     with database.read() as connection:
-        newest = base_runs.newest_base_runs(connection, repository_id, HISTORY_RUNS)
-    return [key for key in newest if key.run_id not in known]
+        newest = run_rows.newest(connection, repository_id, is_base_branch=True, limit=HISTORY_RUNS)
+    return [run.key for run in newest if run.run_id not in known]
 
 
 def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]) -> int:

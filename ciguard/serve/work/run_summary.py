@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.serve.results.rows import OUTCOME_CODES
+from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_rows import RunVerdict
 
 MINUTE_S: Final = 60.0
-_OUTCOMES: Final = {code: word for word, code in OUTCOME_CODES.items()}
 
 
 def run_row(
@@ -67,8 +66,8 @@ def run_row(
     )
 
 
-def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> list[RunSuiteRow]:
-    """What the run was for each suite and variant of its plan, in the order of their names.
+def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuiteRow, ...]:
+    """Return the cells of a run for each suite and variant of its plan, by their names.
 
     `wall_s` is the sum of its tests; peak and budget are those of its shard nearest to its budget.
     """
@@ -84,7 +83,7 @@ def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> list[RunSuiteR
     counts: dict[tuple[str, str], dict[str, int]] = {}
     counted = Counter(map(attrgetter("suite", "variant", "outcome"), results))
     for (suite, variant, outcome), count in counted.items():
-        counts.setdefault((suite, variant), {})[_OUTCOMES[outcome]] = count
+        counts.setdefault((suite, variant), {})[OUTCOMES[outcome]] = count
     walls_s: dict[tuple[str, str], list[float]] = defaultdict(list)
     for suite, variant, wall_s in map(attrgetter("suite", "variant", "wall_s"), results):
         if wall_s is not None:
@@ -104,7 +103,7 @@ def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> list[RunSuiteR
                 budget_bytes=budget_bytes,
             )
         )
-    return found
+    return tuple(found)
 
 
 def _verdict(report: Report | None) -> RunVerdict:

@@ -9,11 +9,12 @@ from urllib.parse import quote
 import pytest
 from serve.pages.filled import HOSTILE, NEWEST
 
-from ciguard.serve.pages.offenders_page import FlakyPage
-from ciguard.serve.pages.page_formats import as_json
+from ciguard.serve.results.flaky_tests import FlakyTests
+from ciguard.serve.results.read_model import Answer
 
 if TYPE_CHECKING:
     from serve.pages.asgi_client import AsgiClient
+    from serve.pages.filled import Site
 
 RUN: Final = f"/octo-org/shop/runs/{NEWEST - 3}/1"
 TEST: Final = f"/octo-org/shop/tests?suite=unit&variant=py311&unit={quote(f'a.py::{HOSTILE}')}"
@@ -43,14 +44,19 @@ def test_hostile_names_are_shown(local: AsgiClient) -> None:
     assert HOSTILE in local.get("/work.json").text
 
 
-def test_partial_numbers_say_since_when_they_are_whole(local: AsgiClient) -> None:
-    view = FlakyPage("o/r", 30, 1_700_000_000_001, True, (), ())
-    (notice,) = view.notices
-    assert notice.startswith("Partial: ")
-    assert "since 2023-11-14 22:13 UTC, and none before" in notice
-    assert '"from_ms": 1700000000001,\n "is_partial": true' in as_json(view)
-    whole = local.get("/octo-org/shop/flaky.json").json()
+def test_partial_numbers_say_since_when_they_are_whole(
+    filled: Site, local: AsgiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/octo-org/shop/flaky"
+    whole = local.get(f"{path}.json").json()
     assert (whole["is_partial"], whole["days"]) == (False, 30)
+    partial = Answer(FlakyTests((), 1_700_000_000_001, is_partial=True))
+    monkeypatch.setattr(filled.results.read, "flaky", lambda *_: partial)
+    text = local.get(path).text
+    assert "Partial: " in text
+    assert "since 2023-11-14 22:13 UTC, and none before" in text
+    found = local.get(f"{path}.json").json()
+    assert (found["is_partial"], found["from_ms"]) == (True, 1_700_000_000_001)
 
 
 def test_incomplete_run_is_not_called_complete(local: AsgiClient) -> None:

@@ -61,10 +61,10 @@ def kinds(results: Results) -> list[str]:
     return sorted(one.kind for one in files(results))
 
 
-def rows_of_test(results: Results, unit: str) -> list[tuple[int, int | None]]:
+def rows_of_test(results: Results, unit: str) -> list[tuple[int, float | None]]:
     answer = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", unit))
     assert not answer.missing_runs
-    return [(one.run_id, one.wall_us) for one in answer.found]
+    return [(one.run_id, one.wall_s) for one in answer.found]
 
 
 def test_sixteen_arrivals_become_a_pair(
@@ -80,8 +80,8 @@ def test_sixteen_arrivals_become_a_pair(
         assert {one.rows for one in files(results) if one.kind != "by_day"} == {2 * FAN_IN}
         for number, one in enumerate(runs):
             found = rows_of_run(results, one.key)
-            assert found == [("a", None, number * 1_000_000), ("b", None, 1_000_000)]
-        expected = [(number, number * 1_000_000) for number in reversed(range(FAN_IN))]
+            assert found == [("a", None, number * 1.0), ("b", None, 1.0)]
+        expected = [(number, number * 1.0) for number in reversed(range(FAN_IN))]
         assert rows_of_test(results, "a") == expected
         assert not results.compactor.compact()
 
@@ -130,7 +130,7 @@ def test_sums_that_no_column_holds_are_not_measured(results: Results) -> None:
     write_each(results, [run(number, longest) for number in range(FAN_IN)])
     assert results.compactor.compact()
     (sums,) = results.read.offenders(REPOSITORY, "failures", 0).found
-    assert (sums.failed, sums.wall_us) == (700 * FAN_IN, None)
+    assert (sums.failed, sums.wall_s) == (700 * FAN_IN, None)
 
 
 def test_pairs_become_greater_ones(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_pairs_become_greater_ones(results: Results, monkeypatch: pytest.MonkeyP
     assert [number for number, _ in rows_of_test(results, "c")] == list(range(7, -1, -1))
     assert all(len(rows_of_run(results, run(number, []).key)) == 4 for number in range(8))
     (sums,) = results.read.offenders(REPOSITORY, "time", 0, limit=1).found
-    assert (sums.runs, sums.wall_us) == (8, 8_000_000)
+    assert (sums.runs, sums.wall_s) == (8, 8.0)
 
 
 def fake(number: int, rows: int, kind: Kind = "by_run", pair: str | None = None) -> ManifestFile:

@@ -23,13 +23,12 @@ from stored_results import (
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
 from ciguard.serve.objects import open_objects
-from ciguard.serve.results import manifest, open_files
+from ciguard.serve.results import manifest, read_model
 from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
 from ciguard.serve.results.flaky_tests import MOST_RESULTS, CommitRun, Coverage, choose_runs
 from ciguard.serve.results.parquet_columns import DAY_MS
+from ciguard.serve.results.read_model import CasePage, CaseSums
 from ciguard.serve.results.result_filters import ResultFilters, parse_filters
-from ciguard.serve.results.result_values import CasePage
-from ciguard.serve.results.rows import OUTCOME_CODES
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def test_a_run_is_sorted_and_searched(
     results.writer.write([RUN, run(2, [row("other")])])
     page = results.read.run_page(RUN.key, parse_filters(query)).found
     assert units(page) == expected
-    assert page.total == len(expected)
+    assert page.sums.total == len(expected)
 
 
 def test_a_run_has_counts_messages_and_pages(results: Results) -> None:
@@ -100,13 +99,7 @@ def test_a_run_has_counts_messages_and_pages(results: Results) -> None:
     filters = ResultFilters(page=2, page_size=1)
     page = results.read.run_page(RUN.key, filters).found
     assert [(one.unit, one.message) for one in page.rows] == [("a::test_two", "no: 'two'")]
-    words = {word: page.outcomes.get(code, 0) for word, code in OUTCOME_CODES.items()}
-    assert {word: number for word, number in words.items() if number} == {
-        "passed": 2,
-        "failed": 1,
-        "missing": 1,
-    }
-    assert (page.total, page.flaky, page.unfinished) == (4, 1, 1)
+    assert page.sums == CaseSums(4, {"passed": 2, "failed": 1, "missing": 1}, 1, 1)
     beyond = results.read.run_page(RUN.key, replace(filters, page=99)).found
     assert beyond == replace(page, rows=())
     unknown = results.read.run_page(replace(RUN.key, run_attempt=9), filters)
@@ -143,15 +136,15 @@ def test_the_last_runs_of_a_test(results: Results) -> None:
     found = results.read.unit_runs(REPOSITORY, key, limit=5).found
     assert [one.run_id for one in found] == [5, 4, 3, 3, 2]
     assert [one.run_attempt for one in found[2:4]] == [2, 1]
-    assert (found[0].cases, found[0].wall_us, found[0].at_ms) == (
+    assert (found[0].cases, found[0].wall_s, found[0].at_ms) == (
         2,
-        6_000_000,
+        6.0,
         AT_MS + 5 * HOUR_MS,
     )
-    assert found[0].outcome == OUTCOME_CODES["failed"]
+    assert found[0].outcome == "failed"
     assert (found[2].cases, found[2].peak_bytes) == (1, 7)
     only = results.read.unit_runs(REPOSITORY, key, case="x").found
-    assert (len(only), only[0].wall_us) == (6, 5_000_000)
+    assert (len(only), only[0].wall_s) == (6, 5.0)
     assert results.read.unit_runs(REPOSITORY + 1, key).found == ()
 
 
@@ -164,8 +157,8 @@ def test_offenders_are_sums_of_pairs_and_arrivals(results: Results) -> None:
         results.writer.write([run(number, [*rows, flaky, row("slow", case="x", wall_s=5)])])
     results.writer.write([run(0, [row("slow", wall_s=999)], repository_id=REPOSITORY + 1)])
     slow, large = results.read.offenders(REPOSITORY, "time", 0).found
-    assert (slow.unit, slow.runs, slow.results, slow.wall_us) == ("slow", 6, 12, 60_000_000)
-    assert (slow.measured, large.wall_us, large.peak_bytes) == (6, 6_000_000, 1005)
+    assert (slow.unit, slow.runs, slow.results, slow.wall_s) == ("slow", 6, 12, 60.0)
+    assert (slow.measured, large.wall_s, large.peak_bytes) == (6, 6.0, 1005)
     (largest,) = results.read.offenders(REPOSITORY, "peak", 0).found
     assert largest == large
     (flaky_sums,) = results.read.offenders(REPOSITORY, "flaky", 0).found
@@ -189,9 +182,9 @@ def test_flaky_tests_passed_and_failed_at_one_commit(results: Results, compacted
     found = results.read.flaky(REPOSITORY, 0).found
     assert (found.from_ms, found.is_partial) == (0, False)
     both, retried = found.tests
-    assert (both.key.unit, both.retried, both.contradicted) == ("both", 0, 1)
-    assert both.last == runs[1].key
-    assert (retried.key.unit, retried.retried, retried.contradicted) == ("retried", 1, 0)
+    assert (both.unit, both.retried, both.contradicted) == ("both", 0, 1)
+    assert (both.last_run_id, both.last_run_attempt) == (1, 2)
+    assert (retried.unit, retried.retried, retried.contradicted) == ("retried", 1, 0)
     assert results.read.flaky(REPOSITORY, AT_MS + DAY_MS).found.tests == ()
 
 
@@ -218,7 +211,7 @@ def test_flaky_tests_are_those_of_all_rows(results: Results) -> None:
             compact_all(results)
     expected = {name: (len(retried[name]), len(passed[name] & failed[name])) for name in names}
     found = results.read.flaky(REPOSITORY, 0).found.tests
-    assert {one.key.unit: (one.retried, one.contradicted) for one in found} == {
+    assert {one.unit: (one.retried, one.contradicted) for one in found} == {
         name: numbers for name, numbers in expected.items() if any(numbers)
     }
     assert {numbers > (0, 0) for numbers in expected.values()} == {True, False}
@@ -265,7 +258,7 @@ def test_runs_of_a_damaged_file_are_named_and_not_counted(results: Results) -> N
     assert [one.run_id for one in found.found] == [2, 0]
     assert found.missing_runs == (damaged,)
     sums = results.read.offenders(REPOSITORY, "time", 0)
-    assert [one.wall_us for one in sums.found] == [4_000_000]
+    assert [one.wall_s for one in sums.found] == [4.0]
     assert sums.missing_runs == (damaged,)
     assert results.read.flaky(REPOSITORY, 0).missing_runs == (damaged,)
 
@@ -293,7 +286,7 @@ def test_without_its_message_a_row_is_still_a_row(results: Results) -> None:
 
 def test_a_missing_file_is_damage(results: Results) -> None:
     results.writer.write([RUN])
-    assert results.read.run_page(RUN.key, ResultFilters()).found.total == 4
+    assert results.read.run_page(RUN.key, ResultFilters()).found.sums.total == 4
     results.objects.delete([files(results, "arrival")[0].name])
     page = results.read.run_page(RUN.key, ResultFilters())
     assert (page.found, page.missing_runs) == (CasePage(), (RUN.key,))
@@ -327,7 +320,7 @@ def test_results_in_s3_are_read_through_the_cache(
         results.writer.write([RUN])
         (arrival,) = files(results, "arrival")
         for _ in range(2):
-            assert results.read.run_page(RUN.key, ResultFilters()).found.total == 4
+            assert results.read.run_page(RUN.key, ResultFilters()).found.sums.total == 4
             objects.delete([arrival.name])
         results.cache.forget([arrival.name])
         assert results.read.run_page(RUN.key, ResultFilters()).missing_runs == (RUN.key,)
@@ -350,7 +343,7 @@ def test_question_that_needs_too_much_memory_is_asked_once(
         return fetch(values[0], "SELECT list(repeat('x', 1000)) FROM range(1000000)", {})
 
     results.writer.write([RUN])
-    monkeypatch.setattr(open_files, "fetch", count)
+    monkeypatch.setattr(read_model, "fetch", count)
     with pytest.raises(EngineMemoryError, match="Out of Memory"):
         results.read.run_page(RUN.key, ResultFilters())
     assert len(asked) == 1

@@ -58,20 +58,20 @@ def stored(request: pytest.FixtureRequest, results: Results) -> Results:
     return results
 
 
-def runs_of(results: Results, unit: str) -> list[tuple[int, int, int | None]]:
+def runs_of(results: Results, unit: str) -> list[tuple[int, int, float | None]]:
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", unit)).found
-    return [(one.run_id, one.cases, one.wall_us) for one in found]
+    return [(one.run_id, one.cases, one.wall_s) for one in found]
 
 
 def test_rows_of_the_new_verdict_take_the_place_of_the_old_ones(stored: Results) -> None:
     judge(stored, AGAIN)
-    assert rows_of_run(stored, AGAIN.key) == [("a", None, 1_000_000), ("b", None, 3_000_000)]
-    assert rows_of_run(stored, FIRST[0].key) == [("a", None, 1_000_000), ("b", None, None)]
-    assert runs_of(stored, "b") == [(2, 1, None), (1, 1, 3_000_000), (0, 1, None)]
+    assert rows_of_run(stored, AGAIN.key) == [("a", None, 1.0), ("b", None, 3.0)]
+    assert rows_of_run(stored, FIRST[0].key) == [("a", None, 1.0), ("b", None, None)]
+    assert runs_of(stored, "b") == [(2, 1, None), (1, 1, 3.0), (0, 1, None)]
     sums = stored.read.offenders(REPOSITORY, "time", 0).found
-    assert {one.unit: (one.runs, one.failed, one.wall_us) for one in sums} == {
-        "a": (3, 0, 3_000_000),
-        "b": (3, 1, 3_000_000),
+    assert {one.unit: (one.runs, one.failed, one.wall_s) for one in sums} == {
+        "a": (3, 0, 3.0),
+        "b": (3, 1, 3.0),
     }
     compact_all(stored)
     assert stored.read.offenders(REPOSITORY, "time", 0).found == sums
@@ -101,4 +101,4 @@ def test_a_run_alone_in_its_file_is_replaced(results: Results) -> None:
     judge(results, FIRST[1])
     compact_all(results)
     assert [one.kind for one in judge(results, AGAIN)] == ["arrival"]
-    assert runs_of(results, "b") == [(1, 1, 3_000_000)]
+    assert runs_of(results, "b") == [(1, 1, 3.0)]

@@ -118,4 +118,3 @@ def test_search_finds_what_somebody_may_see(
         assert [one.id for one in found] == [2] * ("B_c" in expected)
         total, found = repositories.search(connection, shown, "", limit=1, offset=1)
         assert (total, [one.full_name for one in found]) == (len(names), names[1:2])
-        assert repositories.names(connection, [1, 3, 9]) == {1: "o/A", 3: "o/bxc"}

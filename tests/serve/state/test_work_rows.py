@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from ciguard.serve.state import schema, work_list, work_rows
+from ciguard.serve.state import repositories, schema, work_list, work_rows
 from ciguard.serve.state.backoff import MAX_TRIES
+from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, WorkState
 
@@ -26,6 +27,7 @@ DAY_MS = 86_400_000
 def connection(database: Database) -> Iterator[Connection]:
     """One transaction: run 1 is done, run 2 dead, run 3 runs, runs 4 and 5 wait."""
     with database.write() as opened:
+        repositories.upsert(opened, [Repository(1, "o/one", False), Repository(2, "o/two", False)])
         add(opened, RunKey(1, 1, 1), RunKey(2, 2, 1))
         for settle in (work_list.finish, kill):
             work = work_list.take(opened, "w")
@@ -50,7 +52,7 @@ def kill(connection: Connection, work: work_list.Work) -> bool:
 def test_dead_letters_have_their_problem(connection: Connection) -> None:
     (dead,) = work_rows.dead_letters(connection)
     assert (dead.key, dead.state, dead.problem) == (RunKey(2, 2, 1), WorkState.DEAD, "no artifacts")
-    assert dead.tries == MAX_TRIES
+    assert (dead.repository, dead.tries) == ("o/two", MAX_TRIES)
     assert work_rows.dead_letters(connection, [2]) == (dead,)
     assert work_rows.dead_letters(connection, [1]) == ()
     assert work_rows.dead_letters(connection, limit=0) == ()

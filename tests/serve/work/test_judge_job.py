@@ -86,7 +86,7 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     assert answer.verdict["headline"] == row.headline
     key = RunKey(1, 7, 1)
     with service.database.read() as connection:
-        (suite,) = run_rows.suites_of(connection, [key])[key]
+        ((suite,),) = (run.cells for run in run_rows.with_cells(connection, [row]))
         kept = raw_artifacts.of_run(connection, key)
     assert (suite.planned, suite.missing, suite.counts) == (8, 0, {"failed": 1, "passed": 7})
     assert [one.name for one in kept][:1] == [f"ciguard-plan-{world.plan.id}-1"]
@@ -98,7 +98,7 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     ):
         page = read.run_page(key, parse_filters({})).found
         (of_test,) = read.unit_runs(1, UnitKey("", "", "a.t::two")).found
-    assert page.total == 8
+    assert page.sums.total == 8
     assert of_test.run_id == 7
     # Proposed values enter no history.
     assert not load(ObjectHistory(service.database, service.objects, 1)).exists
@@ -161,7 +161,7 @@ def test_artifact_that_came_late_changes_verdict_and_rows(
         contextlib.closing(ReadModel(service.database, cache)) as read,
     ):
         page = read.run_page(RunKey(1, 7, 1), parse_filters({})).found
-    assert (page.total, page.unfinished) == (8, 0)
+    assert (page.sums.total, page.sums.unfinished) == (8, 0)
 
 
 def test_base_branch_fills_the_history_that_judges_pull_requests(

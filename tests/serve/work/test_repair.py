@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from fakegithub.state import FakeGitHub
 
-    from ciguard.serve.results.result_values import CasePage
+    from ciguard.serve.results.read_model import CasePage
     from ciguard.serve.service import Service
 
 KEY = RunKey(1, 7, 1)

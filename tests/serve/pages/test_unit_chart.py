@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ciguard.serve.pages.run_chart import HEADROOM, draw_runs
+from ciguard.serve.pages.unit_page import HEADROOM, draw_runs
 
 
 def test_runs_without_a_value_interrupt_the_line() -> None:
