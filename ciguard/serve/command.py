@@ -124,7 +124,7 @@ _REPO: Final = click.option(
     default=LOOPBACK,
     help="Address or network that may read /metrics; repeatable (default: loopback).",
 )
-@click.option("--wake-by-input", is_flag=True, hidden=True)
+@click.option("--end-with-input", is_flag=True, hidden=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -141,7 +141,7 @@ def command(
     proxy_header: str,
     proxies: tuple[str, ...],
     metrics_from: tuple[str, ...],
-    wake_by_input: bool,
+    end_with_input: bool,
 ) -> int:
     """Keep the runs of an organisation: judge each finished run, show all, give jobs their history.
 
@@ -172,7 +172,7 @@ def command(
         contextlib.closing(ObjectCache(service.objects, invocation.folder / cache)) as copies,
     ):
         if settings.role is Role.WORKER:
-            _work(service, copies, wake_by_input=wake_by_input)
+            _work(service, copies, end_with_input=end_with_input)
         else:
             child = _worker_command(settings, cache) if settings.role is Role.ALL else ()
             _answer(service, copies, child, invocation.environ)
@@ -194,7 +194,7 @@ def _answer(
     with (
         contextlib.closing(ReadModel(service.database, cache)) as read_model,
         listen(settings.host, settings.port) as listening,
-        worker_child(service, child, environ) if child else contextlib.nullcontext(),
+        worker_child(child, environ) if child else contextlib.nullcontext(),
     ):
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         place = f"http://{host}:{listening.getsockname()[1]}"
@@ -204,7 +204,7 @@ def _answer(
         serve_web(service, read_model, listening)
 
 
-def _work(service: Service, cache: ObjectCache, *, wake_by_input: bool) -> None:
+def _work(service: Service, cache: ObjectCache, *, end_with_input: bool) -> None:
     """Judge runs until SIGTERM or SIGINT, or the end of the process that started this one."""
     # Here and below: the web process judges nothing, and answers sooner without these modules.
     from ciguard.serve.work.worker_process import watch_input, work_until  # noqa: PLC0415
@@ -212,11 +212,10 @@ def _work(service: Service, cache: ObjectCache, *, wake_by_input: bool) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    if wake_by_input:
+    if end_with_input:
         # Unbuffered: at exit, Python aborts where a thread is still reading from a buffer.
         stream = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
-        arguments = (service, stream, stop)
-        threading.Thread(target=watch_input, args=arguments, daemon=True).start()
+        threading.Thread(target=watch_input, args=(stream, stop), daemon=True).start()
     work_until(service, cache, stop)
 
 
@@ -224,7 +223,7 @@ def _worker_command(settings: Settings, cache: str) -> list[str]:
     """The command of a worker process with the same settings; secrets are in its environment."""
     named = [word for name in settings.repositories for word in ("--repo", name)]
     stores = ("--database", settings.database, "--results", settings.results, "--cache", cache)
-    options = ("--url", settings.public_url, "--role", Role.WORKER.value, "--wake-by-input")
+    options = ("--url", settings.public_url, "--role", Role.WORKER.value, "--end-with-input")
     return [sys.executable, "-m", "ciguard", "serve", *stores, *options, *named]
 
 

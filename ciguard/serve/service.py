@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from ciguard.serve.github_clients import GitHubClients
@@ -20,18 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One process's; threads share it.
-
-    Attributes:
-        has_work: set when a row was added to the work list here; workers look all the same at
-            intervals, because another process may have added one.
-    """
+    """The service as one process has it; threads share it."""
 
     settings: Settings
     database: Database
     objects: ObjectStore
     github: GitHubClients
-    has_work: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
         return self

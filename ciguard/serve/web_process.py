@@ -1,7 +1,7 @@
 """The process that answers requests; with `--role all` it starts the one that judges runs.
 
-The child is told of new work by a byte on its standard input. It is started again when it ends by
-itself, and it ends when this process does, however that happens.
+The child is started again when it ends by itself. It ends with its standard input, and so with this
+process, however that ends.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 REQUEST_GRACE_S: Final = 20  # for requests that are being answered when the process is to end
 CHILD_GRACE_S: Final = 30.0  # more than the worker process gives its jobs
+CHILD_POLL_S: Final = 1.0
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
 
@@ -75,67 +76,47 @@ def serve_web(service: Service, read_model: ReadModel, listening: socket.socket)
 
 
 @contextlib.contextmanager
-def worker_child(
-    service: Service, command: Sequence[str], environ: Mapping[str, str]
-) -> Iterator[None]:
+def worker_child(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[None]:
     """Keep a worker process running while the block does.
 
     Args:
-        command: of the worker process, which reads its standard input.
+        command: of the worker process, which ends with its standard input.
     """
-    child = _Child(service, command, environ)
-    thread = threading.Thread(target=child.keep_running, name="worker-process")
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=_keep_running, args=(command, environ, stop), name="worker-process"
+    )
     thread.start()
     try:
         yield
     finally:
-        child.stop()
+        stop.set()
         thread.join()
 
 
-class _Child:
-    def __init__(
-        self, service: Service, command: Sequence[str], environ: Mapping[str, str]
-    ) -> None:
-        self._service, self._command, self._environ = service, command, environ
-        self._stop = threading.Event()
+def _keep_running(
+    command: Sequence[str], environ: Mapping[str, str], stop: threading.Event
+) -> None:
+    wait_s = FIRST_RESTART_S
+    while not stop.is_set():
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=dict(environ)) as process:
+            while process.poll() is None and not stop.wait(CHILD_POLL_S):
+                pass
+            _end(process)
+        if not stop.is_set():
+            _LOG.error(
+                "the worker process ended with %s; started again in %.0f s",
+                process.returncode,
+                wait_s,
+            )
+            stop.wait(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_RESTART_S)
 
-    def keep_running(self) -> None:
-        wait_s = FIRST_RESTART_S
-        while not self._stop.is_set():
-            with subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, env=dict(self._environ)
-            ) as process:
-                self._pass_on(process)
-                self._end(process)
-            if not self._stop.is_set():
-                _LOG.error(
-                    "the worker process ended with %s; started again in %.0f s",
-                    process.returncode,
-                    wait_s,
-                )
-                self._stop.wait(wait_s)
-                wait_s = min(2 * wait_s, LONGEST_RESTART_S)
 
-    def stop(self) -> None:
-        self._stop.set()
-        self._service.has_work.set()
-
-    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
-        """Tell the child of new work, until it or we end."""
-        assert process.stdin is not None
-        while not self._stop.is_set() and process.poll() is None:
-            if self._service.has_work.wait(1.0):
-                self._service.has_work.clear()
-                with contextlib.suppress(BrokenPipeError):
-                    process.stdin.write(b"\n")
-                    process.stdin.flush()
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-        try:
-            process.wait(CHILD_GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(CHILD_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

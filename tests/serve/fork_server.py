@@ -32,23 +32,19 @@ IMPORTED: Final = (
 
 @dataclass(slots=True)
 class ForkedProcess:
-    """A process; `wakes` is its standard input, whose end it does not survive."""
+    """A process; `feed` is its standard input, whose end it does not survive."""
 
     pid: int
-    wakes: int
+    feed: int
     log: Path
     server: ForkServer
-
-    def wake(self) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self.wakes, b"\n")
 
     def end(self, number: signal.Signals) -> int:
         """Send a signal, and return when the process is no more: its exit code, or -signal."""
         os.kill(self.pid, number)
         os.kill(self.pid, signal.SIGCONT)
         code: int = self.server.ask({"wait": self.pid})
-        os.close(self.wakes)
+        os.close(self.feed)
         return code
 
 
@@ -72,8 +68,7 @@ class ForkServer:
         if not pipe.exists():
             os.mkfifo(pipe)
         pid = self.ask({"start": words, "input": str(pipe), "log": str(log)})
-        wakes = os.open(pipe, os.O_WRONLY)
-        return ForkedProcess(pid, wakes, log, self)
+        return ForkedProcess(pid, os.open(pipe, os.O_WRONLY), log, self)
 
 
 @contextlib.contextmanager

@@ -91,7 +91,6 @@ class Scene:
             key = (_WORK.repository_id, _WORK.run_id, _WORK.run_attempt)
             for dead in connection.execute(sa.select(*key).where(_WORK.state == "dead")).all():
                 work_list.retry(connection, RunKey(*dead))
-        self.processes.wake()
 
     def _next(self, waiting: list[Step]) -> Step:
         """The next one drawn; a step of the compactor only when it is about to come."""

@@ -69,12 +69,8 @@ class Processes:
 
     def _start_worker(self, at: int) -> ForkedProcess:
         name = f"worker-{at}"
-        words = ("--role", "worker", "--wake-by-input", "--cache", str(self.caches / name))
+        words = ("--role", "worker", "--end-with-input", "--cache", str(self.caches / name))
         return self.server.start(name, *self.words, *words)
-
-    def wake(self) -> None:
-        for one in self.workers:
-            one.wake()
 
     def is_listening(self) -> bool:
         with (
@@ -208,7 +204,6 @@ class Killer:
         with self._database.write() as connection:
             expire_leases(connection, pid)
         self.processes.start_worker(pid)
-        self.processes.wake()
 
     def _find_by_trace(self, step: Step, deadline: float) -> int | None:
         """Kill whoever leaves a trace of this step."""

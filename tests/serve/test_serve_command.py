@@ -198,7 +198,7 @@ def test_worker_ends_by_a_signal_while_its_input_is_open(
         "node.itself = node\n"
         "weakref.finalize(node, os.kill, os.getpid(), signal.SIGTERM).atexit = False\n"
         "del node\n"
-        "sys.argv[1:] = ['serve', '--role', 'worker', '--wake-by-input']\n"
+        "sys.argv[1:] = ['serve', '--role', 'worker', '--end-with-input']\n"
         "try:\n cli.main()\n"
         "except SystemExit as end:\n print(end.code, gc.isenabled())"
     )

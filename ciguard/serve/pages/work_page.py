@@ -71,7 +71,5 @@ def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
             raise PageNotFound
         # None that is done: without its artifacts of then it would get a worse verdict, and
         # whoever has an account of GitHub may sign in.
-        is_retried = work_list.retry(connection, key, [WorkState.DEAD])
-    if is_retried:
-        visit.service.has_work.set()
+        work_list.retry(connection, key, [WorkState.DEAD])
     return RedirectResponse("/work", HTTPStatus.SEE_OTHER)

@@ -68,7 +68,6 @@ async def receive(request: Request) -> PlainTextResponse:
         request.app.state.delivery_writer,
         Received(Delivery(delivery_id, event, payload.action, repository_id), payload),
     )
-    service.has_work.set()
     return _accepted("accepted")
 
 

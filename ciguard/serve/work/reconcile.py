@@ -181,8 +181,6 @@ def _add(
         added = work_list.add(connection, entries)
         if is_reconciled:
             repositories.set_reconciled(connection, repository.id)
-    if added:
-        service.has_work.set()
     return added
 
 

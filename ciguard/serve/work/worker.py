@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Outcome = Callable[[Connection, Work], bool]
 
 _LOG: Final = logging.getLogger(__name__)
-POLL_S: Final = 5.0  # where nobody wakes it: the web process is another, or a row waited to be due
+POLL_S: Final = 1.0  # a look at the work list takes 1 ms
 
 
 class NotDue(RemoteError):
@@ -49,7 +49,7 @@ class Worker:
         job: does the work of a row, which may have been done before, in whole or in part. It calls
             its second argument before each step that others see, and returns where that is False.
             An exception is a failed try; NotDue is none.
-        poll_s: how often it looks for rows where nobody wakes it, seconds.
+        poll_s: how often it looks for rows where it found none, seconds.
         lease_s: how long a row stays this worker's after the process was killed, seconds.
     """
 
@@ -68,14 +68,9 @@ class Worker:
         self._poll_s = poll_s
         self._lease_s = lease_s
         self._lease: Lease | None = None
-        self._wake = threading.Event()
         self._stop = threading.Event()
         self._is_idle = threading.Event()
         self._is_idle.set()
-
-    def wake(self) -> None:
-        """Say that there may be a row to take."""
-        self._wake.set()
 
     def stop(self, wait_s: float = 0.0) -> bool:
         """Take no more rows, and wait so long for the job that runs.
@@ -88,7 +83,6 @@ class Worker:
             RemoteError: the row could not be given back; it is free when its lease ends.
         """
         self._stop.set()
-        self._wake.set()
         if self._is_idle.wait(wait_s):
             return True
         lease = self._lease
@@ -104,8 +98,7 @@ class Worker:
             has_worked = not self._stop.is_set() and self._try_to_work()
             self._is_idle.set()
             if not has_worked:
-                self._wake.wait(self._poll_s * random.uniform(0.5, 1.5))
-                self._wake.clear()
+                self._stop.wait(self._poll_s * random.uniform(0.5, 1.5))
 
     def _try_to_work(self) -> bool:
         try:

@@ -1,7 +1,7 @@
 """The process that judges runs: workers, the reconciliation with GitHub, and the care of files.
 
-With `--role all` it is a child of the web process, so that judging holds up no request: a byte on
-its standard input wakes the workers, and the end of that input ends the process.
+With `--role all` it is a child of the web process, so that judging holds up no request; the end of
+its standard input ends the process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,6 @@ def work_until(
                 threading.Thread(target=_repeat, args=(one, stop), name=one.name, daemon=True)
                 for one in chores
             ),
-            threading.Thread(target=_wake, args=(service, loops, stop), name="wake", daemon=True),
         ]
         for thread in threads:
             thread.start()
@@ -91,10 +90,10 @@ def work_until(
         _stop(loops)
 
 
-def watch_input(service: Service, stream: BinaryIO, stop: threading.Event) -> None:
-    """Wake the workers at each byte; the end of the stream is that of whoever started us."""
+def watch_input(stream: BinaryIO, stop: threading.Event) -> None:
+    """Stop at the end of the stream, which is that of the process that started this one."""
     while stream.read(1):
-        service.has_work.set()
+        pass
     stop.set()
 
 
@@ -104,14 +103,6 @@ def _stop(workers: Sequence[Worker]) -> None:
         one.stop()
     for one in workers:
         one.stop(max(0.0, deadline_s - time.monotonic()))
-
-
-def _wake(service: Service, workers: Sequence[Worker], stop: threading.Event) -> None:
-    while not stop.is_set():
-        service.has_work.wait()
-        service.has_work.clear()
-        for one in workers:
-            one.wake()
 
 
 def _warn(error: CiguardError) -> None:

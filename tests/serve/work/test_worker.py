@@ -122,16 +122,6 @@ def test_each_outcome_of_a_job_is_written(
         assert connection.execute(sa.select(schema.lane)).all() == []
 
 
-def test_a_worker_is_woken(database: Database) -> None:
-    worker = Worker(database, lambda *_: None, poll_s=PATIENCE_S * 10)
-    add(database, 1)
-    with running(worker):
-        wait_until(lambda: row(database, 1).state == "done", "not run")
-        add(database, 2)
-        worker.wake()
-        wait_until(lambda: row(database, 2).state == "done", "not woken")
-
-
 def test_a_stopping_worker_finishes_its_job_and_takes_no_other(database: Database) -> None:
     add(database, 1, 2)
     job = Blocked()
