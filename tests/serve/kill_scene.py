@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
@@ -37,7 +36,7 @@ from ciguard.serve.state.database import now_ms, open_database
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
@@ -138,7 +137,6 @@ def scene(
     *,
     list_objects: Callable[[str], Iterable[str]] | None = None,
     caches: Path | None = None,
-    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Scene]:
     """Processes that run in the block, and are killed at its end.
 
@@ -147,7 +145,6 @@ def scene(
         folder: of their logs.
         list_objects: names below a prefix, where that is no folder.
         caches: folder of the workers' own files, where it is another.
-        environ: of the processes, besides what they need.
     """
     choose = random.Random(seed)
     with contextlib.ExitStack() as stack:
@@ -155,7 +152,6 @@ def scene(
         organisation = Organisation(github, choose)
         variables = clean_environment(
             **storage[1],
-            **environ,
             CIGUARD_WEBHOOK_SECRET=WEBHOOK_SECRET,
             CIGUARD_APP_ID=APP_ID,
             CIGUARD_APP_KEY=private_key_pem(),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fakegithub.state import PRIMARY_LIMIT, SECONDARY_LIMIT, Fault
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "bucket/some"
 AWAY_S: Final = 3.0
-JUMP_S: Final = 1800  # less than what the sweep takes for old: it has the real times of files
 SOON: Final = {"retry-after": "1"}
 
 
@@ -85,30 +81,6 @@ def locked(database: Database) -> Iterator[Connection]:
     """Nobody else writes into this SQLite database in the block, as during a backup."""
     with database.write() as connection:
         yield connection
-
-
-class MovedClock:
-    """The machine's clock as the processes with this environment see it.
-
-    Attributes:
-        environ: of the processes; {} where there is no compiler, and the clock cannot be moved.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "clock"
-        self._file.write_bytes(bytes(8))
-        self._file.chmod(0o644)  # PostgreSQL's user reads it, too
-        self.environ: dict[str, str] = {}
-        compiler = shutil.which("cc")
-        if compiler:
-            library, source = folder / "clock.so", Path(__file__).with_name("moved_clock.c")
-            command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source)]
-            subprocess.run(command, check=True, timeout=60)
-            self.environ = {"LD_PRELOAD": str(library), "CLOCK_FILE": str(self._file)}
-
-    def set(self, ahead_s: int) -> None:
-        with self._file.open("r+b") as stream:  # in place: they have mapped it
-            stream.write(ahead_s.to_bytes(8, sys.byteorder, signed=True))
 
 
 def let_pass(seconds: float) -> None:

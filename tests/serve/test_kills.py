@@ -19,9 +19,7 @@ from serve.kill_steps import Step
 from serve.outages import (
     AWAY_S,
     FOLDER,
-    JUMP_S,
     FaultyBucket,
-    MovedClock,
     github_faults,
     let_pass,
     locked,
@@ -57,35 +55,29 @@ def test_killed_processes_leave_every_run_once(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(10_800)
 def test_kills_and_outages_in_sqlite_and_a_folder(tmp_path: Path) -> None:
-    choose, disk, clock = random.Random(20), tmp_path / "disk", MovedClock(tmp_path)
+    choose, disk = random.Random(20), tmp_path / "disk"
     with small_disk(disk, DISK) as is_mounted:
         url = f"sqlite:///{disk / 'ciguard.db'}"
-        with scene(
-            url, (str(disk / "results"), {}), tmp_path, 20, caches=disk, environ=clock.environ
-        ) as one:
+        with scene(url, (str(disk / "results"), {}), tmp_path, 20, caches=disk) as one:
 
             def lock() -> None:
                 with locked(one.database):
                     let_pass(AWAY_S)
 
-            soak(one, choose, [lock], disk if is_mounted else None, clock)
+            soak(one, choose, [lock], disk if is_mounted else None)
             check(one, disk)
     print(tracebacks(tmp_path))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(10_800)
-def test_kills_and_outages_in_postgresql_and_s3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    choose, disk, clock = random.Random(21), tmp_path / "disk", MovedClock(tmp_path)
+def test_kills_and_outages_in_postgresql_and_s3(tmp_path: Path) -> None:
+    choose, disk = random.Random(21), tmp_path / "disk"
     with contextlib.ExitStack() as stack:
         is_mounted = stack.enter_context(small_disk(disk, DISK))
         bucket = stack.enter_context(FaultyBucket().serving())
         request = urllib.request.Request(f"{bucket.address}/bucket", method="PUT")
         urllib.request.urlopen(request, timeout=30).close()
-        for name, value in clock.environ.items():
-            monkeypatch.setenv(name, value)  # of PostgreSQL
         server = stack.enter_context(get_server(tmp_path / "postgresql", cleanup_mode="stop"))
         keys = {
             "AWS_ACCESS_KEY_ID": "test",
@@ -100,7 +92,6 @@ def test_kills_and_outages_in_postgresql_and_s3(
             21,
             list_objects=bucket.names_below,
             caches=disk,
-            environ=clock.environ,
         ) as one:
 
             def restart() -> None:
@@ -110,7 +101,7 @@ def test_kills_and_outages_in_postgresql_and_s3(
                 with bucket.away(hangs=choose.random() < 0.5):
                     let_pass(AWAY_S)
 
-            soak(one, choose, [restart, leave], disk if is_mounted else None, clock)
+            soak(one, choose, [restart, leave], disk if is_mounted else None)
             check(one, disk)
     print(tracebacks(tmp_path))
 
@@ -120,7 +111,6 @@ def soak(
     choose: random.Random,
     outages: list[Callable[[], None]],
     disk: Path | None,
-    clock: MovedClock,
 ) -> None:
     """Kill, with something else going wrong in between.
 
@@ -140,14 +130,7 @@ def soak(
             while time.monotonic() < end:
                 one.pushes.deliver(deliveries.repositories_added(SHOP))
 
-    def move_clock() -> None:
-        one.organisation.github.faults.clear()  # the end of a limit is by GitHub's clock
-        clock.set(choose.choice((-JUMP_S, JUMP_S)))
-        let_pass(AWAY_S)
-        clock.set(0)
-
     outages += [fill_disk] if disk else []
-    outages += [move_clock] if clock.environ else []
     outages += [fail_at_github] * 2  # of ten kinds
     with one.pushes:
         for at in range(0, len(steps), BETWEEN):

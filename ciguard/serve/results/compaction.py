@@ -51,6 +51,7 @@ MOST_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute
 # Of arrivals: sums are made of their rows at each question, 100,000 in a tenth of a second.
 MANY_ROWS: Final = 1 << 18
 LANE: Final = "results/compaction"
+LEASE_S: Final = 600.0  # of the lane: it is not renewed
 REST: Final = 3.0  # seconds of rest for each of work
 IDLE_S: Final = 1.0
 FAILED_S: Final = 10.0
@@ -153,7 +154,7 @@ class Compactor:
             return False
         with self._database.write() as connection:
             # A second compactor would do no harm, only work in vain.
-            if not lanes.acquire(connection, LANE, self._worker, lanes.LONGEST_S):
+            if not lanes.acquire(connection, LANE, self._worker, LEASE_S):
                 return False
         try:
             self.rewrite(sources)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 LEASE_S: Final = 60.0  # how long the runs of a killed worker wait for another
-LONGEST_S: Final = 600.0  # of any lease
 _KEY_LENGTH: Final = 512  # of the column
 _LANE: Final = schema.lane.c
 
@@ -67,13 +66,6 @@ def is_held(connection: Connection, key: str, worker: str) -> bool:
     """Say whether the lease is this worker's; nobody can take it before the transaction ends."""
     query = sa.select(_LANE.key).where(_holds(key, worker)).with_for_update()
     return connection.execute(query).first() is not None
-
-
-def end_impossible(connection: Connection) -> None:
-    """End leases that nobody can have taken by the clock as it is: it has been set back since."""
-    connection.execute(
-        sa.delete(schema.lane).where(_LANE.until_ms > statements.after_ms(LONGEST_S))
-    )
 
 
 def _holds(key: str, worker: str) -> sa.ColumnElement[bool]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, schema, statements
-from ciguard.serve.state.backoff import LONGEST_DELAY_S, retry_delay_s
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey
 
@@ -29,6 +28,11 @@ Source = Literal["webhook", "reconcile", "backfill", "repair"]
 # After one end of its worker a row is tried again at once. Later it waits: a worker judges several,
 # and where one run ends it each time, the others come through only at another time.
 PROMPT_TRIES: Final = 1
+MAX_TRIES: Final = 8  # the last one about 20 hours after the first: a night's outage is survived
+FIRST_DELAY_S: Final = 20.0
+FACTOR: Final = 4.0
+MAX_DELAY_S: Final = 12 * 60 * 60.0
+JITTER_RATIO: Final = 0.25  # what failed together, when GitHub did, is not retried together
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
 
@@ -176,6 +180,22 @@ def fail(connection: Connection, work: Work, problem: str) -> bool:
     return _settle(connection, work, **_waiting(delay_s, problem))
 
 
+def retry_delay_s(tries: int, jitter: float) -> float | None:
+    """Return how long a row waits after so many failed tries: exponential, with jitter.
+
+    Args:
+        tries: >= 1.
+        jitter: from 0 to 1; 0.5 changes nothing.
+
+    Returns:
+        Seconds; None after MAX_TRIES.
+    """
+    if tries >= MAX_TRIES:
+        return None
+    delay_s = min(MAX_DELAY_S, FIRST_DELAY_S * FACTOR ** (tries - 1))
+    return delay_s * (1 + JITTER_RATIO * (2 * jitter - 1))
+
+
 def postpone(connection: Connection, work: Work, wait_s: float, problem: str = "") -> bool:
     """Put it back for so long without counting the try: a rate limit, or a worker that stops."""
     return _settle(connection, work, tries=work.tries - 1, **_waiting(wait_s, problem))
@@ -201,19 +221,6 @@ def postpone_installation(connection: Connection, repository_id: int, wait_s: fl
         .with_for_update(skip_locked=True)
     )
     values = {"due_at_ms": statements.after_ms(wait_s)}
-    connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
-
-
-def follow_clock(connection: Connection) -> None:
-    """Let nothing wait for a time that the database's clock showed before it was set back."""
-    lanes.end_impossible(connection)
-    is_ahead = sa.or_(
-        _WORK.added_at_ms > now_ms(), _WORK.due_at_ms > statements.after_ms(LONGEST_DELAY_S)
-    )
-    key = [_WORK[name] for name in statements.KEY]
-    rows = sa.select(*key).where(_WORK.state.in_([WorkState.WAITING, WorkState.RUNNING]), is_ahead)
-    rows = rows.with_for_update(skip_locked=True)  # else two such statements could meet
-    values = {"due_at_ms": now_ms(), "added_at_ms": now_ms()}
     connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
 
 

@@ -34,8 +34,8 @@ from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.replacement import replace_other_rows
 from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
-from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.raw_artifacts import RawArtifact
+from ciguard.serve.state.work_list import MAX_TRIES
 from ciguard.serve.stored_artifacts import ARCHIVE_BYTES, FILE_BYTES
 from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows

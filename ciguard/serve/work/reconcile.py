@@ -74,7 +74,7 @@ class Reconciler:
         with self._service.database.read() as connection:
             now = read_clock_ms(connection)
             is_asked_for = deliveries.has_received(connection, RECONCILED, self._began_ms)
-        is_due = self._clock() >= self._due_s or now < self._began_ms
+        is_due = self._clock() >= self._due_s
         if not is_due and not is_asked_for:
             return 0
         self._began_ms = now - COMMIT_MS
@@ -97,8 +97,6 @@ def reconcile(service: Service, worker: str, *, only_new: bool = False) -> int |
     Raises:
         RemoteError: no installation is known, or the database cannot be reached.
     """
-    with service.database.write() as connection:
-        work_list.follow_clock(connection)
     with service.database.write() as connection:
         if not lanes.acquire(connection, LANE, worker):
             return None
@@ -155,8 +153,7 @@ def add_missing_runs(service: Service, repository: Repository) -> int:
     with service.database.read() as connection:
         now = _time(read_clock_ms(connection))
     last = None if repository.reconciled_at_ms is None else _time(repository.reconciled_at_ms)
-    # A clock that went back: what was asked for meanwhile is not known.
-    since = now - LOOK_BACK if last is None or last > now else last
+    since = now - LOOK_BACK if last is None else last
     is_first_of_day = last is not None and last.date() != now.date()
     created_from = since - (DAILY_LOOK_BACK if is_first_of_day else LOOK_BACK)
     with service.github.client(repository.installation_id) as github:

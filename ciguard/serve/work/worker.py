@@ -144,7 +144,7 @@ class Worker:
             # Not its text: pages show the problem, and nobody chose these words for them.
             problem = f"{type(error).__name__}: see the log of worker {self.name}"
             return partial(work_list.fail, problem=problem)
-        # A job that was told so may have returned early, and the clock may have been set back.
+        # A job whose lease was lost may have returned early.
         return _give_back if lease.is_lost else work_list.finish
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from ciguard.serve.state import deliveries, schema
-from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.deliveries import Delivery
 
 if TYPE_CHECKING:
@@ -41,16 +40,6 @@ def test_threads_that_get_the_same_deliveries_agree_on_one(database: Database) -
     for one in threads:
         one.join()
     assert sorted(new) == ids
-
-
-def test_a_delivery_of_a_clock_that_was_set_back_is_not_new(database: Database) -> None:
-    with database.write() as connection:
-        now = read_clock_ms(connection)
-        deliveries.record(connection, [delivery("1")])
-        assert deliveries.has_received(connection, ["workflow_run"], now)
-        assert not deliveries.has_received(connection, ["installation"], now)
-        connection.execute(sa.update(schema.delivery).values(received_at_ms=now + 3_600_000))
-        assert not deliveries.has_received(connection, ["workflow_run"], now)
 
 
 def test_old_deliveries_are_forgotten(database: Database) -> None:

@@ -8,10 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, repositories, schema, work_list
-from ciguard.serve.state.backoff import LONGEST_DELAY_S, MAX_TRIES
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_list import PROMPT_TRIES, NewWork, Work
+from ciguard.serve.state.work_list import MAX_TRIES, PROMPT_TRIES, NewWork, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,21 +212,6 @@ def test_a_row_that_kills_its_workers_takes_no_other_with_it(connection: Connect
     assert [row(connection, number).tries for number in (1, 2)] == [PROMPT_TRIES + 1] * 2
 
 
-def test_a_clock_that_was_set_back_holds_nothing_up(connection: Connection) -> None:
-    add(connection, "a", 1)
-    add(connection, "b", 2)
-    add(connection, "c", 3)
-    assert taken(connection, "dead") == 1
-    work_list.postpone(connection, take(connection, "waits"), LONGEST_DELAY_S, "for long")
-    work_list.follow_clock(connection)
-    assert [taken(connection, f"{n}") for n in range(2)] == [3, None]
-    wait(connection, -3 * 60 * 60)
-    add(connection, "d", 4)
-    assert taken(connection, "first") == 4
-    work_list.follow_clock(connection)
-    assert sorted(taken(connection, f"{n}") or 0 for n in range(4)) == [0, 1, 2, 3]
-
-
 def test_a_late_worker_may_not_finish_even_what_nobody_took(connection: Connection) -> None:
     """Its job may have been told that the lease had ended, and have left something out."""
     add(connection, "a", 1)
@@ -236,3 +220,14 @@ def test_a_late_worker_may_not_finish_even_what_nobody_took(connection: Connecti
     assert not work_list.finish(connection, work)
     assert row(connection, 1).state == "running"
     assert taken(connection) == 1
+
+
+def test_delays_grow_to_about_a_day_in_all_and_then_end() -> None:
+    delays = [work_list.retry_delay_s(tries, 0.5) for tries in range(1, MAX_TRIES)]
+    assert delays == [20, 80, 320, 1_280, 5_120, 20_480, 43_200]
+    assert work_list.retry_delay_s(MAX_TRIES, 0.5) is None
+    assert work_list.retry_delay_s(MAX_TRIES + 1, 0.5) is None
+
+
+def test_jitter_is_a_quarter_to_either_side() -> None:
+    assert [work_list.retry_delay_s(1, jitter) for jitter in (0.0, 1.0)] == [15, 25]

@@ -16,9 +16,8 @@ from hypothesis.stateful import (
 )
 
 from ciguard.serve.state import lanes, schema, work_list
-from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_list import NewWork, Work
+from ciguard.serve.state.work_list import MAX_TRIES, NewWork, Work
 
 if TYPE_CHECKING:
     from ciguard.serve.state.database import Database

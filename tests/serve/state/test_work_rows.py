@@ -8,10 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from ciguard.serve.state import repositories, schema, work_list, work_rows
-from ciguard.serve.state.backoff import MAX_TRIES
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_list import NewWork, WorkState
+from ciguard.serve.state.work_list import MAX_TRIES, NewWork, WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -179,13 +179,6 @@ def test_time_in_which_the_service_was_down_is_made_up_for(
     assert world.work() == [(11, 1, 1)]
 
 
-def test_clock_that_went_back_hides_no_run(world: World, shop: FakeRepository) -> None:
-    reconcile(world.service, "one")
-    world.set_reconciled(timedelta(days=-2))
-    world.add_run(1, shop, age_h=5.0)
-    assert reconcile(world.service, "one") == 1
-
-
 def test_more_runs_than_a_list_of_github_holds(world: World, shop: FakeRepository) -> None:
     for run in range(1, 1_102):
         world.add_run(run, shop, age_h=5.0 - run / 1000)
@@ -389,25 +382,6 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(
     installation.repositories.append(tools)
     assert (asked_after(5), world.asked(tools.full_name)) == (0, 1)
     assert (asked_after(290), world.asked(tools.full_name)) == (1, 2)
-
-
-def test_it_is_due_when_the_databases_clock_was_set_back(world: World) -> None:
-    ahead_days = [1.0]
-    engine = world.service.database.engine
-
-    @sa.event.listens_for(engine, "connect")
-    def set_clock(connection: Any, _: object) -> None:
-        def julian_day(_: str) -> float:
-            return time.time() / 86_400 + 2_440_587.5 + ahead_days[0]
-
-        connection.create_function("julianday", 1, julian_day)
-
-    engine.dispose()
-    reconciler = Reconciler(world.service, "one", clock=lambda: 0.0)
-    for days, asked in ((1.0, 1), (1.0, 1), (0.0, 2), (0.0, 2)):
-        ahead_days[0] = days
-        reconciler.reconcile_when_due()
-        assert world.asked() == asked
 
 
 def test_backfill_of_one_repository_removes_no_other(
