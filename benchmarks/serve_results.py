@@ -38,8 +38,8 @@ from ciguard.serve.results.parquet_columns import (
     SUMS_PARQUET,
     select_compacted,
 )
+from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.results.result_filters import parse_filters
 from ciguard.serve.results.rows import ResultRow, RunResults, hash_unit
 from ciguard.serve.results.writer import ResultsWriter, put_file
 from ciguard.serve.state import run_rows, schema

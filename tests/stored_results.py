@@ -10,13 +10,13 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.queries import ResultFilters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.results.result_filters import ResultFilters
 from ciguard.serve.results.rows import OUTCOME_CODES, ResultRow, RunResults
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.stored_text import StoredText
+from ciguard.serve.state.schema import StoredText
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

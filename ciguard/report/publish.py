@@ -15,8 +15,7 @@ from ciguard.errors import ExitCode
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
-from ciguard.github.finished_run import open_pulls
-from ciguard.github.run_client import pulls_of
+from ciguard.github.run_client import open_pulls, pulls_of
 from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import check_runs

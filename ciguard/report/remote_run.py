@@ -46,7 +46,7 @@ class RemoteRun:
     """A run that has ended, with a client that may read its repository.
 
     Attributes:
-        run: as `finished_run.actions_run` gives it.
+        run: as `run_client.actions_run` gives it.
         workflow_path: of its workflow's file.
         today: on which quarantines end.
         warn: is handed what keeps no verdict away.

@@ -1,19 +1,24 @@
-"""The web application of the service: which path goes where, and what surrounds all."""
+"""The web application of the service: the routes of all parts, health, and what surrounds all."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
-from ciguard.serve import health, operation_metrics
+from ciguard.serve import operation_metrics
 from ciguard.serve.api.routes import routes
 from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.operation_metrics import CountRequests, RequestCounts
 from ciguard.serve.pages import page_routes
-from ciguard.serve.pages.page_threads import PageThreads
+from ciguard.serve.pages.page_routes import PageThreads
+from ciguard.serve.state.database import has_current_tables
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.batch_writer import BatchWriter
 from ciguard.serve.webhooks.effects import apply_deliveries
@@ -21,12 +26,36 @@ from ciguard.serve.webhooks.effects import apply_deliveries
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from starlette.requests import Request
+
     from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
 
 
+async def healthz(_: Request) -> PlainTextResponse:
+    """Answer as long as the process lives."""
+    return PlainTextResponse("ok\n")
+
+
+async def readyz(request: Request) -> PlainTextResponse:
+    """Answer once the database can be reached and its tables have our version; else 503."""
+    service: Service = request.app.state.service
+    if await run_in_threadpool(_has_current_tables, service):
+        return PlainTextResponse("ready\n")
+    text = "the tables of the database are of another version\n"
+    return PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _has_current_tables(service: Service) -> bool:
+    with service.database.read() as connection:
+        return has_current_tables(connection)
+
+
+HEALTH: Final = (Route("/healthz", healthz), Route("/readyz", readyz))
+
+
 def build_application(service: Service, read_model: ReadModel | None = None) -> Starlette:
-    """Routes of all parts; handlers find the service as `request.app.state.service`.
+    """Join the routes of all parts; handlers find the service as `request.app.state.service`.
 
     Args:
         read_model: what the pages ask of results; None where no page is asked for.
@@ -42,7 +71,7 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
     application = Starlette(
         # Each part has its list. That of the pages ends with a route for all that is left.
         routes=[
-            *(*health.ROUTES, *operation_metrics.ROUTES, *intake.ROUTES),
+            *(*HEALTH, *operation_metrics.ROUTES, *intake.ROUTES),
             *(*routes(service), *page_routes.ROUTES),
         ],
         middleware=[

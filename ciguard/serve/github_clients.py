@@ -1,29 +1,149 @@
 """Clients of GitHub for the service: as an App's installation, or with one token for all.
 
 A limit of GitHub is of one installation. Its work waits; that of others goes on.
+Source: docs.github.com, "About authentication with a GitHub App": a signed JWT of at most ten
+minutes asks for an installation's token, which is valid for an hour.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+import jwt
+from gidgethub.apps import get_jwt
+from pydantic import AwareDatetime, SecretStr
+
+from ciguard.errors import UsageError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
+from ciguard.github.models import Account, GitHubJson, Repository
 from ciguard.github.retry import RetryPolicy
-from ciguard.serve.github_app import App
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ciguard.github.models import Account
     from ciguard.serve.settings import Settings
 
 # A worker does something else meanwhile: what GitHub asks to wait for longer is put off.
 RETRY_POLICY: Final = RetryPolicy(attempts=3, total_s=5.0)
+SPARE: Final = timedelta(minutes=5)  # of a token's hour: what a job may still take with it
+
+
+class AppFacts(GitHubJson):
+    """`slug` is the App's name in addresses and in its account."""
+
+    slug: str
+
+
+class Installation(GitHubJson):
+    """The App in an organisation's or a user's account; while suspended it may do nothing."""
+
+    id: int
+    account: Account | None = None
+    suspended_at: AwareDatetime | None = None
+
+
+class InstallationToken(GitHubJson):
+    """For all repositories of one installation."""
+
+    token: SecretStr
+    expires_at: AwareDatetime
+
+
+class App:
+    """A GitHub App with its private key; threads may share it.
+
+    Args:
+        app_id: its number or client id.
+        private_key: PEM; is in no error and no repr.
+        connect: opens a client with a token; whoever calls `client` leaves it.
+
+    Raises:
+        UsageError: the key is none.
+        GitHubError: (every call) GitHub refused or did not answer.
+    """
+
+    def __init__(
+        self,
+        app_id: str,
+        private_key: SecretStr,
+        connect: Callable[[SecretStr], GitHub],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._app_id = app_id
+        self._private_key = private_key
+        self._connect = connect
+        self._now = now
+        self._account: Account | None = None
+        self._tokens: dict[int, InstallationToken] = {}
+        self._locks: dict[int, threading.Lock] = {}
+        self._jwt()
+
+    def __repr__(self) -> str:
+        return f"App({self._app_id!r})"
+
+    def account(self) -> Account:
+        """Who writes what the App writes; asked for once."""
+        if self._account is None:
+            with self._as_app() as github:
+                slug = github.item(AppFacts, "/app").slug
+            self._account = Account(login=f"{slug}[bot]", type="Bot")
+        return self._account
+
+    def installations(self) -> tuple[Installation, ...]:
+        """All of them, one call per 100."""
+        with self._as_app() as github:
+            return github.items(Installation, "/app/installations")
+
+    def repositories(self, installation_id: int) -> tuple[Repository, ...]:
+        """What an installation may see, one call per 100."""
+        with self.client(installation_id) as github:
+            return github.items(Repository, "/installation/repositories", key="repositories")
+
+    @contextlib.contextmanager
+    def client(self, installation_id: int) -> Iterator[GitHub]:
+        """A client that acts for one installation, for one thread.
+
+        A token that GitHub refuses (401) is not used again: the App may have been installed anew,
+        or our clock may be wrong.
+        """
+        token = self.token(installation_id)
+        with self._connect(token) as github:
+            try:
+                yield github
+            except GitHubError as error:
+                if error.status == HTTPStatus.UNAUTHORIZED:
+                    self._tokens.pop(installation_id, None)
+                raise
+
+    def token(self, installation_id: int) -> SecretStr:
+        """A token that is valid for another five minutes; one thread asks for a new one."""
+        with self._locks.setdefault(installation_id, threading.Lock()):
+            known = self._tokens.get(installation_id)
+            if known is None or known.expires_at - SPARE <= self._now():
+                path = f"/app/installations/{installation_id}/access_tokens"
+                with self._as_app() as github:
+                    known = github.post(InstallationToken, path, {})
+                self._tokens[installation_id] = known
+            return known.token
+
+    def _as_app(self) -> GitHub:
+        return self._connect(SecretStr(self._jwt()))
+
+    def _jwt(self) -> str:
+        try:
+            return get_jwt(app_id=self._app_id, private_key=self._private_key.get_secret_value())
+        except (ValueError, TypeError, jwt.PyJWTError) as error:
+            # Not the library's words: they could quote the key.
+            what = "expected the App's private key, RSA in PEM (-----BEGIN RSA PRIVATE KEY-----)"
+            fix = "set CIGUARD_APP_KEY to the key that the App's settings page gave, or to its file"
+            raise UsageError(what, where="CIGUARD_APP_KEY", fix=fix) from error
 
 
 class GitHubClients:

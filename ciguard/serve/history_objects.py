@@ -4,7 +4,8 @@
 
 A version is put first and then made the current one by compare-and-swap, so a reader finds the
 object of every row. Earlier objects stay for a while: readers may still be at them, and a damaged
-history begins again with the newest of them that is whole.
+history begins again with the newest of them that is whole. Any number of workers may add a run of
+the base branch, as `ciguard history add` does: the same one any number of times, in any order.
 """
 
 from __future__ import annotations
@@ -13,26 +14,33 @@ import contextlib
 import hashlib
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import StoredBytes
+from ciguard.history.ingest import history_of
+from ciguard.history.run_metadata import check_is_merged
+from ciguard.history.stores import update
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.state import histories
 from ciguard.serve.state.histories import HistoryRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ciguard.history.file import DamagedHistory
+    from ciguard.history.run_metadata import RunMetadata
+    from ciguard.model import Plan, Record
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
+    from ciguard.serve.state.run_key import RunKey
 
 PREFIX: Final = "history"
 EARLIER_VERSIONS: Final = 3  # that are kept beside the current one, in any case
 READERS_S: Final = 3600.0  # how long a reader may take with what it has found
+WAIT_S: Final = 0.05  # before the second try to add, where another worker was faster
 REPAIR_FIX: Final = "run ciguard serve check --repair"
 _NAME: Final = re.compile(rf"{PREFIX}/(\d+)/(\d+)-([0-9a-f]{{64}})\.ciguard")
 
@@ -165,3 +173,38 @@ def _superseded(versions: Iterable[_Version], current: HistoryRow) -> list[_Vers
 
 def _newest_first(one: _Version) -> tuple[int, float]:
     return -one.row.version, -one.modified_at
+
+
+def update_history(
+    database: Database,
+    objects: ObjectStore,
+    key: RunKey,
+    *,
+    plan: Plan | None,
+    records: Iterable[Record],
+    facts: RunMetadata,
+    keep: Sequence[str] = (),
+) -> bool:
+    """Add a run of the base branch; False, and nothing is written, where the history has it.
+
+    Args:
+        plan: of the run; shards without a record, and tests of a job that died, are lost tests.
+        records: of the newest attempt of each job. An attempt is theirs: after "Re-run failed
+            jobs" they are of several.
+        facts: what GitHub says of the run (`sha`, `branch`, `event`, `at`); its ids are the key's.
+        keep: [metrics] keep of the base branch.
+
+    Raises:
+        InputError: the run is a pull request's or a merge group's, or a record contradicts GitHub,
+            the plan, or what the history has of this run.
+        DamagedObject: the stored history is not what was stored: `ObjectHistory.restart` first.
+        RemoteError: the database or the store cannot be reached, or others were faster each time.
+    """
+    where = f"run {key.run_id} of repository {key.repository_id}"
+    check_is_merged(facts.event, "it", where)
+    facts = replace(facts, run_id=key.run_id, run_attempt=None)
+    addition = history_of(records, facts, plan, keep)
+    for run in addition.runs:
+        check_is_merged(run.event, "a record of it", where)
+    store = ObjectHistory(database, objects, key.repository_id)
+    return update(store, addition, wait_s=WAIT_S).changed

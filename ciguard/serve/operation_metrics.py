@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -19,7 +20,9 @@ from starlette.routing import Route
 from ciguard import __version__
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
-from ciguard.serve.state import operation_counts, work_rows
+from ciguard.serve.state import schema, statements, work_rows
+from ciguard.serve.state.run_rows import VERDICTS
+from ciguard.serve.state.work_list import WorkState
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.effects import HANDLED
 
@@ -36,6 +39,12 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+RECENT_S: Final = 3600.0
+_WORK: Final = schema.work.c
+_FILE: Final = schema.file.c
+_RUN: Final = schema.run.c
+_PLAN: Final = schema.claim_plan.c
+_BLOCK: Final = schema.claim_block.c
 OTHER: Final = "other"  # an event that GitHub may have, or whoever sends it may have made up
 
 
@@ -142,18 +151,8 @@ def _of_service(service: Service) -> list[Metric]:
             *_of_work(connection),
             *_of_recent_runs(connection),
             *_of_results(connection),
-            Metric(
-                "ciguard_recent_blocks",
-                "gauge",
-                "Blocks of plans of the last hour: claimed by their own leg, another, or none.",
-                tuple(_by("holder", operation_counts.recent_blocks(connection))),
-            ),
-            Metric(
-                "ciguard_repositories",
-                "gauge",
-                "Repositories that the service knows.",
-                tuple(_by("state", operation_counts.repositories_by_state(connection))),
-            ),
+            _of_recent_blocks(connection),
+            _of_repositories(connection),
         ]
 
 
@@ -161,37 +160,88 @@ def _of_work(connection: Connection) -> Iterator[Metric]:
     backlog = work_rows.backlog(connection)
     rows = {state.value: count for state, count in backlog.rows.items()}
     text = "Run attempts on the work list; a dead one waits for somebody to try it again."
-    yield Metric("ciguard_work_rows", "gauge", text, tuple(_by("state", rows)))
+    yield Metric("ciguard_work_rows", "gauge", text, _by("state", rows))
     text = "For how long the first run attempt that is due has waited."
     yield Metric("ciguard_work_oldest_due_seconds", "gauge", text, (({}, backlog.oldest_s),))
 
 
 def _of_recent_runs(connection: Connection) -> Iterator[Metric]:
-    recent = operation_counts.recent_runs(connection)
+    """Yield what was judged of late: an index leads to these rows, past the many of old."""
+    is_recent = sa.and_(
+        _WORK.state == WorkState.DONE,
+        _WORK.due_at_ms >= sa.select(statements.after_ms(-RECENT_S)).scalar_subquery(),
+    )
+    is_same = sa.and_(*(_WORK[name] == _RUN[name] for name in statements.KEY))
+    verdicts = (
+        sa.select(_RUN.verdict, sa.func.count())
+        .select_from(schema.work.join(schema.run, is_same))
+        .where(is_recent)
+        .group_by(_RUN.verdict)
+    )
     text = "Run attempts that became due in the last hour and have a verdict."
-    verdicts = tuple(_by("verdict", recent.verdicts))
-    yield Metric("ciguard_recent_verdicts", "gauge", text, verdicts)
-    for name, value in (("mean", recent.delay_s), ("longest", recent.longest_delay_s)):
+    counts = _counts(connection, verdicts, VERDICTS)
+    yield Metric("ciguard_recent_verdicts", "gauge", text, _by("verdict", counts))
+    delay_ms = _WORK.finished_at_ms - _WORK.added_at_ms
+    delays = sa.select(sa.func.avg(delay_ms), sa.func.max(delay_ms)).where(
+        is_recent, _WORK.source == "webhook"
+    )
+    for name, value_ms in zip(("mean", "longest"), connection.execute(delays).one(), strict=True):
         text = f"From webhook to verdict, the {name} time of the last hour."
-        if value is not None:
+        if value_ms is not None:
             full_name = f"ciguard_recent_verdict_delay_{name}_seconds"
-            yield Metric(full_name, "gauge", text, (({}, value),))
+            yield Metric(full_name, "gauge", text, (({}, float(value_ms) / 1000),))
 
 
 def _of_results(connection: Connection) -> Iterator[Metric]:
-    stored = sorted(operation_counts.stored_files(connection).items())
-    for name, text in (
-        ("files", "Result files."),
-        ("rows", "Rows of result files; those of a pair are the same rows twice."),
-        ("bytes", "Size of result files."),
+    sums = (sa.func.count(), sa.func.sum(_FILE.rows), sa.func.sum(_FILE.bytes))
+    query = sa.select(_FILE.kind, *sums).group_by(_FILE.kind).order_by(_FILE.kind)
+    rows = connection.execute(query).all()
+    for column, (name, text) in enumerate(
+        (
+            ("files", "Result files."),
+            ("rows", "Rows of result files; those of a pair are the same rows twice."),
+            ("bytes", "Size of result files."),
+        ),
+        start=1,
     ):
-        samples = tuple(({"kind": kind}, getattr(one, name)) for kind, one in stored)
+        samples = tuple(({"kind": row[0]}, int(row[column])) for row in rows)
         yield Metric(f"ciguard_result_{name}", "gauge", text, samples)
 
 
-def _by(label: str, values: Mapping[str, int]) -> Iterator[Sample]:
-    for name, value in values.items():
-        yield {label: name}, value
+def _of_recent_blocks(connection: Connection) -> Metric:
+    since = sa.select(statements.after_ms(-RECENT_S)).scalar_subquery()
+    is_same = sa.and_(*(_PLAN[name] == _BLOCK[name] for name in (*statements.KEY, "plan")))
+    holder = sa.case(
+        (_BLOCK.holder == "", "none"), (_BLOCK.holder == _BLOCK.leg, "own"), else_="other"
+    ).label("by")
+    query = (
+        sa.select(holder, sa.func.count())
+        .select_from(schema.claim_plan.join(schema.claim_block, is_same))
+        .where(_PLAN.registered_at_ms >= since)
+        .group_by("by")
+    )
+    counts = _counts(connection, query, ("none", "own", "other"))
+    text = "Blocks of plans of the last hour: claimed by their own leg, another, or none."
+    return Metric("ciguard_recent_blocks", "gauge", text, _by("holder", counts))
+
+
+def _of_repositories(connection: Connection) -> Metric:
+    state = schema.repository.c.state
+    counts = _counts(connection, sa.select(state, sa.func.count()).group_by(state))
+    text = "Repositories that the service knows."
+    return Metric("ciguard_repositories", "gauge", text, _by("state", counts))
+
+
+def _counts(
+    connection: Connection, query: sa.Select[Any], names: Iterable[str] = ()
+) -> dict[str, int]:
+    """Return counts by name; those of `names` are 0 where the query finds none."""
+    found = {name: count for name, count in connection.execute(query)}  # noqa: C416
+    return dict.fromkeys(names, 0) | found
+
+
+def _by(label: str, values: Mapping[str, int]) -> tuple[Sample, ...]:
+    return tuple(({label: name}, value) for name, value in values.items())
 
 
 ROUTES: Final = (Route(PATH, metrics),)

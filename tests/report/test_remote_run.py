@@ -18,9 +18,9 @@ from pydantic import SecretStr
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.github.client import GitHub
-from ciguard.github.finished_run import actions_run, pull_of_run
 from ciguard.github.models import WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
+from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
 from ciguard.history.stores import Attempt, load_or_explain
 from ciguard.plan.outputs import PLAN, STATIC_FOLDER

@@ -29,8 +29,8 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import open_objects
 from ciguard.serve.results import manifest, verify
 from ciguard.serve.results.compaction import FAN_IN
+from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.results.result_filters import parse_filters
 from ciguard.serve.state import schema, work_list
 from ciguard.serve.state.database import now_ms, open_database
 from ciguard.serve.state.run_key import RunKey

@@ -1,7 +1,7 @@
 """Requests about the blocks of a run: the plan job registers them, the legs claim them.
 
-Who asks is found out first, then whether the repository is there for it, and only then what it
-wants.
+A request is checked in this order: the caller, the repository that it may see, the body. Bodies of
+requests and answers stand here with their limits.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ import math
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Self, TypeVar
 
 import pydantic
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from starlette.responses import JSONResponse, Response
 
 from ciguard.errors import InputError
 from ciguard.github.repository_ref import REPOSITORY
-from ciguard.serve.api import claim_bodies
 from ciguard.serve.api.access import find_caller
-from ciguard.serve.api.claim_bodies import ClaimBody, ConfirmationBody, Registration
 from ciguard.serve.api.oidc import TokenRefused
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
-from ciguard.serve.block_exchange import Claim, UnknownLeg, answer_claim, confirm_block
+from ciguard.serve.block_exchange import Claim, ClaimState, UnknownLeg, answer_claim, confirm_block
 from ciguard.serve.state import claim_rows, repositories
-from ciguard.serve.state.claim_rows import PlanKey
+from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy.engine import Connection
 
@@ -38,11 +37,96 @@ if TYPE_CHECKING:
 
     Handler = Callable[["RunRequest", Database, JobTokens], Response]
 
+MAX_LEGS: Final = 256  # jobs of a matrix
+MAX_BLOCKS: Final = 32  # of a leg
+MAX_S: Final = 35 * 24 * 3600  # a run of GitHub takes no longer
+# A shard's key, as `model/shard_names.py` makes them; of its blocks, with a number from 1.
+LEG: Final = "[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
+BLOCK: Final = rf"{LEG}\.[1-9][0-9]{{0,2}}"
+_BLOCK: Final = re.compile(BLOCK)
+_BLOCK_NUMBER: Final = re.compile(r"\.[1-9][0-9]{0,2}")
 _RUN_ID: Final = re.compile("[1-9][0-9]{0,17}")  # within 64 bits
 _RUN_ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
-_BLOCK: Final = re.compile(claim_bodies.BLOCK)
-PLACE: Final = 200  # characters of keys that somebody made up
-_Body = TypeVar("_Body", bound=pydantic.BaseModel)
+PLACE: Final = 200  # characters of keys that a client made up
+_AnyBody = TypeVar("_AnyBody", bound=BaseModel)
+
+PlanId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
+LegKey = Annotated[str, StringConstraints(pattern=f"^{LEG}$")]
+BlockKey = Annotated[str, StringConstraints(pattern=f"^{BLOCK}$")]
+Seconds = Annotated[float, Field(ge=0, le=MAX_S, allow_inf_nan=False)]
+
+
+class _Body(BaseModel):
+    """Keys that a later client adds are ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class RegisteredLeg(_Body):
+    """A leg: predicted seconds of its own part, and of its blocks in the order of their units."""
+
+    group: Annotated[str, Field(max_length=256)]
+    own_s: Seconds
+    blocks: Annotated[dict[BlockKey, Seconds], Field(max_length=MAX_BLOCKS)]
+
+
+class Registration(_Body):
+    """The legs of a plan."""
+
+    plan: PlanId
+    legs: Annotated[dict[LegKey, RegisteredLeg], Field(min_length=1, max_length=MAX_LEGS)]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for name, leg in self.legs.items():
+            for block in leg.blocks:
+                if not _BLOCK_NUMBER.fullmatch(block.removeprefix(name)):
+                    what = f"legs.{name}: expected names of blocks as {name}.1, found {block}"
+                    raise ValueError(what)
+        return self
+
+    def rows(self) -> tuple[list[ClaimLeg], list[ClaimBlock]]:
+        """The legs and their blocks, as they are stored."""
+        legs = [ClaimLeg(name, leg.group, leg.own_s) for name, leg in self.legs.items()]
+        return legs, list(self._blocks())
+
+    def _blocks(self) -> Iterator[ClaimBlock]:
+        for name, leg in self.legs.items():
+            for place, (block, wall_s) in enumerate(leg.blocks.items()):
+                yield ClaimBlock(block, name, place, wall_s)
+
+
+class RegistrationAnswer(_Body):
+    """The token that the legs of the plan show."""
+
+    token: str
+
+
+class ClaimBody(_Body):
+    """What a leg says of itself when it begins, wants a block, or goes on without the service."""
+
+    plan: PlanId
+    leg: LegKey
+    state: ClaimState
+    elapsed_s: Seconds
+    ready_in_s: Seconds = 0.0
+    done_s: Seconds = 0.0
+    left_s: Seconds | None = None
+
+
+class ClaimAnswer(_Body):
+    """A block to run, own ones with the leg that runs each, and others' that the leg had before."""
+
+    block: str | None
+    taken: dict[str, str]
+    held: tuple[str, ...]
+
+
+class ConfirmationBody(_Body):
+    """Which leg runs the block of the path."""
+
+    plan: PlanId
+    leg: LegKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +248,7 @@ def _check_plan(connection: Connection, caller: Caller, key: PlanKey) -> None:
         raise TokenRefused("the token is of an earlier attempt, and this one has its own")
 
 
-def _parse(model: type[_Body], body: bytes) -> _Body:
+def _parse(model: type[_AnyBody], body: bytes) -> _AnyBody:
     try:
         return model.model_validate_json(body)
     except pydantic.ValidationError as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from ciguard.serve.api.claim_bodies import (
+from ciguard.serve.api.claim_requests import (
     ClaimAnswer,
     ClaimBody,
     ConfirmationBody,

@@ -1,4 +1,4 @@
-"""A page's value in its two formats: HTML by a template, JSON of all of it."""
+"""A page, or an error in its place, in its two formats: HTML by a template, JSON of all values."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from starlette.responses import Response
 from ciguard.render.html import block_values
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_templates import render_template
-from ciguard.serve.pages.sign_in_links import sign_in_address
-from ciguard.serve.pages.visit import PART_HEADER
+from ciguard.serve.pages.viewers import Viewer
+from ciguard.serve.pages.visit import PART_HEADER, make_visit, sign_in_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from starlette.requests import Request
 
     from ciguard.serve.pages.visit import Format, Visit
 
@@ -28,6 +30,12 @@ MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
 }
+# Of a private repository the same as of none.
+WORDS: Final[Mapping[int, str]] = {
+    HTTPStatus.NOT_FOUND: "There is no such page, or you may not see it.",
+    HTTPStatus.FORBIDDEN: "This form is not from a page of ours, or that page is too old.",
+}
+NO_VIEWER: Final = Viewer()
 
 
 class View(Protocol):
@@ -43,7 +51,7 @@ class View(Protocol):
 
 
 def render_page(visit: Visit, view: View) -> Response:
-    """The page; a browser that has the same bytes already is told so."""
+    """Return the page, or 304 for a browser that has the same bytes."""
     text = as_html(visit, view) if visit.format == "html" else as_json(view)
     content = text.encode("utf-8", "backslashreplace")
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
@@ -58,13 +66,13 @@ def render_page(visit: Visit, view: View) -> Response:
 
 
 def as_html(visit: Visit, view: View) -> str:
-    """By the view's template."""
+    """Render the template of the view."""
     values = {**block_values(ROWS), "most_rows": None, **frame_values(visit)}
     return render_template(view.TEMPLATE, view=view, **values)
 
 
 def frame_values(visit: Visit) -> dict[str, Any]:
-    """What is around every page."""
+    """Return the values that the frame of every page needs."""
     return {
         "visit": visit,
         "viewer": visit.viewer,
@@ -91,3 +99,23 @@ def _names(kind: Any) -> tuple[str, ...]:
         raise TypeError(f"{kind.__name__} is no value of a page")
     properties = (name for name, member in vars(kind).items() if isinstance(member, property))
     return *(field.name for field in fields(kind)), *properties
+
+
+def error_page(
+    request: Request, status: HTTPStatus, words: str = "", viewer: Viewer = NO_VIEWER
+) -> Response:
+    """Return an error in words, in the format that was asked for."""
+    words = words or WORDS[status]
+    ending = request.url.path.rpartition(".")[2]
+    if ending == "json":
+        text = json.dumps({"schema": SCHEMA, "status": int(status), "error": words}) + "\n"
+        return _response(text, status, MEDIA_TYPES["json"])
+    visit = make_visit(request, request.app.state.service, viewer, "html")
+    text = render_template("error", status=status, words=words, **frame_values(visit))
+    return _response(text, status, MEDIA_TYPES["html"])
+
+
+def _response(text: str, status: HTTPStatus, media_type: str) -> Response:
+    content = text.encode("utf-8", "backslashreplace")
+    headers = {"Cache-Control": "no-store"}
+    return Response(content, status, headers, media_type=media_type)

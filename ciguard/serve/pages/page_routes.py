@@ -1,7 +1,13 @@
-"""Which address is which page. Every page has two formats, and one rule of who may see it."""
+"""The address of each page, and the threads that answer.
+
+Every page has two formats, and one rule of who may see it. History, health and webhooks have other
+threads, and do not wait for pages.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -10,12 +16,11 @@ from typing import TYPE_CHECKING, Final
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.routing import Route
 
-from ciguard.errors import UsageError
+from ciguard.errors import RemoteError, UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.comparison_page import comparison_page
-from ciguard.serve.pages.error_pages import error_page
 from ciguard.serve.pages.offenders_page import flaky_page, offenders_page
-from ciguard.serve.pages.page_formats import render_page
+from ciguard.serve.pages.page_formats import error_page, render_page
 from ciguard.serve.pages.repositories_page import repositories_page
 from ciguard.serve.pages.repository_page import repository_page
 from ciguard.serve.pages.run_page import run_page
@@ -31,11 +36,39 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ciguard.serve.pages.page_formats import View
-    from ciguard.serve.pages.page_threads import PageThreads
     from ciguard.serve.pages.visit import Format, Visit
 
     Build = Callable[[Visit], View]
     Respond = Callable[[Visit], Response]
+
+THREADS: Final = 8
+MOST_ASKED: Final = 64  # of a page of a hundred thousand results, 50 are answered in a second
+
+
+class PageThreads:
+    """The threads that answer the pages of one application."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, "page")
+        self._asked = 0
+
+    async def answer(
+        self, respond: Callable[..., Response], request: Request, *values: object
+    ) -> Response:
+        """Call `respond` in a thread.
+
+        Raises:
+            RemoteError: more pages are asked for than the threads answer in seconds.
+        """
+        if self._asked >= MOST_ASKED:
+            raise RemoteError(f"more than {MOST_ASKED} pages are asked for at once")
+        self._asked += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, respond, request, *values)
+        finally:
+            self._asked -= 1
+
 
 WORK: Final = "/work"
 REPOSITORY: Final = "/{owner}/{name}"

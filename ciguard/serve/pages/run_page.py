@@ -10,7 +10,7 @@ from ciguard.serve import stored_answers
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages.leg_lines import LegLine, Problem, leg_lines, problems
 from ciguard.serve.pages.visit import NAMES
-from ciguard.serve.results.result_filters import MAX_PAGE, parse_filters
+from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
 

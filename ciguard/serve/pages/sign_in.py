@@ -18,9 +18,9 @@ from starlette.routing import Route
 from ciguard.github.api_errors import GitHubError
 from ciguard.serve.oauth import authorize_url, exchange_code, login_of
 from ciguard.serve.pages import cookies
-from ciguard.serve.pages.error_pages import error_page
-from ciguard.serve.pages.sign_in_links import SIGN_IN, SIGN_IN_RETURN, SIGN_OUT, own_path
+from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.viewers import find_viewer, visible_repositories
+from ciguard.serve.pages.visit import SIGN_IN, SIGN_IN_RETURN, SIGN_OUT, own_path
 from ciguard.serve.state import sessions
 
 if TYPE_CHECKING:

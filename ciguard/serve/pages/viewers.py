@@ -21,7 +21,6 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.serve.oauth import private_repositories
 from ciguard.serve.pages import cookies
-from ciguard.serve.pages.page_threads import THREADS
 from ciguard.serve.settings import LOOPBACK
 from ciguard.serve.state import repositories, sessions
 
@@ -39,8 +38,9 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger(__name__)
 VISIBLE_S: Final = 300.0  # how long an answer of GitHub about a person counts
 RETRY_S: Final = 30.0  # after which GitHub is asked again where it did not answer
-# Where GitHub does not answer, a request waits 20 s; the other threads of pages answer others.
-TURNS: Final = THREADS // 2
+# Where GitHub does not answer, a request waits 20 s; the other half of the threads of pages
+# (`page_routes.THREADS`) answer other requests.
+TURNS: Final = 4
 TURN_S: Final = 2.0  # GitHub answers in less, so that several pages of one person all get a turn
 _TURNS: Final = threading.Semaphore(TURNS)
 # What proxies add: such a request comes from elsewhere, whatever its address is.

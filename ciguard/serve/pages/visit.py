@@ -1,7 +1,8 @@
-"""One request for a page: who asks for what, in which format, and what they may be told."""
+"""One request for a page: who asks for what, in which format; and the addresses of pages."""
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 Format = Literal["html", "json"]
 NAMES: Final = ("suite", "variant")  # "" is that of a plan without suites
 PART_HEADER: Final = "HX-Target"
+SIGN_IN: Final = "/-/sign-in"
+SIGN_IN_RETURN: Final = "/-/sign-in/return"
+SIGN_OUT: Final = "/-/sign-out"
+# Browsers take "//", "/\" and what follows a control character for another site.
+_OWN_PATH: Final = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*")
 
 
 class PageNotFound(Exception):
@@ -160,6 +166,13 @@ def repository_path(full_name: str) -> str:
     return "/" + quote(full_name)
 
 
-def run_path(full_name: str, key: RunKey) -> str:
-    """The address of a run's page."""
-    return f"{repository_path(full_name)}/runs/{key.run_id}/{key.run_attempt}"
+def own_path(text: str) -> str:
+    """Return the path and query that a sign-in may return to; "/" if they are of another site."""
+    return text if _OWN_PATH.fullmatch(text) else "/"
+
+
+def sign_in_address(request: Request) -> str:
+    """Return the address of a link to sign in, which leads back to the page that it is on."""
+    parts = request.url
+    here = parts.path + (f"?{parts.query}" if parts.query else "")
+    return f"{SIGN_IN}?return_to={quote(own_path(here))}"

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from starlette.responses import RedirectResponse
 
 from ciguard.serve.pages import cookies
-from ciguard.serve.pages.error_pages import error_page
+from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.visit import PageNotFound
 from ciguard.serve.state import repositories, schema, work_list, work_rows
 from ciguard.serve.state.run_key import RunKey

@@ -1,4 +1,6 @@
-"""The SQL of the read model, of which DuckDB and ClickHouse give the same answers.
+"""The SQL of the read model, and the filters of a run's rows out of a URL's query.
+
+DuckDB and ClickHouse give the same answers.
 
 `FROM {files}` is DuckDB's `read_parquet($files)`, `[NOT] MATERIALIZED` is left out for ClickHouse.
 Values are $parameters. So that both engines run it: no `median` (ClickHouse samples), no
@@ -8,10 +10,19 @@ same in both. `benchmarks/serve_clickhouse.py` compares.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.errors import UsageError, combine
 from ciguard.serve.results.rows import OUTCOME_CODES
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PAGE_SIZES: Final = (25, 100, 500, 1000)
+MAX_PAGE: Final = 100_000
+MAX_TEXT: Final = 500  # characters of a search
+_TEXTS: Final = ("text", "suite", "variant", "shard")
 # Rows of one run, by which they can be sorted; the name decides between equal ones.
 RUN_COLUMNS: Final = (
     'suite, variant, unit, "case", shard, outcome, ending, status, tries, wall_us, cpu_us,'
@@ -173,3 +184,77 @@ GOOD: Final = (
     " AND unit IN (SELECT unnest($units)) GROUP BY suite, variant, unit, run_id, run_attempt"
     " HAVING max(status) = 0 AND max(outcome) = $passed"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFilters:
+    """The rows of a run to show, and their order; None does not filter.
+
+    `text` is a part of the name of a unit or case, of whichever case its letters are. The worst
+    outcomes come first: people open a run to see what went wrong.
+    """
+
+    text: str | None = None
+    outcome: str | None = None
+    suite: str | None = None
+    variant: str | None = None
+    shard: str | None = None
+    sort: str = "outcome"
+    is_descending: bool = True
+    page: int = 1
+    page_size: int = 100
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the values of the conditions, by the name of their parameter."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in _TEXTS}
+        found["text"] = self.text.lower() if self.text else None
+        found["outcome"] = OUTCOME_CODES[self.outcome] if self.outcome is not None else None
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def parse_filters(query: Mapping[str, str]) -> ResultFilters:
+    """Read a URL's query: `text`, `outcome`, `suite`, `variant`, `shard`, `sort` ("-wall" is
+    descending), `page` and `size`; other names are left to others, "" is as if it were not there.
+
+    Raises:
+        UsageError: with everything that is wrong with it.
+    """
+    wrong: list[UsageError] = []
+    found: dict[str, Any] = {}
+    for name in _TEXTS:
+        if query.get(name) or (name != "text" and name in query):
+            found[name] = query[name]
+            if len(query[name]) > MAX_TEXT:
+                wrong.append(UsageError(f"expected at most {MAX_TEXT} characters", where=name))
+    if outcome := query.get("outcome"):
+        found["outcome"] = outcome
+        if outcome not in OUTCOME_CODES:
+            wrong.append(_expected("outcome", " or ".join(OUTCOME_CODES), outcome))
+    if sort := query.get("sort"):
+        found["sort"] = sort.removeprefix("-")
+        found["is_descending"] = sort.startswith("-")
+        if found["sort"] not in SORT_COLUMNS:
+            names = ", ".join(SORT_COLUMNS)
+            wrong.append(_expected("sort", f"one of {names}, or one with - before it", sort))
+    found["page"] = _number(query, "page", 1, wrong)
+    if not 1 <= found["page"] <= MAX_PAGE:
+        wrong.append(_expected("page", f"a number from 1 to {MAX_PAGE}", query["page"]))
+    found["page_size"] = _number(query, "size", 100, wrong)
+    if found["page_size"] not in PAGE_SIZES:
+        wrong.append(_expected("size", f"one of {', '.join(map(str, PAGE_SIZES))}", query["size"]))
+    if wrong:
+        raise combine(wrong)
+    return ResultFilters(**found)
+
+
+def _number(query: Mapping[str, str], name: str, default: int, wrong: list[UsageError]) -> int:
+    text = query.get(name) or str(default)
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PAGE)):
+        return int(text)
+    wrong.append(_expected(name, "a whole number", text))
+    return default
+
+
+def _expected(name: str, what: str, found: str) -> UsageError:
+    return UsageError(f"expected {what}, found {found[:80]!r}", where=name)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.parquet_columns import Kind
-    from ciguard.serve.results.result_filters import ResultFilters
+    from ciguard.serve.results.queries import ResultFilters
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey
 

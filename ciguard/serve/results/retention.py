@@ -1,6 +1,8 @@
-"""Takes rows out of the results: those of a repository, or those of runs before a time.
+"""Takes rows out of the results: of a repository, of runs before a time, or of an older verdict.
 
-Of runs before a time the answers go too; their rows of the database stay, which are small.
+Files never change, so the files that hold such rows are rewritten without them; the sweep deletes
+the old ones. Of runs before a time the answers go too; their rows of the database stay, which are
+small.
 """
 
 from __future__ import annotations
@@ -12,19 +14,27 @@ from typing import TYPE_CHECKING, Final
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS
-from ciguard.serve.results.manifest import FilesReplaced
+from ciguard.serve.results.manifest import FilesReplaced, RunRows
 from ciguard.serve.results.parquet_columns import KINDS
+from ciguard.serve.results.writer import check_age
 from ciguard.serve.state import run_rows
+from ciguard.serve.state.database import read_clock_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.compaction import Compactor
     from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.results.rows import RunResults
+    from ciguard.serve.results.writer import ResultsWriter
     from ciguard.serve.state.database import Database
 
 ANSWERS: Final = 500  # deleted at once
+MIN_AGE_S: Final = 3600.0  # a writer lists a file within a third of it
 
 
 def drop_repository(
@@ -102,3 +112,66 @@ def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
         batch.append(one)
     if batch:
         yield batch
+
+
+def sweep(database: Database, objects: ObjectStore, cache: ObjectCache, now_s: float) -> int:
+    """Delete objects under results/ that are not listed and were put an hour ago; count them.
+
+    Args:
+        now_s: seconds since 1970, by the database's clock, as `writer.check_age` has it.
+    """
+    # The listing comes first: a file that is listed after it was not an hour old.
+    old = {one.name for one in objects.list("results/") if now_s - one.modified_at > MIN_AGE_S}
+    with database.read() as connection:
+        old -= manifest.all_names(connection)
+    objects.delete(sorted(old))
+    cache.forget(old)
+    return len(old)
+
+
+def replace_other_rows(
+    database: Database,
+    compactor: Compactor,
+    writer: ResultsWriter,
+    run: RunResults,
+    confirm: Callable[[Connection], None],
+) -> None:
+    """Leave a run no other rows than these; without rows, or with pruned ones, it stays so.
+
+    The new file is listed in the transaction that lists the rewritten ones: a reader sees the rows
+    of one verdict, and each once.
+
+    Args:
+        confirm: is called in the transaction; what it raises leaves the rows as they were.
+
+    Raises:
+        DamagedObject: a file with the other rows cannot be read; `verify.forget` takes it out.
+        StorageError, RemoteError: the store or the database cannot be reached.
+    """
+    is_replaced = False
+    while not is_replaced:
+        with suppress(FilesReplaced):  # by a compaction: look again
+            _replace(database, compactor, writer, run, confirm)
+            is_replaced = True
+
+
+def _replace(
+    database: Database,
+    compactor: Compactor,
+    writer: ResultsWriter,
+    run: RunResults,
+    confirm: Callable[[Connection], None],
+) -> None:
+    with database.read() as connection:
+        if not (run.rows and manifest.has_other_rows(connection, run.key, run.digest)):
+            return
+        sources = manifest.files_of_run(connection, run.key, KINDS)
+        began_ms = read_clock_ms(connection)
+    added = writer.put([run])
+
+    def add(connection: Connection) -> None:
+        confirm(connection)
+        check_age(connection, began_ms)
+        manifest.add_arrival(connection, added, {run.key: RunRows(len(run.rows), run.digest)})
+
+    compactor.rewrite(sources, without_run=run.key, also=add)

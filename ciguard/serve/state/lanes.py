@@ -14,22 +14,12 @@ import sqlalchemy as sa
 
 from ciguard.serve.state import schema, statements
 from ciguard.serve.state.database import now_ms
-from ciguard.serve.state.stored_text import storable
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 LEASE_S: Final = 60.0  # how long the runs of a killed worker wait for another
-_KEY_LENGTH: Final = 512  # of the column
 _LANE: Final = schema.lane.c
-
-
-def lane_key(
-    repository_id: int, workflow: str, *, pull_request: int | None, branch: str = ""
-) -> str:
-    """Name the lane of a run: its pull request, else its branch, of one workflow."""
-    subject = f"branch/{branch}" if pull_request is None else f"pull/{pull_request}"
-    return storable(f"{repository_id}/{subject}/{workflow}", _KEY_LENGTH)
 
 
 def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:

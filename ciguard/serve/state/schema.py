@@ -7,7 +7,8 @@ number of it, because its name can change hands; a run is (repository, run, atte
 
 from __future__ import annotations
 
-from typing import Final
+import hashlib
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import (
     JSON,
@@ -20,11 +21,46 @@ from sqlalchemy import (
     Integer,
     MetaData,
     PrimaryKeyConstraint,
+    String,
     Table,
+    TypeDecorator,
     literal_column,
 )
 
-from ciguard.serve.state.stored_text import StoredText
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+_DIGITS: Final = 16  # of the digest in a text that stands for another
+
+
+class StoredText(TypeDecorator[str]):
+    """A VARCHAR of so many characters, for values that are written and those that are asked for."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self.length = length
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        return None if value is None else storable(value, self.length)
+
+
+def storable(text: str, length: int) -> str:
+    """Return the text as both engines store it, or a text that stands for it, one for each.
+
+    PostgreSQL has no NUL and no longer text than its column, and neither engine a lone surrogate.
+
+    Args:
+        length: characters, > 16.
+    """
+    plain = text.encode("utf-8", "replace").decode().replace("\0", "?")
+    if plain == text and len(text) <= length:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{plain[: length - _DIGITS - 1]}#{digest}"
+
 
 # Names of constraints are the same in both engines, so that a migration can name them.
 METADATA: Final = MetaData(

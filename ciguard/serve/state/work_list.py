@@ -48,7 +48,7 @@ class WorkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewWork:
-    """A completed run attempt; `lane` by `lanes.lane_key`."""
+    """A completed run attempt; `lane` by `run_attempts.lane_of`."""
 
     key: RunKey
     lane: str

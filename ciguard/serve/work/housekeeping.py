@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.history_objects import delete_history, sweep_histories
 from ciguard.serve.objects import check_conditional_puts
-from ciguard.serve.results.retention import drop_repository
-from ciguard.serve.results.sweep import sweep
+from ciguard.serve.results.retention import drop_repository, sweep
 from ciguard.serve.state import (
     claim_rows,
     deliveries,

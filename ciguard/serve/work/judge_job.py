@@ -18,9 +18,9 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.finished_run import actions_run, pull_of_run
 from ciguard.github.models import WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
+from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
 from ciguard.history.run_metadata import RunMetadata
@@ -28,16 +28,15 @@ from ciguard.history.stores import Attempt, load
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
 from ciguard.serve import stored_answers
-from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.history_objects import ObjectHistory, update_history
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
-from ciguard.serve.results.replacement import replace_other_rows
+from ciguard.serve.results.retention import replace_other_rows
 from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.state.work_list import MAX_TRIES
 from ciguard.serve.stored_artifacts import ARCHIVE_BYTES, FILE_BYTES
-from ciguard.serve.work.history_update import update_history
 from ciguard.serve.work.run_summary import run_row, suite_rows
 from ciguard.serve.work.worker import NotDue, RateLimited
 from ciguard.text import count_of

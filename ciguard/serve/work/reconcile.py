@@ -1,34 +1,47 @@
-"""Asks GitHub which runs are complete, and adds to the work list what no webhook told of.
+"""Asks GitHub which repositories there are and which of their runs are complete.
 
-The work list follows from GitHub's state, not from webhooks: those only make it sooner.
+Repositories and the work list follow from GitHub's state, not from webhooks: those only make it
+sooner, so that one that was lost, late or doubled does no lasting harm.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ciguard.errors import UsageError
+from ciguard.github import models
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.run_client import completed_runs
 from ciguard.serve.state import deliveries, lanes, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
-from ciguard.serve.work.installed_repositories import INSTALLATIONS, synchronize_repositories
-from ciguard.serve.work.lease import LaneLease
+from ciguard.serve.state.repositories import Repository
 from ciguard.serve.work.run_attempts import all_attempts
-from ciguard.serve.work.thread_map import map_in_threads
+from ciguard.serve.work.worker import LaneLease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ciguard.serve.github_clients import App, Installation
     from ciguard.serve.service import Service
-    from ciguard.serve.state.repositories import Repository
     from ciguard.serve.state.work_list import NewWork
 
+T = TypeVar("T")
+R = TypeVar("R")
+# By installation (None for a token) the repositories that it may see; None where GitHub did not
+# answer.
+Listing = dict[int | None, list[Repository] | None]
+
 LOG: Final = logging.getLogger(__name__)
+INSTALLATIONS: Final = 8  # asked for side by side: each has a rate limit
 INTERVAL_S: Final = 300.0
 # Webhooks after which GitHub is asked what holds now.
 RECONCILED: Final = ("installation", "installation_repositories", "repository")
@@ -198,3 +211,102 @@ def backfill(service: Service, full_name: str, runs: int) -> int:
         found = completed_runs(github, repository.full_name, limit=runs)
     entries = [entry for run in found for entry in all_attempts(repository.id, run, "backfill")]
     return _add(service, repository, entries, is_reconciled=False)
+
+
+def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
+    """Write the repositories of the App's installations, or of `--repo`; remove the others.
+
+    A webhook that came while GitHub was asked is newer than the answer, and stays.
+
+    Args:
+        removes: False where the settings name only some of the service's repositories.
+
+    Raises:
+        GitHubError: GitHub did not name the App's installations.
+    """
+    with service.database.read() as connection:
+        asked_at_ms = read_clock_ms(connection)
+    app = service.github.app
+    listing = _of_app(app) if app else _of_token(service)
+    with service.database.write() as connection:
+        newer = repositories.changed_since(connection, asked_at_ms)
+        known = {one.id: one for one in repositories.active(connection)}
+        listed = {one.id: one for seen in listing.values() for one in seen or ()}
+        repositories.upsert(
+            connection,
+            [
+                repository
+                for number, repository in listed.items()
+                if number not in newer and not _is_same(known.get(number), repository)
+            ],
+        )
+        gone = known.keys() - listed.keys() - newer if removes else set()
+        unsure = {installation for installation, seen in listing.items() if seen is None}
+        repositories.remove(
+            connection, [one for one in gone if known[one].installation_id not in unsure]
+        )
+
+
+def _of_app(app: App) -> Listing:
+    installations = app.installations()
+    seen = map_in_threads(partial(_of_installation, app), installations, INSTALLATIONS)
+    return {one.id: rows for one, rows in zip(installations, seen, strict=True)}
+
+
+def _of_installation(app: App, installation: Installation) -> list[Repository] | None:
+    if installation.suspended_at is not None:
+        return None  # may come back: nothing of it is asked for, and nothing is removed
+    try:
+        return list(_rows(app.repositories(installation.id), installation.id))
+    except GitHubError as error:
+        LOG.warning("repositories of installation %d: %s", installation.id, error)
+        return None
+
+
+def _of_token(service: Service) -> Listing:
+    seen: list[models.Repository] = []
+    with service.github.client(None) as github:
+        for name in service.settings.repositories:
+            try:
+                seen.append(github.item(models.Repository, f"/repos/{name}"))
+            except GitHubError as error:
+                LOG.warning("%s: %s", name, error)
+                if error.status != HTTPStatus.NOT_FOUND:
+                    return {None: None}
+    return {None: list(_rows(seen, None))}
+
+
+def _rows(seen: Iterable[models.Repository], installation_id: int | None) -> Iterable[Repository]:
+    for one in seen:
+        if one.id is not None:
+            branch = one.default_branch or ""
+            yield Repository(one.id, one.full_name, one.private, branch, installation_id)
+
+
+def _is_same(known: Repository | None, found: Repository) -> bool:
+    return known is not None and replace(known, reconciled_at_ms=None) == found
+
+
+def map_in_threads(act: Callable[[T], R], values: Iterable[T], threads: int) -> list[R]:
+    """Call `act` for each value, side by side; return the results in the order of the values.
+
+    The first exception is raised, if there is one.
+    A process that ends does not wait for these threads, as it would for those of `concurrent`.
+    """
+    calls = [(value, Future[R]()) for value in values]
+    waiting = deque(calls)
+
+    def work() -> None:
+        while True:
+            try:
+                value, call = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                call.set_result(act(value))
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+                call.set_exception(error)
+
+    for _ in range(min(threads, len(calls))):
+        threading.Thread(target=work, daemon=True).start()
+    return [call.result() for _, call in calls]

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ciguard.serve.state.lanes import lane_key
 from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.schema import storable
 from ciguard.serve.state.work_list import NewWork
 
 if TYPE_CHECKING:
     from ciguard.github.models import WorkflowRun
     from ciguard.serve.state.work_list import Source
 
+_KEY_LENGTH: Final = 512  # of the column
+
 
 def lane_of(repository_id: int, run: WorkflowRun) -> str:
-    """The lane of a run: the branch at its head, of its repository, and the workflow.
+    """Name the lane of a run: the branch at its head, of its repository, and the workflow.
 
     Not the number of its pull request: GitHub gives none for a fork, and none any more once the
     pull request is closed, so that two runs of one would get two lanes. A pull request has one
     branch at its head.
     """
     branch = f"{run.repository_id or 0}:{run.head_branch or ''}"
-    return lane_key(repository_id, run.workflow, pull_request=None, branch=branch)
+    return storable(f"{repository_id}/branch/{branch}/{run.workflow}", _KEY_LENGTH)
 
 
 def latest_attempt(repository_id: int, run: WorkflowRun, source: Source) -> NewWork:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from serve.api.api_document import check
 from serve.api.registered_run import LEGS, PLAN, RUN
 
-from ciguard.serve.api.claim_bodies import MAX_BLOCKS, MAX_LEGS
+from ciguard.serve.api.claim_requests import MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.api.openapi import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.api.problem_details import MEDIA_TYPE
 from ciguard.serve.state import claim_rows

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ciguard.errors import RemoteError
 from ciguard.serve.application import build_application
-from ciguard.serve.pages.page_threads import MOST_ASKED, THREADS, PageThreads
+from ciguard.serve.pages.page_routes import MOST_ASKED, THREADS, PageThreads
 
 if TYPE_CHECKING:
     from serve.pages.filled import Site

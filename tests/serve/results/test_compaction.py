@@ -33,7 +33,7 @@ from ciguard.serve.objects import StorageError
 from ciguard.serve.results import compaction, manifest
 from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS, choose_sources
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
-from ciguard.serve.results.sweep import MIN_AGE_S, sweep
+from ciguard.serve.results.retention import MIN_AGE_S, sweep
 from ciguard.serve.state import lanes
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.run_key import RunKey

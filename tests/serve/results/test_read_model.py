@@ -27,8 +27,8 @@ from ciguard.serve.results import manifest, read_model
 from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
 from ciguard.serve.results.flaky_tests import MOST_RESULTS, CommitRun, Coverage, choose_runs
 from ciguard.serve.results.parquet_columns import DAY_MS
+from ciguard.serve.results.queries import ResultFilters, parse_filters
 from ciguard.serve.results.read_model import CasePage, CaseSums
-from ciguard.serve.results.result_filters import ResultFilters, parse_filters
 from ciguard.serve.state.database import open_database
 
 if TYPE_CHECKING:

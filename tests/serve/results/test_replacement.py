@@ -20,8 +20,7 @@ from stored_results import (
 from ciguard.errors import RemoteError
 from ciguard.model import UnitKey
 from ciguard.serve.results import manifest
-from ciguard.serve.results.replacement import replace_other_rows
-from ciguard.serve.results.retention import prune
+from ciguard.serve.results.retention import prune, replace_other_rows
 from ciguard.serve.results.verify import check
 
 if TYPE_CHECKING:

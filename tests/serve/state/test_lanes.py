@@ -75,19 +75,3 @@ def test_of_threads_that_want_one_lane_one_gets_it(database: Database) -> None:
     for one in threads:
         one.join()
     assert sorted(winners) == ["a", "b", "c"]
-
-
-def test_a_lane_is_a_pull_request_or_a_branch_of_a_workflow() -> None:
-    path = ".github/workflows/tests.yml"
-    keys = {
-        lanes.lane_key(1, path, pull_request=7),
-        lanes.lane_key(2, path, pull_request=7),
-        lanes.lane_key(1, path, pull_request=None, branch="7"),
-        lanes.lane_key(1, "other.yml", pull_request=7),
-        lanes.lane_key(1, "w" * 256, pull_request=None, branch="b" * 256),
-        lanes.lane_key(1, "w" * 255, pull_request=None, branch="b" * 256),
-    }
-    assert len(keys) == 6
-    assert max(map(len, keys)) == 512
-    # The branch of a fork's pull request says nothing about the lane.
-    assert lanes.lane_key(1, path, pull_request=7, branch="x") in keys

@@ -15,11 +15,15 @@ from ciguard.history.run_metadata import RunMetadata
 from ciguard.history.stores import load
 from ciguard.model import EndLine, Record, Result, ShardLine
 from ciguard.serve import history_objects
-from ciguard.serve.history_objects import ObjectHistory, delete_history, sweep_histories
+from ciguard.serve.history_objects import (
+    ObjectHistory,
+    delete_history,
+    sweep_histories,
+    update_history,
+)
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.work.history_update import update_history
 
 if TYPE_CHECKING:
     from pathlib import Path

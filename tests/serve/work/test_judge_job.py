@@ -23,8 +23,8 @@ from ciguard.model import UnitKey
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.results.result_filters import parse_filters
 from ciguard.serve.state import raw_artifacts, run_rows, work_list
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork

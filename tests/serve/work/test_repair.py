@@ -17,8 +17,8 @@ from ciguard.history.stores import load
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
+from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.results.result_filters import parse_filters
 from ciguard.serve.state import work_rows
 from ciguard.serve.state.run_key import RunKey
 
