@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ciguard.github.client import GitHub
     from ciguard.github.models import Artifact
     from ciguard.logs.process_logs import ProcessLogs
-    from ciguard.model import Plan, Record
+    from ciguard.model import Plan
     from ciguard.model.jobs import Job
 
 
@@ -51,19 +51,6 @@ LIMITS: Final = Limits()  # of all archives together, unpacked
 ONE_FILE_LIMITS: Final = Limits(members=10, bytes=1 << 24)
 EXPIRED: Final = "it has expired: artifacts are kept for 90 days, or as the repository says"
 _ATTEMPT: Final = re.compile(r"-(\d{1,9})(?:-checkpoint-\d{1,9})?$")
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecords:
-    """What the legs of a run uploaded.
-
-    `problems` says of each artifact that could not be had or was refused which it is, and why:
-    whatever it holds is missing here.
-    """
-
-    records: tuple[Record, ...] = ()
-    problems: tuple[str, ...] = ()
-    artifacts: int = 0  # that were asked for
 
 
 @dataclass(frozen=True)
@@ -96,7 +83,9 @@ class RunArtifacts:
     @cached_property
     def _all(self) -> tuple[Artifact, ...]:
         """Ours; other people's artifacts may end with a number that is no attempt."""
-        return tuple(one for one in self._listed if self._includes(attempt_of(one.name)))
+        return tuple(
+            artifact for artifact in self._listed if self._includes(attempt_of(artifact.name))
+        )
 
     def _includes(self, attempt: int | None) -> bool:
         return self.attempt is None or attempt is None or attempt <= self.attempt
@@ -107,7 +96,7 @@ class RunArtifacts:
         Raises:
             GitHubError: GitHub did not say which artifacts there are.
         """
-        return any(one.name.startswith(prefixes) for one in self._all)
+        return any(artifact.name.startswith(prefixes) for artifact in self._all)
 
     def sizes(self, jobs: Sequence[Job]) -> tuple[RunArtifact, ...]:
         """Those that are not ours, of each name the newest, by name.
@@ -119,15 +108,17 @@ class RunArtifacts:
             GitHubError: GitHub did not say which artifacts there are.
         """
         newest = {
-            one.name: RunArtifact(one.name, one.size_in_bytes)
-            for one in sorted(self._listed, key=lambda one: one.id)
-            if not one.name.startswith(OURS)
-            and self._includes(attempt_at(jobs, one.created_at) if one.created_at else None)
+            artifact.name: RunArtifact(artifact.name, artifact.size_in_bytes)
+            for artifact in sorted(self._listed, key=lambda artifact: artifact.id)
+            if not artifact.name.startswith(OURS)
+            and self._includes(
+                attempt_at(jobs, artifact.created_at) if artifact.created_at else None
+            )
         }
         return tuple(newest[name] for name in sorted(newest))
 
-    def records(self, logs: ProcessLogs | None = None) -> RunRecords:
-        """All records of the run.
+    def records(self, logs: ProcessLogs | None = None) -> ReadInputs:
+        """Read all records of the run.
 
         Args:
             logs: reads what the processes printed.
@@ -152,8 +143,9 @@ class RunArtifacts:
         )
         if logs is not None:
             records = logs.added_to(records)
-        found = sorted([*problems, *taking.problems])
-        return RunRecords(records, tuple(found), len(wanted))
+        missing = "" if wanted else f"run {self.run_id} has no records among its artifacts"
+        problems = sorted([*problems, *taking.problems])
+        return ReadInputs(records, missing=missing, problems=tuple(problems))
 
     def result_files(self, patterns: Sequence[Pattern]) -> ReadInputs:
         """Result files by their path: the artifact's name is its first folder.
@@ -201,9 +193,9 @@ class RunArtifacts:
 
     def _no_artifact(self, named: str) -> str:
         """What is said where no artifact has a name that fits, with the names that there are."""
-        names = sorted({one.name for one in self._listed})
-        there = f"it has {one_line(', '.join(names), 300)}" if names else "it has none"
-        what = f"--results {named:.200}: no artifact of run {self.run_id} has such a name; {there}"
+        names = sorted({artifact.name for artifact in self._listed})
+        known = f"it has {one_line(', '.join(names), 300)}" if names else "it has none"
+        what = f"--results {named:.200}: no artifact of run {self.run_id} has such a name; {known}"
         return f"{what} (the first folder of the path is the artifact's name)"
 
     def _attempts(self, artifacts: Sequence[Artifact]) -> dict[int, int | None]:
@@ -215,10 +207,12 @@ class RunArtifacts:
         jobs = RunClient(self.github, self.repository, self.run_id).jobs()
         oldest = oldest_counting_attempt(job for job in jobs if self._includes(job.run_attempt))
         newest: dict[tuple[str, int | None], int] = {}
-        for one in sorted(artifacts, key=lambda one: one.id):
-            attempt = attempt_at(jobs, one.created_at) if one.created_at is not None else None
+        for artifact in sorted(artifacts, key=lambda artifact: artifact.id):
+            attempt = (
+                attempt_at(jobs, artifact.created_at) if artifact.created_at is not None else None
+            )
             if self._includes(attempt) and (attempt is None or attempt >= oldest):
-                newest[one.name, attempt] = one.id
+                newest[artifact.name, attempt] = artifact.id
         return {identity: attempt for (_, attempt), identity in newest.items()}
 
     def plan(self) -> Plan:
@@ -247,19 +241,19 @@ class RunArtifacts:
             InputError: it is no archive that an honest upload makes.
             GitHubError: it cannot be had.
         """
-        found = self._newest(f"{CONFIRMATION}{self.run_id}-")
-        if not found:
+        listed = self._newest(f"{CONFIRMATION}{self.run_id}-")
+        if not listed:
             return None
-        artifact = max(found, key=lambda one: one.id)
+        artifact = max(listed, key=lambda one: one.id)
         fix = "pass it by --confirmation FILE"
         content = self._file(artifact, CONFIRMATION_FILE, fix, ONE_FILE_LIMITS)
         return content, f"{artifact.name}/{CONFIRMATION_FILE}"
 
     def _newest(self, prefix: str) -> list[Artifact]:
         """Those of the newest attempt that left any."""
-        found = [one for one in self._all if one.name.startswith(prefix)]
-        newest = max((attempt_of(one.name) or 0 for one in found), default=0)
-        return [one for one in found if (attempt_of(one.name) or 0) == newest]
+        artifacts = [artifact for artifact in self._all if artifact.name.startswith(prefix)]
+        newest = max((attempt_of(artifact.name) or 0 for artifact in artifacts), default=0)
+        return [artifact for artifact in artifacts if (attempt_of(artifact.name) or 0) == newest]
 
     def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
         """One file of an artifact."""
@@ -301,18 +295,20 @@ class RunArtifacts:
     ) -> list[str]:
         """Hand each archive to `on_archive`; what cannot be had, and why."""
         problems = []
-        for position, one in enumerate(artifacts):
-            copy = self._copy(one)
+        for position, artifact in enumerate(artifacts):
+            copy = self._copy(artifact)
             if copy is not None:
                 on_archive(position, copy)
-            elif one.expired:
+            elif artifact.expired:
                 problems.append(f"{names[position]}: {EXPIRED}")
-        there = [position for position, one in enumerate(artifacts) if not one.expired]
+        available = [
+            position for position, artifact in enumerate(artifacts) if not artifact.expired
+        ]
         base = f"/repos/{self.repository}/actions/artifacts"
-        paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in there]
+        paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in available]
 
         def arrive(position: int, stream: IO[bytes]) -> None:
-            at = there[position]
+            at = available[position]
             if self.keep is not None:
                 self.keep(artifacts[at], stream)
                 stream.seek(0)
@@ -325,7 +321,7 @@ class RunArtifacts:
             budget=Budget(MAX_BYTES),
         )
         for position, error in sorted(lost.items()):
-            problems.append(f"{names[there[position]]}: {_why(error)}")
+            problems.append(f"{names[available[position]]}: {_why(error)}")
         return problems
 
 
@@ -351,13 +347,13 @@ def download(
         GitHubError: it cannot be had.
         InputError: it is no archive that an honest upload makes.
     """
-    found: list[tuple[str, bytes]] = []
+    files: list[tuple[str, bytes]] = []
 
     def on_archive(_: int, stream: IO[bytes]) -> None:
         if keep is not None:
             keep(artifact, stream)
             stream.seek(0)
-        found.extend(members(stream, artifact.name, limits, is_wanted=is_wanted))
+        files.extend(members(stream, artifact.name, limits, is_wanted=is_wanted))
 
     if artifact.expired:
         raise GitHubError(EXPIRED, status=HTTPStatus.GONE)
@@ -370,7 +366,7 @@ def download(
     )
     for error in lost.values():
         raise error
-    return found
+    return files
 
 
 @dataclass(slots=True)
@@ -405,22 +401,25 @@ class _FileCollector:
 
         limits = replace(LIMITS, bytes=self.remaining_bytes, members=self.remaining_members)
         try:
-            found = list(members(stream, source, limits, is_wanted=is_wanted))
+            files = list(members(stream, source, limits, is_wanted=is_wanted))
             if self.logs is not None:
                 for file, content in members(stream, source, LIMITS, is_wanted=is_process_log):
                     self.logs.add(f"{source}/{file}", io.BytesIO(content))
         except InputError as error:
             self.problems.append(f"{error.where}: {error.what}")
             return
-        self.remaining_bytes -= sum(len(content) for _, content in found)
-        self.remaining_members -= len(found)
-        self.files += [(position, name, content) for name, content in found]
+        self.remaining_bytes -= sum(len(content) for _, content in files)
+        self.remaining_members -= len(files)
+        self.files += [(position, name, content) for name, content in files]
 
 
 def _distinct_names(artifacts: Sequence[Artifact]) -> list[str]:
     """The names, with the id where two have one name."""
-    twice = Counter(one.name for one in artifacts)
-    return [one.name if twice[one.name] == 1 else f"{one.name}.{one.id}" for one in artifacts]
+    twice = Counter(artifact.name for artifact in artifacts)
+    return [
+        artifact.name if twice[artifact.name] == 1 else f"{artifact.name}.{artifact.id}"
+        for artifact in artifacts
+    ]
 
 
 def is_record_file(name: str) -> bool:
@@ -435,5 +434,5 @@ def _digest(artifact: Artifact) -> str:
 
 def attempt_of(name: str) -> int | None:
     """The run attempt that an artifact's name ends with; None where it names none."""
-    found = _ATTEMPT.search(name)
-    return int(found[1]) if found else None
+    match = _ATTEMPT.search(name)
+    return int(match[1]) if match else None

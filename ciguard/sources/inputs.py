@@ -126,7 +126,7 @@ def open_inputs(
         elif patterns:
             yield RunInputs(plan, subject_run.artifacts.result_files(patterns), subject_run)
         else:
-            yield RunInputs(plan, _records_of_run(subject_run.artifacts, logs), subject_run)
+            yield RunInputs(plan, subject_run.artifacts.records(logs), subject_run)
 
 
 def _from_files(
@@ -149,14 +149,6 @@ def _plan_of_run(
         return artifacts.plan() if sources.plan is None else _plan(invocation, sources.plan)
     except InputError as error:
         return error
-
-
-def _records_of_run(artifacts: RunArtifacts, logs: ProcessLogs | None) -> ReadInputs:
-    found = artifacts.records(logs)
-    missing = (
-        "" if found.artifacts else f"run {artifacts.run_id} has no records among its artifacts"
-    )
-    return ReadInputs(found.records, missing=missing, problems=found.problems)
 
 
 def _plan(invocation: Invocation, path: str) -> Plan | InputError:

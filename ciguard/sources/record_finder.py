@@ -6,7 +6,7 @@ One door for all commands; what a run id is in a history is their own business.
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeVar
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Record
     from ciguard.model.jobs import Job, RunArtifact
-    from ciguard.sources.artifacts import RunArtifacts, RunRecords
+    from ciguard.sources.artifacts import RunArtifacts
     from ciguard.sources.job_logs import JobLog
     from ciguard.sources.references import JobId
 
@@ -68,7 +68,7 @@ class FoundRecords:
         """What is wrong with records that can be read in part, the first of each and kind."""
         for record in self.records:
             yield from _first_of(record.damage)
-            absent = [one.detail for one in record.events if one.kind == "unreadable_metric"]
+            absent = [event.detail for event in record.events if event.kind == "unreadable_metric"]
             for text in _first_of(absent):
                 yield f"a metric that is no number is absent: {text}"
 
@@ -171,12 +171,12 @@ class RecordFinder:
             records = local.read_record_tree(root, logs)
             if records or not root.is_dir():
                 return FoundRecords(records, problems=tuple(logs.problems) if logs else ())
-        found = tuple(self._results(reference))
-        if not found:
+        results = tuple(self._results(reference))
+        if not results:
             what = "no such file" if reference.wild else "no record and no result file is there"
             fix = "name a folder of records, or result files such as JUnit XML or TRX"
             raise InputError(what, where=reference.text, fix=fix)
-        return FoundRecords(records_of_results(found, reference.text), from_result_files=True)
+        return FoundRecords(records_of_results(results, reference.text), from_result_files=True)
 
     def _results(self, reference: PathReference) -> Iterator[result_patterns.ResultFile]:
         root = self._folder / reference.text
@@ -225,16 +225,16 @@ class RecordFinder:
                 client = RunClient(github, repository, run_id)
                 of_all_attempts = client.jobs()
                 jobs = tuple(
-                    one for one in of_all_attempts if attempt is None or one.run_attempt <= attempt
+                    job for job in of_all_attempts if attempt is None or job.run_attempt <= attempt
                 )
                 sizes = artifacts.sizes(of_all_attempts)
-                if self._patterns or not found.artifacts:
+                if self._patterns or found.missing:
                     for job in _cancelled(jobs):
                         annotations[job.name] = client.annotations(job)
             except GitHubError as error:
                 what = "why jobs were cancelled" if jobs else "its jobs"
                 problems = (*problems, f"run {run_id}: not known: {what}: {error.what}")
-        if not found.records and (found.artifacts or not jobs):
+        if not found.records and not (found.missing and jobs):
             what = f"run {reference.run_id} of {repository} has no record among its artifacts"
             fix = "legs of `ciguard run` upload one each; name result files instead"
             raise InputError("; ".join([what, *problems]), where=where, fix=fix)
@@ -242,22 +242,19 @@ class RecordFinder:
             found.records, bool(self._patterns), problems, jobs, annotations, run_id, sizes
         )
 
-    def _records(self, artifacts: RunArtifacts, where: str) -> RunRecords:
-        """The records, or those that are made of the result files that are asked for."""
-        from ciguard.sources.artifacts import RunRecords  # noqa: PLC0415
-
+    def _records(self, artifacts: RunArtifacts, where: str) -> local.ReadInputs:
+        """Read the records, or make them of the result files that are asked for."""
         if not self._patterns:
             logs = self._logs() if self._logs is not None else None
-            found_records = artifacts.records(logs)
-            problems = (*found_records.problems, *(logs.problems if logs else ()))
-            return RunRecords(found_records.records, problems, found_records.artifacts)
+            read = artifacts.records(logs)
+            return replace(read, problems=(*read.problems, *(logs.problems if logs else ())))
         found = artifacts.result_files(self._patterns)
         if not found.results:
             what = "; ".join(filter(None, (found.missing, *found.problems)))
             raise InputError(what, where=where, fix="name files that its jobs uploaded")
         files = result_patterns.newest_attempts(found.results)
         records = records_of_results(files, f"run {artifacts.run_id}")
-        return RunRecords(records, found.problems, len(files))
+        return local.ReadInputs(records, problems=found.problems)
 
     def github(self, repository_ref: OnGitHub, where: str) -> GitHub:
         """A client; whoever takes it closes it.
@@ -314,8 +311,8 @@ class RecordFinder:
         workflow = this_run.workflow if this_run is not None and _is_file(this_run.workflow) else ""
         place = self._resolve_repository()
         with self.github(place, where) as github:
-            found = finished_runs(github, place.repository, workflow=workflow, branch=branch)
-        own = [run for run in found if run.event not in ("pull_request", "pull_request_target")]
+            runs = finished_runs(github, place.repository, workflow=workflow, branch=branch)
+        own = [run for run in runs if run.event not in ("pull_request", "pull_request_target")]
         newest = max(own, key=lambda run: run.id, default=None)
         if newest is None:
             of = f" of {workflow}" if workflow else ""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
 
     from ciguard.model import Plan
-    from ciguard.sources.artifacts import RunRecords
+    from ciguard.sources.local import ReadInputs
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
@@ -54,7 +54,7 @@ def name_of(shard: str, attempt: int = 1) -> str:
     return f"ciguard-record-9f2c-{shard}-{attempt}"
 
 
-def shards(found: RunRecords) -> list[tuple[str, int | None]]:
+def shards(found: ReadInputs) -> list[tuple[str, int | None]]:
     return [
         (one.header.shard, one.header.run_attempt)
         for one in found.records
@@ -62,7 +62,7 @@ def shards(found: RunRecords) -> list[tuple[str, int | None]]:
     ]
 
 
-def read(github: GitHub, attempt: int | None = None) -> RunRecords:
+def read(github: GitHub, attempt: int | None = None) -> ReadInputs:
     return RunArtifacts(github, REPOSITORY, 7, attempt).records()
 
 
@@ -88,7 +88,7 @@ def test_only_record_artifacts_of_a_run_are_downloaded(server: FakeGitHub, githu
     add_artifact(server, "screenshots", b"never asked for")
     found = read(github)
     assert shards(found) == [("01", 1), ("02", 1), ("03", 1)]
-    assert (found.problems, found.artifacts) == ((), 3)
+    assert (found.problems, found.missing) == ((), "")
     assert [one.outcome for leg in found.records for one in leg.results] == ["passed"] * 3
     assert found.records[0].source == "ciguard-record-9f2c-01-1/supervisor.jsonl"
     requested = [one for one in server.request_log() if "storage" not in one]
