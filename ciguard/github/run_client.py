@@ -56,7 +56,7 @@ class RunClient:
         self._attempt = attempt
 
     def jobs(self) -> tuple[Job, ...]:
-        """The jobs of all attempts; one call per 100.
+        """List the jobs of all attempts; one call per 100.
 
         Not `filter=latest`: whether that holds the jobs of an earlier attempt that were not run
         again has changed (r-universe-org/help#607).
@@ -64,33 +64,33 @@ class RunClient:
         return tuple(map(as_job, self.listed_jobs()))
 
     def listed_jobs(self) -> tuple[RunJob, ...]:
-        """As `jobs`, each as GitHub lists it."""
+        """List `jobs`, each as GitHub has it."""
         path = f"{self._actions}/runs/{self._run_id}/jobs?filter=all"
-        found = self._github.items(RunJob, path, key="jobs", limit=MAX_JOBS)
-        if len(found) == MAX_JOBS:
+        jobs = self._github.items(RunJob, path, key="jobs", limit=MAX_JOBS)
+        if len(jobs) == MAX_JOBS:
             what = f"more than {MAX_JOBS - 1} jobs in all attempts: which ran last is not known"
             raise GitHubError(what, where=f"GET {path}")
         return tuple(
-            one for one in found if self._attempt is None or one.run_attempt <= self._attempt
+            job for job in jobs if self._attempt is None or job.run_attempt <= self._attempt
         )
 
     def annotations(self, job: Job | RunJob) -> tuple[str, ...]:
-        """What is said of a job, title first where there is one; at most 100, in one call.
+        """List the annotations of a job; at most 100, in one call.
 
         Needs `checks: read`. A job's id is that of its check run.
         """
         path = f"{self._repository}/check-runs/{job.id}/annotations"
-        found = self._github.items(JobAnnotation, path, limit=100)
+        listed = self._github.items(JobAnnotation, path, limit=100)
         # A title of GitHub's own only repeats the job or the file.
-        return tuple(one.message or one.title or "" for one in found)
+        return tuple(annotation.message or annotation.title or "" for annotation in listed)
 
     def log_end(self, job: Job) -> str:
-        """The last lines of a job's log; may be cut, or may never have come (404, 410)."""
+        """Return the last lines of a job's log, which may be cut, or not there (404, 410)."""
         path = f"{self._actions}/jobs/{job.id}/logs"
         return self._github.tail_text(path, tail_bytes=LOG_TAIL_BYTES, max_bytes=LOG_MAX_BYTES)
 
     def artifacts(self, limit: int | None = None) -> tuple[Artifact, ...]:
-        """All attempts' artifacts; one call per 100."""
+        """List the artifacts of all attempts; one call per 100."""
         path = f"{self._actions}/runs/{self._run_id}/artifacts"
         return self._github.items(Artifact, path, key="artifacts", limit=limit)
 
@@ -104,7 +104,7 @@ def finished_runs(
     event: str = "",
     limit: int = 30,
 ) -> tuple[WorkflowRun, ...]:
-    """The newest runs that are done, the newest first, in one call.
+    """List the newest runs that are done, the newest first, in one call.
 
     Args:
         workflow: its file's name; "" for those of all.
@@ -126,7 +126,7 @@ def completed_runs(
     created_from: datetime | None = None,
     limit: int | None = None,
 ) -> tuple[WorkflowRun, ...]:
-    """The runs that are done, the newest first; one call per 100.
+    """List the runs that are done, the newest first; one call per 100.
 
     GitHub's lists end after 1,000. What is older is in another list, which ends with the oldest
     run of this one.
@@ -136,24 +136,25 @@ def completed_runs(
         limit: of the newest; None for all.
     """
     path = f"/repos/{repository}/actions/runs?status=completed&exclude_pull_requests=true"
-    found: dict[int, WorkflowRun] = {}
+    runs: dict[int, WorkflowRun] = {}
     until: datetime | None = None
-    while limit is None or len(found) < limit:
+    while limit is None or len(runs) < limit:
         created = _created(created_from, until)
-        known, wanted = len(found), MAX_LISTED if limit is None else min(limit, MAX_LISTED)
+        known, wanted = len(runs), MAX_LISTED if limit is None else min(limit, MAX_LISTED)
         listed = github.items(WorkflowRun, path + created, key="workflow_runs", limit=wanted)
-        found |= {one.id: one for one in listed}
-        times = [one.created_at for one in listed if one.created_at is not None]
-        if len(listed) < MAX_LISTED or len(found) == known or not times:
+        runs |= {run.id: run for run in listed}
+        times = [run.created_at for run in listed if run.created_at is not None]
+        if len(listed) < MAX_LISTED or len(runs) == known or not times:
             break
         until = min(times)
-    return tuple(found.values())[:limit]
+    return tuple(runs.values())[:limit]
 
 
 def _created(first: datetime | None, last: datetime | None) -> str:
-    """The part of a query that asks for runs of a time, to the second, both ends inclusive."""
+    """Return the part of a query for runs of a time, to the second, both ends inclusive."""
     since, until = (
-        one.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if one else "" for one in (first, last)
+        time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else ""
+        for time in (first, last)
     )
     if since and until:
         return f"&created={since}..{until}"
@@ -163,23 +164,25 @@ def _created(first: datetime | None, last: datetime | None) -> str:
 
 
 def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> frozenset[str]:
-    """Commits that are known to come before `new`, or to be it: at most 100, in one call.
+    """Return commits that are known to come before `new`, or to be it: at most 100, in one call.
 
     All that GitHub lists between two commits is an ancestor of the later one, and so is the commit
     at which they parted; what is not listed may be one all the same.
     """
     basehead = f"{quote(old, safe='')}...{quote(new, safe='')}"
-    found = github.item(Comparison, f"/repos/{repository}/compare/{basehead}?per_page=100")
-    return frozenset({new, found.merge_base_commit.sha, *(one.sha for one in found.commits)})
+    comparison = github.item(Comparison, f"/repos/{repository}/compare/{basehead}?per_page=100")
+    return frozenset(
+        {new, comparison.merge_base_commit.sha, *(commit.sha for commit in comparison.commits)}
+    )
 
 
 def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ...]:
-    """The pull requests that hold a commit: `workflow_run.pull_requests` is empty for forks."""
+    """List the pull requests of a commit: `workflow_run.pull_requests` is empty for forks."""
     return github.items(PullRequest, f"/repos/{repository}/commits/{quote(sha, safe='')}/pulls")
 
 
 def as_job(job: RunJob) -> Job:
-    """A job as all verbs know it."""
+    """Convert a job to the one of the model."""
     return Job(
         id=job.id,
         name=job.name,
@@ -191,7 +194,7 @@ def as_job(job: RunJob) -> Job:
         url=job.html_url or "",
         head_sha=job.head_sha,
         steps=tuple(
-            Step(one.name, one.number, one.conclusion, one.wall_s) for one in job.steps or ()
+            Step(step.name, step.number, step.conclusion, step.wall_s) for step in job.steps or ()
         ),
         labels=job.labels,
     )
@@ -205,10 +208,12 @@ def pull_of_run(github: GitHub, repository: str, run: FinishedRun) -> PullReques
     """
     if run.event != "pull_request" or not run.head_sha:
         return None
-    found = [
-        one for one in pulls_of(github, repository, run.head_sha) if is_head(run, one, repository)
+    pulls = [
+        pull
+        for pull in pulls_of(github, repository, run.head_sha)
+        if is_head(run, pull, repository)
     ]
-    return max(found, key=lambda one: (one.state == "open", one.number), default=None)
+    return max(pulls, key=lambda pull: (pull.state == "open", pull.number), default=None)
 
 
 def is_head(run: FinishedRun, pull: PullRequest, repository: str) -> bool:
@@ -278,4 +283,4 @@ def open_pulls(
     run: FinishedRun, pulls: Sequence[PullRequest], repository: str
 ) -> tuple[PullRequest, ...]:
     """Select the open pull requests whose head the run tested."""
-    return tuple(one for one in pulls if one.state == "open" and is_head(run, one, repository))
+    return tuple(pull for pull in pulls if pull.state == "open" and is_head(run, pull, repository))

@@ -197,8 +197,8 @@ def _answer(
         worker_child(child, environ) if child else contextlib.nullcontext(),
     ):
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        place = f"http://{host}:{listening.getsockname()[1]}"
-        console.err(f"ciguard serve: listening on {place}")
+        address = f"http://{host}:{listening.getsockname()[1]}"
+        console.err(f"ciguard serve: listening on {address}")
         if trusts_this_machine(settings):
             console.err(OPEN_PAGES)
         serve_web(service, read_model, listening)

@@ -50,7 +50,7 @@ class Installation(GitHubJson):
 
 
 class InstallationToken(GitHubJson):
-    """For all repositories of one installation."""
+    """Token for all repositories of one installation."""
 
     token: SecretStr
     expires_at: AwareDatetime
@@ -89,7 +89,7 @@ class App:
         return f"App({self._app_id!r})"
 
     def account(self) -> Account:
-        """Who writes what the App writes; asked for once."""
+        """Return the account in which the App writes; asked for once."""
         if self._account is None:
             with self._as_app() as github:
                 slug = github.item(AppFacts, "/app").slug
@@ -97,18 +97,18 @@ class App:
         return self._account
 
     def installations(self) -> tuple[Installation, ...]:
-        """All of them, one call per 100."""
+        """List all installations, one call per 100."""
         with self._as_app() as github:
             return github.items(Installation, "/app/installations")
 
     def repositories(self, installation_id: int) -> tuple[Repository, ...]:
-        """What an installation may see, one call per 100."""
+        """List the repositories of an installation, one call per 100."""
         with self.client(installation_id) as github:
             return github.items(Repository, "/installation/repositories", key="repositories")
 
     @contextlib.contextmanager
     def client(self, installation_id: int) -> Iterator[GitHub]:
-        """A client that acts for one installation, for one thread.
+        """Open a client that acts for one installation, for one thread.
 
         A token that GitHub refuses (401) is not used again: the App may have been installed anew,
         or our clock may be wrong.
@@ -123,7 +123,7 @@ class App:
                 raise
 
     def token(self, installation_id: int) -> SecretStr:
-        """A token that is valid for another five minutes; one thread asks for a new one."""
+        """Return a token valid for another five minutes; one thread asks for a new one."""
         with self._locks.setdefault(installation_id, threading.Lock()):
             known = self._tokens.get(installation_id)
             if known is None or known.expires_at - SPARE <= self._now():
@@ -173,7 +173,7 @@ class GitHubClients:
         )
 
     def author(self) -> Account | None:
-        """Who writes comments: the App; None to be found out by the token.
+        """Return the account that writes comments: the App; None to be found out by the token.
 
         Raises:
             GitHubError: GitHub refused or did not answer.
@@ -182,7 +182,7 @@ class GitHubClients:
 
     @contextlib.contextmanager
     def client(self, installation_id: int | None) -> Iterator[GitHub]:
-        """A client that may see an installation's repositories, for one thread.
+        """Open a client that may see an installation's repositories, for one thread.
 
         Args:
             installation_id: None with a token, which is for all.

@@ -55,20 +55,20 @@ class ObjectHistory:
 
     @property
     def location(self) -> str:
-        """Where its objects are."""
+        """Return the prefix of its objects."""
         return f"{PREFIX}/{self.repository_id}"
 
     def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same for all
-        """The service makes it again of the runs that it has."""
+        """Return the advice to have the service make it again of its runs."""
         return REPAIR_FIX
 
     def current(self) -> HistoryRow | None:
-        """The row of the current version."""
+        """Return the row of the current version."""
         with self.database.read() as connection:
             return histories.current(connection, self.repository_id)
 
     def read(self) -> StoredBytes:
-        """The current version.
+        """Return the current version.
 
         Raises:
             DamagedObject, StorageError: as `read_checked`.
@@ -102,13 +102,13 @@ class ObjectHistory:
         """
         row = self.current()
         expected = StoredBytes(None, str(row.version) if row else "0")
-        for found in sorted(_versions(self.objects, self.location), key=_newest_first):
+        for version in sorted(_versions(self.objects, self.location), key=_newest_first):
             with contextlib.suppress(DamagedObject):
                 self.write(
-                    read_checked(self.objects, found.row.object, found.row.sha256, "history"),
+                    read_checked(self.objects, version.row.object, version.row.sha256, "history"),
                     expected,
                 )
-                return found.row.version
+                return version.row.version
         self.write(history_codec.encode(history_codec.empty()), expected)
         return 0
 
@@ -117,7 +117,7 @@ def delete_history(database: Database, objects: ObjectStore, repository_id: int)
     """Delete the history of a repository that is removed: the row first, as objects are of rows."""
     with database.write() as connection:
         histories.delete(connection, repository_id)
-    objects.delete([one.name for one in objects.list(f"{PREFIX}/{repository_id}")])
+    objects.delete([stored.name for stored in objects.list(f"{PREFIX}/{repository_id}")])
 
 
 def sweep_histories(database: Database, objects: ObjectStore, now_s: float) -> int:
@@ -133,15 +133,15 @@ def sweep_histories(database: Database, objects: ObjectStore, now_s: float) -> i
         How many were deleted.
     """
     stored = defaultdict(list)
-    for found in _versions(objects, PREFIX):
-        stored[found.row.repository_id].append(found)
+    for version in _versions(objects, PREFIX):
+        stored[version.row.repository_id].append(version)
     with database.read() as connection:
         rows = histories.all_current(connection)
     old = [
-        one.row.object
+        version.row.object
         for row in rows
-        for one in _superseded(stored[row.repository_id], row)[EARLIER_VERSIONS:]
-        if one.modified_at < now_s - READERS_S
+        for version in _superseded(stored[row.repository_id], row)[EARLIER_VERSIONS:]
+        if version.modified_at < now_s - READERS_S
     ]
     objects.delete(old)
     return len(old)
@@ -153,26 +153,26 @@ class _Version(NamedTuple):
 
 
 def _versions(objects: ObjectStore, prefix: str) -> Iterator[_Version]:
-    """What is stored, by the names."""
+    """Yield the stored versions, by their names."""
     for stored in objects.list(prefix):
-        if found := _NAME.fullmatch(stored.name):
-            repository_id, version = int(found[1]), int(found[2])
-            row = HistoryRow(repository_id, stored.name, found[3], stored.bytes, version)
+        if match := _NAME.fullmatch(stored.name):
+            repository_id, version = int(match[1]), int(match[2])
+            row = HistoryRow(repository_id, stored.name, match[3], stored.bytes, version)
             yield _Version(row, stored.modified_at)
 
 
 def _superseded(versions: Iterable[_Version], current: HistoryRow) -> list[_Version]:
-    """Those that cannot become the current one any more, newest first."""
-    found = [
-        one
-        for one in versions
-        if one.row.version <= current.version and one.row.object != current.object
+    """List versions that cannot become the current one any more, the newest first."""
+    older = [
+        version
+        for version in versions
+        if version.row.version <= current.version and version.row.object != current.object
     ]
-    return sorted(found, key=_newest_first)
+    return sorted(older, key=_newest_first)
 
 
-def _newest_first(one: _Version) -> tuple[int, float]:
-    return -one.row.version, -one.modified_at
+def _newest_first(version: _Version) -> tuple[int, float]:
+    return -version.row.version, -version.modified_at
 
 
 def update_history(

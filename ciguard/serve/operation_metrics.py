@@ -1,4 +1,4 @@
-"""`/metrics`: what the service does, as Prometheus reads it.
+"""`/metrics`: numbers about the service, as Prometheus reads them.
 
 Requests and deliveries are counted by this process since its start. All else is asked of the
 database, so that every web process gives the same. No value names a repository.
@@ -60,7 +60,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """Of this process. Only its event loop counts, so that no lock is needed.
+    """Counts of this process. Only its event loop counts, so that no lock is needed.
 
     Attributes:
         statuses: answers by class, such as "2xx".
@@ -91,7 +91,7 @@ class CountRequests:
 
 
 async def metrics(request: Request) -> Response:
-    """The metrics, for addresses of `--metrics-from`; for others there is no such page.
+    """Answer with the metrics, to addresses of `--metrics-from`; for others there is no such page.
 
     What a proxy passes on comes from elsewhere, whatever its address is.
     """
@@ -105,7 +105,7 @@ async def metrics(request: Request) -> Response:
 
 
 def encode(found: Iterable[Metric]) -> str:
-    """The text format."""
+    """Encode metrics in the text format."""
     lines = []
     for metric in found:
         if metric.samples:

@@ -1,4 +1,4 @@
-"""What handlers of requests and workers are given: settings, database, objects, GitHub."""
+"""The parts that handlers of requests and workers share: settings, database, objects, GitHub."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def read_stored_run(objects: ObjectStore, artifacts: Sequence[RawArtifact]) -> S
         DamagedObject: an archive is missing, or not what was stored.
         StorageError: the store cannot be reached.
     """
-    plans = [one for one in artifacts if one.name.startswith(PLAN)]
+    plans = [artifact for artifact in artifacts if artifact.name.startswith(PLAN)]
     if len(plans) != 1:
         raise InputError(f"{len(plans)} plans are stored", where="artifacts")
     source = f"{plans[0].name}/{PLAN_FILE}"
@@ -51,14 +51,14 @@ def read_stored_run(objects: ObjectStore, artifacts: Sequence[RawArtifact]) -> S
         raise InputError(f"no {PLAN_FILE} in it", where=plans[0].name)
     files: list[tuple[str, bytes]] = []
     remaining_bytes = FILE_BYTES
-    for one in artifacts:
-        if one.name.startswith(RECORD):
-            of_record = _files(objects, one, is_record_file, remaining_bytes)
+    for artifact in artifacts:
+        if artifact.name.startswith(RECORD):
+            of_record = _files(objects, artifact, is_record_file, remaining_bytes)
             remaining_bytes -= sum(len(content) for _, content in of_record)
-            files += [(f"{one.name}/{name}", content) for name, content in of_record]
+            files += [(f"{artifact.name}/{name}", content) for name, content in of_record]
     records = read_records(
-        [one for one in files if one[0].endswith(".jsonl")],
-        [one for one in files if not one[0].endswith(".jsonl")],
+        [artifact for artifact in files if artifact[0].endswith(".jsonl")],
+        [artifact for artifact in files if not artifact[0].endswith(".jsonl")],
     )
     return StoredRun(plan_codec.decode(found[0][1], source), tuple(records))
 

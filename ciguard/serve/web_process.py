@@ -34,7 +34,7 @@ LONGEST_RESTART_S: Final = 60.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket to serve on. Its connections send each part of an answer at once.
+    """Open a socket to serve on. Its connections send each part of an answer at once.
 
     Raises:
         UsageError: the address is in use, or not ours.

@@ -1,1 +1,1 @@
-"""What jobs ask the service for: /api/v1."""
+"""The API for jobs: /api/v1."""

@@ -1,8 +1,8 @@
-"""Who asks, by the token: a job of a repository, the legs of a plan, or nobody known.
+"""The caller by its token: a job of a repository, the legs of a plan, or none that is known.
 
-Its own jobs may read a repository, and everybody where it is public. Only the jobs and legs of a
-run may claim its blocks. A private repository does not exist for anybody else: whoever may not read
-it gets the answer, and causes the work, of a name that nothing has.
+Its own jobs may read a repository, and every caller where it is public. Only the jobs and legs of a
+run may claim its blocks. A private repository does not exist for another caller, who gets the
+answer, and causes the work, of an unknown name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEME: Final = "bearer"
 
 
 def caller_repository(authorization: str | None, database: Database, jobs: JobTokens) -> int | None:
-    """The id of the repository that a request is made for; None for one by nobody known.
+    """Return the id of the repository that a request is made for; None without a token.
 
     Args:
         authorization: the header of the request.
@@ -41,7 +41,7 @@ def caller_repository(authorization: str | None, database: Database, jobs: JobTo
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who takes part in a run: by a token of its repository, of the run's jobs, or of its legs.
+    """The caller in a run: by a token of its repository, of the run's jobs, or of its legs.
 
     Attributes:
         run: None for a token of the repository.
@@ -54,7 +54,7 @@ class Caller:
 
 
 def find_caller(authorization: str | None, database: Database, jobs: JobTokens) -> Caller:
-    """Who makes a request that nobody may make without a token; raises as `caller_repository`."""
+    """Find the caller of a request that needs a token; raises as `caller_repository`."""
     token = _bearer_token(authorization or "")
     if token.startswith(tokens.PREFIX):
         return Caller(_of_token(token, database))

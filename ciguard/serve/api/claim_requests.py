@@ -86,7 +86,7 @@ class Registration(_Body):
         return self
 
     def rows(self) -> tuple[list[ClaimLeg], list[ClaimBlock]]:
-        """The legs and their blocks, as they are stored."""
+        """Return the legs and their blocks, as they are stored."""
         legs = [ClaimLeg(name, leg.group, leg.own_s) for name, leg in self.legs.items()]
         return legs, list(self._blocks())
 
@@ -103,7 +103,7 @@ class RegistrationAnswer(_Body):
 
 
 class ClaimBody(_Body):
-    """What a leg says of itself when it begins, wants a block, or goes on without the service."""
+    """Message of a leg when it begins, wants a block, or goes on without the service."""
 
     plan: PlanId
     leg: LegKey
@@ -123,7 +123,7 @@ class ClaimAnswer(_Body):
 
 
 class ConfirmationBody(_Body):
-    """Which leg runs the block of the path."""
+    """The leg that runs the block of the path."""
 
     plan: PlanId
     leg: LegKey
@@ -131,7 +131,7 @@ class ConfirmationBody(_Body):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What matters of a request about a run; `block` is "" where the path names none."""
+    """A request about a run; `block` is "" where the path names none."""
 
     full_name: str
     run_id: str
@@ -142,7 +142,7 @@ class RunRequest:
 
 
 class _NotFound(InputError):
-    """What the path names is not there for the caller."""
+    """The repository, run or block of the path does not exist for the caller."""
 
 
 class _BadBody(InputError):
@@ -150,7 +150,7 @@ class _BadBody(InputError):
 
 
 def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
-    """PUT .../blocks: the plan job says which legs and blocks there are."""
+    """PUT .../blocks: register the legs and blocks of a plan job."""
     caller = find_caller(request.authorization, database, jobs)
     run = _find_run(request, caller, database)
     if caller.plan is not None or caller.run not in (None, run):
@@ -166,7 +166,7 @@ def register_blocks(request: RunRequest, database: Database, jobs: JobTokens) ->
 
 
 def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
-    """POST .../claims: a leg begins, wants a block, or goes on alone."""
+    """POST .../claims: answer a leg that begins, wants a block, or goes on alone."""
     caller = find_caller(request.authorization, database, jobs)
     run = _find_run(request, caller, database)
     _check_run(caller, run)
@@ -187,7 +187,7 @@ def claim(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
 
 
 def confirm(request: RunRequest, database: Database, jobs: JobTokens) -> Response:
-    """PUT .../claims/BLOCK: a leg has heard of the block and runs it."""
+    """PUT .../claims/BLOCK: confirm a block that a leg runs."""
     caller = find_caller(request.authorization, database, jobs)
     run = _find_run(request, caller, database)
     _check_run(caller, run)
@@ -206,7 +206,7 @@ def confirm(request: RunRequest, database: Database, jobs: JobTokens) -> Respons
 def answered(
     handler: Handler, request: RunRequest, database: Database, jobs: JobTokens
 ) -> Response:
-    """The handler's answer, or in words why there is none."""
+    """Return the handler's answer, or in words why there is none."""
     try:
         return handler(request, database, jobs)
     except TokenRefused as error:
@@ -218,7 +218,7 @@ def answered(
 
 
 def _find_run(request: RunRequest, caller: Caller, database: Database) -> RunKey:
-    """The run attempt of the path; its repository is there for its own jobs only."""
+    """Find the run attempt of the path; its repository exists for its own jobs only."""
     if not REPOSITORY.fullmatch(request.full_name):
         raise _NotFound(NOT_FOUND)
     with database.read() as connection:
@@ -232,7 +232,7 @@ def _find_run(request: RunRequest, caller: Caller, database: Database) -> RunKey
 
 
 def _check_run(caller: Caller, run: RunKey) -> None:
-    """A leg claims for its own run; one that is repeated has the token of an earlier attempt."""
+    """Refuse the token of another run; a repeated leg has the token of an earlier attempt."""
     own = caller.run
     if own is None:
         raise TokenRefused("a leg shows the token of its plan, or GitHub's of its job")

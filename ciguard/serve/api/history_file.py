@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,8 @@ from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.state import histories, repositories
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from ciguard.serve.api.oidc import JobTokens
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
@@ -27,26 +28,17 @@ LOG: Final = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRequest:
-    """What matters of a request; `is_head`: the content itself is not wanted."""
-
-    full_name: str
-    is_head: bool
-    authorization: str | None = field(repr=False)
-    if_none_match: str
-
-
 def history_response(
-    request: HistoryRequest, database: Database, objects: ObjectStore, jobs: JobTokens
+    request: Request, database: Database, objects: ObjectStore, jobs: JobTokens
 ) -> Response:
-    """The file, or why not. Who asks is found out first, so it tells nothing of a repository."""
+    """Answer with the file, or why not. The caller is found first, which reveals no repository."""
+    full_name = "{owner}/{name}".format(**request.path_params)
     try:
-        caller = caller_repository(request.authorization, database, jobs)
-        if not REPOSITORY.fullmatch(request.full_name):
+        caller = caller_repository(request.headers.get("Authorization"), database, jobs)
+        if not REPOSITORY.fullmatch(full_name):
             return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)  # PostgreSQL takes no NUL in a text
         with database.read() as connection:
-            repository = repositories.find(connection, request.full_name)
+            repository = repositories.find(connection, full_name)
             if repository is None or (repository.is_private and repository.id != caller):
                 return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)
             row = histories.current(connection, repository.id)
@@ -54,19 +46,19 @@ def history_response(
     except TokenRefused as error:
         return refusal(error)
     except (DamagedObject, KeysUnavailable) as error:
-        LOG.warning("the history of %s: %s", request.full_name, error)
+        LOG.warning("the history of %s: %s", full_name, error)
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, error.what)
     except RemoteError as error:
-        LOG.warning("the history of %s: %s", request.full_name, error)
+        LOG.warning("the history of %s: %s", full_name, error)
         detail = "the database or the store of objects cannot be reached"
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
 
 
-def _file(row: HistoryRow, request: HistoryRequest, objects: ObjectStore) -> Response:
+def _file(row: HistoryRow, request: Request, objects: ObjectStore) -> Response:
     etag = f'"{row.sha256}"'
-    if _matches(request.if_none_match, etag):
+    if _matches(request.headers.get("If-None-Match", ""), etag):
         return _response(HTTPStatus.NOT_MODIFIED, etag)
-    if request.is_head:
+    if request.method == "HEAD":
         response = _response(HTTPStatus.OK, etag)
         response.headers["Content-Length"] = str(row.bytes)
         return response

@@ -38,17 +38,17 @@ _FETCH_ERRORS: Final = (
 
 
 class TokenRefused(InputError):
-    """Whoever showed the token is not known by it."""
+    """The token identifies no caller."""
 
 
 class KeysUnavailable(RemoteError):
-    """GitHub's keys cannot be had now, so nobody can be known by a token."""
+    """GitHub's keys cannot be had now, so no token can be checked."""
 
     is_lasting = False
 
 
 def issuer_of(server_url: str) -> str:
-    """Who signs the tokens of the jobs of a server."""
+    """Return the issuer that signs the tokens of the jobs of a server."""
     if server_url == SERVER_URL:
         return "https://token.actions.githubusercontent.com"
     scheme, _, host = server_url.partition("://")
@@ -69,7 +69,7 @@ class SigningKeys:
         self._problem = ""
 
     def key(self, key_id: str) -> RSAPublicKey:
-        """The key of this id.
+        """Return the key of this id.
 
         Raises:
             TokenRefused: the issuer has no such key.
@@ -108,7 +108,7 @@ class SigningKeys:
 
 
 def _usable_key(found: Mapping[str, Any]) -> tuple[str, RSAPublicKey] | None:
-    """Its id and the key; None for one of another kind."""
+    """Return the id and the key; None for a key of another kind."""
     if found.get("kty") != "RSA" or found.get("use", "sig") != "sig" or not found.get("kid"):
         return None
     try:
@@ -133,7 +133,7 @@ class JobTokens:
         self._keys = keys or SigningKeys(issuer)
 
     def repository_of(self, token: str) -> int:
-        """The id of the repository whose job a token is of.
+        """Return the id of the repository whose job has this token.
 
         Raises:
             TokenRefused: it is forged, expired, or not made for this service.
@@ -142,11 +142,11 @@ class JobTokens:
         return self._numbers(token, KEY[:1])[0]
 
     def run_of(self, token: str) -> RunKey:
-        """The run attempt whose job a token is of; raises as `repository_of`."""
+        """Return the run attempt whose job has this token; raises as `repository_of`."""
         return RunKey(*self._numbers(token, KEY))
 
     def _numbers(self, token: str, names: Sequence[str]) -> list[int]:
-        """These claims of a token that is valid."""
+        """Return these claims of a valid token."""
         if not self._audience:
             raise TokenRefused("the service has no public address that a token can be made for")
         try:

@@ -20,12 +20,12 @@ NOT_FOUND: Final = "there is no such repository, or you may not read it"
 def problem(
     status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """An answer whose `detail` is a sentence for the person who reads the job's log."""
+    """Make an answer whose `detail` is a sentence for the person who reads the job's log."""
     content = {"title": status.phrase, "status": int(status), "detail": detail}
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
 def refusal(error: TokenRefused) -> JSONResponse:
-    """The answer to a token that is none."""
+    """Make the answer to an invalid token."""
     challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
     return problem(HTTPStatus.UNAUTHORIZED, error.what, challenge)

@@ -1,4 +1,4 @@
-"""The paths of the API, and what of a request their handlers get."""
+"""The paths of the API, and the parts of a request that their handlers get."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ciguard import __version__
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve.api import claim_requests
 from ciguard.serve.api.claim_requests import RunRequest, answered
-from ciguard.serve.api.history_file import HistoryRequest, history_response
+from ciguard.serve.api.history_file import history_response
 from ciguard.serve.api.oidc import JobTokens, issuer_of
 from ciguard.serve.api.openapi import (
     BLOCKS_PATH,
@@ -34,16 +34,15 @@ if TYPE_CHECKING:
 
 
 def routes(service: Service) -> tuple[Route, ...]:
-    """The API of a service; GitHub's keys are fetched once for all its requests."""
+    """Make the routes of the API; GitHub's keys are fetched once for all its requests."""
     settings = service.settings
     audience = origin_of(settings.public_url) if settings.public_url else ""
     jobs = JobTokens(issuer_of(settings.server_url), audience)
     document = openapi_document(settings.public_url, __version__)
 
     async def history(request: Request) -> Response:
-        asked = _history_request(request)
         return await run_in_threadpool(
-            history_response, asked, service.database, service.objects, jobs
+            history_response, request, service.database, service.objects, jobs
         )
 
     async def openapi(_: Request) -> Response:
@@ -62,15 +61,6 @@ def routes(service: Service) -> tuple[Route, ...]:
         Route(BLOCKS_PATH, of_run(claim_requests.register_blocks), methods=["PUT"]),
         Route(CLAIMS_PATH, of_run(claim_requests.claim), methods=["POST"]),
         Route(CLAIM_PATH, of_run(claim_requests.confirm), methods=["PUT"]),
-    )
-
-
-def _history_request(request: Request) -> HistoryRequest:
-    return HistoryRequest(
-        full_name="{owner}/{name}".format(**request.path_params),
-        is_head=request.method == "HEAD",
-        authorization=request.headers.get("Authorization"),
-        if_none_match=request.headers.get("If-None-Match", ""),
     )
 
 

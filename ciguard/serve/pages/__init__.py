@@ -1,1 +1,1 @@
-"""What people see: pages in HTML, and each as JSON."""
+"""Pages for people, in HTML, and each as JSON."""

@@ -32,12 +32,12 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def new_secret() -> str:
-    """256 bits that cannot be guessed."""
+    """Return 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
 def own_origin(request: Request) -> str:
-    """Scheme, host and port that browsers reach us by: as configured, else as they ask."""
+    """Return scheme, host and port by which browsers reach us: as configured, else as they ask."""
     public_url: str = request.app.state.service.settings.public_url
     return origin_of(public_url or str(request.url))
 
@@ -54,7 +54,7 @@ def is_loopback_name(host: str | None) -> bool:
 
 
 def read(request: Request, name: str) -> str:
-    """A cookie's value; "" where it was not sent."""
+    """Return a cookie's value; "" where it was not sent."""
     return request.cookies.get(_full_name(request, name), "")
 
 
@@ -74,7 +74,7 @@ def write(
 
 
 def clear(request: Request, response: Response, *names: str) -> None:
-    """Have cookies forgotten."""
+    """Delete cookies."""
     for name in names:
         full = _full_name(request, name)
         secure = is_secure(request)
@@ -86,12 +86,12 @@ def _full_name(request: Request, name: str) -> str:
 
 
 def seal(secret: SecretStr, value: Any) -> str:
-    """A value that the browser keeps but can neither read nor change."""
+    """Seal a value, so that the browser can neither read nor change it."""
     return _fernet(secret).encrypt(json.dumps(value).encode()).decode()
 
 
 def unseal(secret: SecretStr, text: str, max_age_s: float | None = None) -> Any:
-    """What was sealed; None where it was not sealed by us, or too long ago."""
+    """Return the sealed value; None where it was not sealed by us, or too long ago."""
     try:
         ttl = None if max_age_s is None else round(max_age_s)
         return json.loads(_fernet(secret).decrypt(text.encode("utf-8", "replace"), ttl))
@@ -105,8 +105,7 @@ def _fernet(secret: SecretStr) -> Fernet:
 
 
 def form_token(bound_to: str) -> str:
-    """What a form must send to be from one of our pages: made of a secret that only its browser
-    has."""
+    """Return the token of forms of our pages, made of a secret that only their browser has."""
     return hmac.new(bound_to.encode(), b"ciguard: form", hashlib.sha256).hexdigest()
 
 

@@ -71,7 +71,7 @@ class Problem:
 
 
 def leg_lines(verdict: Mapping[str, Any], run: RunRow) -> tuple[LegLine, ...]:
-    """Those that went wrong first, then the longest.
+    """List the shards: the bad ones first, then the longest.
 
     Args:
         verdict: as `ciguard guard --format json`.
@@ -81,7 +81,7 @@ def leg_lines(verdict: Mapping[str, Any], run: RunRow) -> tuple[LegLine, ...]:
     most_s = max((_last_s(leg, starts_s.get(leg["shard"], 0.0)) for leg in legs), default=0.0)
     most_bytes = max((_largest(leg["peak_bytes"]) for leg in legs), default=0)
     causes = _causes(verdict)
-    found = [
+    lines = [
         _leg_line(
             leg,
             causes.get(leg["shard"], ()),
@@ -91,7 +91,9 @@ def leg_lines(verdict: Mapping[str, Any], run: RunRow) -> tuple[LegLine, ...]:
         )
         for leg in legs
     ]
-    return tuple(sorted(found, key=lambda one: (not one.is_bad, -(one.wall_s or 0.0), one.shard)))
+    return tuple(
+        sorted(lines, key=lambda line: (not line.is_bad, -(line.wall_s or 0.0), line.shard))
+    )
 
 
 def _starts_s(legs: list[dict[str, Any]], run: RunRow) -> dict[str, float]:
@@ -124,13 +126,13 @@ def _largest(measure: dict[str, Any]) -> float:
 
 
 def _causes(verdict: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By shard, its findings that are no mere warnings."""
-    found: dict[str, tuple[str, ...]] = {}
-    for one in verdict["findings"]:
-        if one["shard"] and one["level"] != "warning":
-            text = _words(finding_message, replace(_finding(one), shard=""))
-            found[one["shard"]] = (*found.get(one["shard"], ()), text)
-    return found
+    """Map each shard to its findings, without warnings."""
+    causes: dict[str, tuple[str, ...]] = {}
+    for finding in verdict["findings"]:
+        if finding["shard"] and finding["level"] != "warning":
+            text = _words(finding_message, replace(_finding(finding), shard=""))
+            causes[finding["shard"]] = (*causes.get(finding["shard"], ()), text)
+    return causes
 
 
 def _leg_line(
@@ -142,7 +144,7 @@ def _leg_line(
 ) -> LegLine:
     wall, peak = leg["wall_s"], leg["peak_bytes"]
     is_known = leg["recorded"] or leg["ending"] != "unknown"
-    bad = sum(leg["counts"].get(one, 0) for one in BAD_OUTCOMES)
+    bad = sum(leg["counts"].get(outcome, 0) for outcome in BAD_OUTCOMES)
     ending = leg["ending"].replace("_", " ") if is_known else "no record"
     units, begin_s = leg["units"], start_s or 0.0
     return LegLine(
@@ -173,45 +175,45 @@ def _place(value: float | None, most: float, begin: float = 0.0) -> float | None
 
 
 def problems(verdict: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """What makes the run incomplete or failed first, then the warnings.
+    """List the findings: those that make the run incomplete or failed, then the warnings.
 
     Args:
         verdict: as `leg_lines`.
     """
-    found = [_problem(one) for one in verdict["findings"]]
-    return tuple(sorted(found, key=lambda one: one.level == "warning"))
+    listed = [_problem(finding) for finding in verdict["findings"]]
+    return tuple(sorted(listed, key=lambda finding: finding.level == "warning"))
 
 
-def _finding(found: dict[str, Any]) -> Finding:
-    cause = found["cause"]
+def _finding(values: dict[str, Any]) -> Finding:
+    cause = values["cause"]
     return Finding(
-        found["level"],
-        found["kind"],
-        found["shard"] or "",
-        tuple(UnitKey(**one) for one in found["units"]),
-        found["facts"],
+        values["level"],
+        values["kind"],
+        values["shard"] or "",
+        tuple(UnitKey(**value) for value in values["units"]),
+        values["facts"],
         Reason(cause["kind"], cause["facts"]) if cause else None,
-        tuple(Evidence(one["kind"], one["facts"]) for one in found["evidence"]),
-        tuple(UnitKey(**one) for one in found["culprits"]),
+        tuple(Evidence(value["kind"], value["facts"]) for value in values["evidence"]),
+        tuple(UnitKey(**value) for value in values["culprits"]),
     )
 
 
-def _problem(found: dict[str, Any]) -> Problem:
-    finding = _finding(found)
-    tests = [one.unit for one in (*finding.culprits, *finding.units)]
+def _problem(values: dict[str, Any]) -> Problem:
+    finding = _finding(values)
+    tests = [item.unit for item in (*finding.culprits, *finding.units)]
     return Problem(
         finding.level,
         _words(finding_message, finding),
-        tuple(_words(reason_text, one) for one in finding.evidence),
+        tuple(_words(reason_text, item) for item in finding.evidence),
         tuple(tests[:MAX_UNITS]),
         max(0, len(tests) - MAX_UNITS),
         _words(finding_fix, finding, ""),
     )
 
 
-def _words(tell: Callable[[T], str], found: T, otherwise: str | None = None) -> str:
-    """The words of a finding; its kind where another version of ciguard wrote other facts."""
+def _words(word: Callable[[T], str], item: T, otherwise: str | None = None) -> str:
+    """Word a finding; return its kind where another version of ciguard wrote other facts."""
     try:
-        return tell(found)
+        return word(item)
     except (KeyError, TypeError, ValueError):
-        return found.kind.replace("_", " ") if otherwise is None else otherwise
+        return item.kind.replace("_", " ") if otherwise is None else otherwise

@@ -97,7 +97,7 @@ register_url_convertor("number", NumberConvertor())
 
 
 def respond(request: Request, form: Format, action: Respond) -> Response:
-    """Find out who asks, and answer; what they may not see is not there."""
+    """Find the viewer, and answer; a page that they may not see does not exist."""
     service = request.app.state.service
     viewer = find_viewer(request, service)
     is_bound = bool(viewer.bound_to) or not viewer.may_act
@@ -115,7 +115,7 @@ def respond(request: Request, form: Format, action: Respond) -> Response:
 
 
 def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[Response]]:
-    """A page in one format."""
+    """Make the endpoint of a page in one format."""
 
     def answer(visit: Visit) -> Response:
         return render_page(visit, build(visit))
@@ -127,7 +127,7 @@ def page_endpoint(build: Build, form: Format) -> Callable[[Request], Awaitable[R
 
 
 def repository_endpoint(form: Format) -> Callable[[Request], Awaitable[Response]]:
-    """A repository in a format, or the page of one whose name ends so: "octo-org/data.json"."""
+    """Make the endpoint of a repository, or of one with a name such as "octo-org/data.json"."""
 
     def answer(visit: Visit) -> Response:
         try:
@@ -150,33 +150,33 @@ async def _in_thread(request: Request, form: Format, action: Respond) -> Respons
 
 
 async def try_again_endpoint(request: Request) -> Response:
-    """Have work done again."""
+    """Put a run attempt that was given up back on the work list."""
     form = await sign_in.read_form(request)
     return await _in_thread(request, "html", partial(try_again, form=form))
 
 
 def no_page(_: Visit) -> Response:
-    """There is nothing else."""
+    """Answer that there is no such page."""
     raise PageNotFound
 
 
 async def no_page_endpoint(request: Request) -> Response:
-    """As `no_page`, for whoever asks."""
+    """Answer an unknown address."""
     return await _in_thread(request, "html", no_page)
 
 
 def _routes() -> list[Route]:
-    found = [*static_files.ROUTES, *sign_in.ROUTES]
-    found.append(Route("/", page_endpoint(repositories_page, "html")))
-    found.append(Route(WORK, try_again_endpoint, methods=["POST"]))
+    routes = [*static_files.ROUTES, *sign_in.ROUTES]
+    routes.append(Route("/", page_endpoint(repositories_page, "html")))
+    routes.append(Route(WORK, try_again_endpoint, methods=["POST"]))
     for path, build in PAGES.items():
         for form, ending in ENDINGS.items():
             if path == REPOSITORY and ending:
-                found.append(Route(path + ending, repository_endpoint(form)))
+                routes.append(Route(path + ending, repository_endpoint(form)))
             elif path != "/index" or ending:
-                found.append(Route(path + ending, page_endpoint(build, form)))
-    found.append(Route("/{path:path}", no_page_endpoint))
-    return found
+                routes.append(Route(path + ending, page_endpoint(build, form)))
+    routes.append(Route("/{path:path}", no_page_endpoint))
+    return routes
 
 
 ROUTES: Final = tuple(_routes())

@@ -34,7 +34,7 @@ class OfTest(Protocol):
 
 
 def age(from_ms: int | None, now_ms: int) -> str:
-    """How long ago: "3 d", "2 h", "5 min", "now"; a clock may be ahead of another."""
+    """Return an age as "3 d", "2 h", "5 min" or "now"; a clock may be ahead of another."""
     if from_ms is None:
         return NONE
     age_s = (now_ms - from_ms) / 1000
@@ -45,44 +45,44 @@ def age(from_ms: int | None, now_ms: int) -> str:
 
 
 def moment(at_ms: int | None) -> str:
-    """Date and time: "2026-11-26 19:08 UTC"."""
+    """Format date and time: "2026-11-26 19:08 UTC"."""
     if at_ms is None:
         return NONE
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def machine_time(at_ms: int) -> str:
-    """As HTML's `datetime` wants it."""
+    """Format a time for HTML's `datetime`."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def share(part: float | None, whole: float | None) -> str:
-    """ "61 %"; an en dash where either is not known."""
+    """Format a share as "61 %"; an en dash where either is not known."""
     return f"{100 * part / whole:.0f} %" if part is not None and whole else NONE
 
 
 def ratio(part: float | None, whole: float | None) -> str:
-    """ "1.04"; an en dash where either is not known."""
+    """Format a ratio as "1.04"; an en dash where either is not known."""
     return f"{part / whole:.2f}" if part is not None and whole else NONE
 
 
 def number(value: float | None) -> str:
-    """ "1,040"; an en dash where it is not known."""
+    """Format a number as "1,040"; an en dash where it is not known."""
     return NONE if value is None else f"{value:,}"
 
 
 def duration(value_s: float) -> str:
-    """As everywhere, but "< 0.01 s" for what would be 0.00: most unit tests take less."""
+    """Format a duration, below 5 ms as "< 0.01 s" and not 0.00: most unit tests take less."""
     return "< 0.01 s" if 0 < value_s < 0.005 else text.duration(value_s)  # noqa: PLR2004
 
 
 def place(of: OfTest) -> str:
-    """ "unit, py311"; an en dash where a plan has neither suites nor variants."""
+    """Name suite and variant as "unit, py311"; an en dash where a plan has neither."""
     return ", ".join(text.one_line(name, 40) for name in (of.suite, of.variant) if name) or NONE
 
 
 def address_of_test(full_name: str, of: OfTest, case: str | None = None) -> str:
-    """The page of a test, or of one of its cases."""
+    """Return the address of the page of a test, or of one of its cases."""
     named = {"suite": of.suite, "variant": of.variant, "unit": of.unit, "case": case}
     return page_address(f"{repository_path(full_name)}/tests", named)
 
@@ -108,18 +108,18 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
 
 @lru_cache(maxsize=1)
 def page_environment() -> Environment:
-    """Where the pages' templates are found, by the name of the page."""
-    found = templates.environment().overlay()
-    found.filters = {**found.filters, **FILTERS}
-    found.globals = {
-        **found.globals,
+    """Return the environment in which pages' templates are found by the name of the page."""
+    environment = templates.environment().overlay()
+    environment.filters = {**environment.filters, **FILTERS}
+    environment.globals = {
+        **environment.globals,
         "share": share,
         "ratio": ratio,
         "address_of_test": address_of_test,
     }
-    return found
+    return environment
 
 
 def render_template(name: str, **values: Any) -> str:
-    """A page in HTML."""
+    """Render a page in HTML."""
     return page_environment().get_template(f"{FOLDER}{name}.html.j2").render(**values)

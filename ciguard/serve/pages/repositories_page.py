@@ -1,4 +1,4 @@
-"""`/`: the repositories that somebody may see, each with its newest runs."""
+"""`/`: the repositories that the viewer may see, each with its newest runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RepositoriesPage:
 
 
 def repositories_page(visit: Visit) -> RepositoriesPage:
-    """Find what somebody may see; what they may not is not counted either.
+    """Find the repositories that the viewer may see; no other is counted.
 
     Raises:
         UsageError: the query has no sense.

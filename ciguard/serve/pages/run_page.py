@@ -99,7 +99,7 @@ def run_page(visit: Visit) -> RunPage:
 
 
 def read_answer(service: Service, name: str) -> tuple[StoredAnswer | None, str]:
-    """What a run came to, or why that cannot be read.
+    """Read the answer of a run, or say why it cannot be read.
 
     Args:
         name: of the object; "" where there is none.

@@ -58,7 +58,7 @@ def start(request: Request) -> Response:
 
 
 def finish(request: Request) -> Response:
-    """GitHub sends the person back with a code: begin a session, with a new secret."""
+    """Begin a session, with a new secret, for the code with which GitHub sends the person back."""
     service: Service = request.app.state.service
     settings, oauth = service.settings, service.settings.oauth
     begun = _sealed_start(request, service)
@@ -91,7 +91,7 @@ def finish(request: Request) -> Response:
 
 
 def _sealed_start(request: Request, service: Service) -> dict[str, Any] | None:
-    """What was sealed at the start; None where `state` is not of it."""
+    """Return the values that were sealed at the start; None where `state` is not one of them."""
     oauth = service.settings.oauth
     if oauth is None:
         return None
@@ -104,12 +104,12 @@ def _sealed_start(request: Request, service: Service) -> dict[str, Any] | None:
 
 
 async def start_endpoint(request: Request) -> Response:
-    """As `start`."""
+    """Answer as `start`."""
     return start(request)
 
 
 async def finish_endpoint(request: Request) -> Response:
-    """As `finish`."""
+    """Answer as `finish`."""
     return await run_in_threadpool(finish, request)
 
 
@@ -120,7 +120,7 @@ async def out_endpoint(request: Request) -> Response:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """The last value of each field of a form; its length is limited around all requests."""
+    """Return the last value of each field of a form; `BodyLimit` bounds its length."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
         fields = parse_qs(text, max_num_fields=20)

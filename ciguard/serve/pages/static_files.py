@@ -39,7 +39,7 @@ class StaticFile:
 
 @lru_cache(maxsize=1)
 def static_files() -> tuple[Mapping[str, str], Mapping[str, StaticFile]]:
-    """Addresses by file name, and files by the last part of their address."""
+    """Return addresses by file name, and files by the last part of their address."""
     addresses: dict[str, str] = {}
     files: dict[str, StaticFile] = {}
     for path in sorted(
@@ -54,12 +54,12 @@ def static_files() -> tuple[Mapping[str, str], Mapping[str, StaticFile]]:
 
 
 def static_address(name: str) -> str:
-    """Where a file is served from."""
+    """Return the address of a file."""
     return static_files()[0][name]
 
 
 async def serve_static(request: Request) -> Response:
-    """A file by its name with hash; another version of it is 404."""
+    """Answer with a file by its name with hash; another version of it is 404."""
     file = static_files()[1].get(request.path_params["name"])
     if file is None:
         return Response("not found\n", HTTPStatus.NOT_FOUND, media_type="text/plain")

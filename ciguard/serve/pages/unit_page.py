@@ -113,5 +113,5 @@ def draw_runs(runs: Sequence[tuple[float | None, str]]) -> RunChart | None:
 
 
 def _line(points: list[str]) -> str:
-    """A single point is drawn too: a line of no length with round ends."""
+    """Return the points of a line; a single point becomes a line of no length with round ends."""
     return " ".join(points if len(points) > 1 else points * 2)

@@ -1,4 +1,4 @@
-"""Who asks, and which repositories they may see: the one rule, for every page and format.
+"""The viewer of a page, and the repositories that they may see: one rule for every page and format.
 
 People sign in with GitHub; or a proxy says in a header who they are, and whom it lets through sees
 everything; or, where neither is configured and only this machine is served, its requests see
@@ -49,7 +49,7 @@ FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who asks.
+    """The person, or program, that asks.
 
     Attributes:
         login: "" where nobody signed in.
@@ -76,12 +76,12 @@ class Viewer:
 
     @property
     def are_visible(self) -> ColumnElement[bool]:
-        """The same of rows of the database, of which those that were removed exist for nobody."""
+        """Return the same rule for rows of the database, without removed repositories."""
         return repositories.are_visible(self.sees_all, self.visible)
 
 
 def find_viewer(request: Request, service: Service) -> Viewer:
-    """Who sends a request.
+    """Find the sender of a request.
 
     Raises:
         RemoteError: the database cannot be reached.
@@ -104,7 +104,7 @@ def is_from(request: Request, networks: Iterable[str]) -> bool:
         address = ipaddress.ip_address(request.client.host if request.client else "")
     except ValueError:  # a socket of Unix has no address
         return False
-    return any(address in ipaddress.ip_network(one) for one in networks)
+    return any(address in ipaddress.ip_network(network) for network in networks)
 
 
 def trusts_this_machine(settings: Settings) -> bool:
@@ -166,7 +166,7 @@ def _turn() -> Iterator[bool]:
 def _renew(
     request: Request, service: Service, secret: str, session: Session, *, may_ask: bool
 ) -> Session | None:
-    """The session with what GitHub says now; None where it has ended."""
+    """Renew the session by GitHub's answer of now; None where it has ended."""
     try:
         if not may_ask:
             raise GitHubError("others wait for its answer")
@@ -184,7 +184,7 @@ def _renew(
 
 
 def _visible_now(request: Request, service: Service) -> frozenset[int]:
-    """What the person may see now.
+    """Ask GitHub for the repositories that the person may see now.
 
     Raises:
         GitHubError: of status 401 where their token is void, or is not there.
@@ -198,12 +198,14 @@ def _visible_now(request: Request, service: Service) -> frozenset[int]:
 
 
 def visible_repositories(service: Service, token: SecretStr) -> frozenset[int]:
-    """Of the private repositories that the service knows, those that a person may see.
+    """Return the private repositories of the service that a person may see.
 
     Raises:
         GitHubError: GitHub refused or did not answer.
     """
-    found = private_repositories(service.settings.api_url, token)
+    visible = private_repositories(service.settings.api_url, token)
     with service.database.read() as connection:
-        known = {one.id for one in repositories.active(connection) if one.is_private}
-    return found & known
+        known = {
+            repository.id for repository in repositories.active(connection) if repository.is_private
+        }
+    return visible & known

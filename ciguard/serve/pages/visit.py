@@ -36,7 +36,7 @@ _OWN_PATH: Final = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*")
 
 
 class PageNotFound(Exception):
-    """There is no such page, or not for whoever asks: both look the same."""
+    """There is no such page, or not for this viewer: both look the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,41 +60,41 @@ class Visit:
     now_ms: int
 
     def address(self, **changes: str | int | None) -> str:
-        """This page with some values of its query changed; None leaves one out."""
+        """Return the address of this page with some values of its query changed; None drops one."""
         return page_address(self.path, {**self.query, **changes})
 
     def other_address(self, path: str, **query: str | int | None) -> str:
-        """Another page, with a query."""
+        """Return the address of another page, with a query."""
         return page_address(path, query)
 
     def format_address(self, form: Format) -> str:
-        """This page in another format."""
+        """Return the address of this page in another format."""
         base = "/index" if self.path == "/" and form != "html" else self.path
         return page_address(base if form == "html" else f"{base}.{form}", self.query)
 
     @property
     def read_model(self) -> ReadModel:
-        """Answers questions about results."""
+        """Return the read model, which answers questions about results."""
         found: ReadModel = self.request.app.state.read_model
         return found
 
     def find_repository(self, connection: Connection) -> Repository:
-        """The repository that the path names.
+        """Find the repository that the path names.
 
         Raises:
-            PageNotFound: it is unknown, or not for whoever asks.
+            PageNotFound: it is unknown, or not for this viewer.
         """
         names = self.request.path_params
-        found = repositories.find(connection, f"{names['owner']}/{names['name']}")
-        if found is None or not self.viewer.may_see(found):
+        repository = repositories.find(connection, f"{names['owner']}/{names['name']}")
+        if repository is None or not self.viewer.may_see(repository):
             raise PageNotFound
-        return found
+        return repository
 
     def find_run(self, connection: Connection) -> tuple[Repository, RunRow]:
-        """The repository and the judged run that the path names.
+        """Find the repository and the judged run that the path names.
 
         Raises:
-            PageNotFound: either is unknown, or not for whoever asks.
+            PageNotFound: either is unknown, or not for this viewer.
         """
         repository = self.find_repository(connection)
         run_id, attempt = (self.request.path_params[name] for name in ("run_id", "attempt"))
@@ -106,7 +106,7 @@ class Visit:
         return repository, run
 
     def number(self, name: str, default: int, *, least: int, most: int) -> int:
-        """A number of the query.
+        """Return a number of the query.
 
         Raises:
             UsageError: it is none, or out of bounds.
@@ -120,7 +120,7 @@ class Visit:
         raise UsageError(what, where=name, fix=f"leave {name} out of the address")
 
     def choice(self, name: str, choices: Mapping[str, object], default: str) -> str:
-        """One of a few words of the query.
+        """Return one of a few words of the query.
 
         Raises:
             UsageError: it is another.
@@ -133,7 +133,7 @@ class Visit:
 
 
 def make_visit(request: Request, service: Service, viewer: Viewer, form: Format) -> Visit:
-    """Of a request whose path ends in `.json` unless it is for HTML."""
+    """Make the visit of a request, whose path ends in `.json` unless it is for HTML."""
     path = request.url.path
     if form != "html":
         path = path.removesuffix(f".{form}")
@@ -152,7 +152,7 @@ def make_visit(request: Request, service: Service, viewer: Viewer, form: Format)
 
 
 def page_address(path: str, query: Mapping[str, str | int | None]) -> str:
-    """A path with a query, without what is None, or "" where that is no name."""
+    """Join a path and a query, without values that are None, or "" where that is no name."""
     known = {
         name: value
         for name, value in query.items()
@@ -162,7 +162,7 @@ def page_address(path: str, query: Mapping[str, str | int | None]) -> str:
 
 
 def repository_path(full_name: str) -> str:
-    """The address of a repository's page."""
+    """Return the address of a repository's page."""
     return "/" + quote(full_name)
 
 

@@ -40,7 +40,7 @@ def work_page(visit: Visit) -> WorkPage:
     """Find rows of repositories that the viewer may see.
 
     Raises:
-        PageNotFound: nobody signed in.
+        PageNotFound: the viewer has not signed in.
     """
     if not visit.viewer.may_act:
         raise PageNotFound
@@ -52,10 +52,10 @@ def work_page(visit: Visit) -> WorkPage:
 
 
 def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
-    """Have a run attempt judged again that was given up.
+    """Have a run attempt that was given up judged again.
 
     Raises:
-        PageNotFound: nobody signed in, or there is no such row for the viewer.
+        PageNotFound: the viewer has not signed in, or there is no such row for them.
     """
     if not visit.viewer.may_act:
         raise PageNotFound

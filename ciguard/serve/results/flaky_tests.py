@@ -1,4 +1,4 @@
-"""Which tests passed and failed at one commit: within a run by retries, or in two runs. Pure."""
+"""The tests that passed and failed at one commit: within a run by retries, or in two runs. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CommitRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which runs are looked at.
+    """The runs that are looked at.
 
     Attributes:
         from_ms: all that started since, and no other.
@@ -83,7 +83,7 @@ def choose_runs(
     from_ms: int,
     most: int = MOST_TROUBLED,
 ) -> Coverage:
-    """The runs since a time, or since a later one where too much went wrong.
+    """Choose the runs since a time, or since a later one where too much went wrong.
 
     Args:
         troubled: rows of `queries.TROUBLED_RUNS`, the newest first.
@@ -91,19 +91,19 @@ def choose_runs(
     """
     heads: dict[tuple[int, int], str] = {}
     by_head: dict[str, list[CommitRun]] = defaultdict(list)
-    for one in runs:
-        heads[one.run_id, one.run_attempt] = one.head_sha
-        by_head[one.head_sha].append(one)
+    for run in runs:
+        heads[run.run_id, run.run_attempt] = run.head_sha
+        by_head[run.head_sha].append(run)
     run_ids: dict[int, None] = {}
     rows = results = 0
     for run_id, attempt, started_ms, number in troubled:
         same = by_head.get(heads.get((run_id, attempt), ""), [])
-        added = [one for one in same if one.run_id not in run_ids] if len(same) > 1 else []
+        added = [run for run in same if run.run_id not in run_ids] if len(same) > 1 else []
         rows += number
-        results += sum(one.planned for one in added)
+        results += sum(run.planned for run in added)
         if rows > most or results > MOST_RESULTS:
             return Coverage(started_ms + 1, list(run_ids), is_partial=True)
-        run_ids.update(dict.fromkeys(one.run_id for one in added))
+        run_ids.update(dict.fromkeys(run.run_id for run in added))
     return Coverage(from_ms, list(run_ids), is_partial=False)
 
 
@@ -113,7 +113,7 @@ def find_flaky_tests(
     good: Iterable[tuple[Any, ...]],
     heads: RunHeads,
 ) -> tuple[FlakyTest, ...]:
-    """The flaky tests, the most often flaky first, then the latest.
+    """Find the flaky tests, the most often flaky first, then the latest.
 
     Args:
         troubled: rows of `queries.TROUBLED`.

@@ -73,15 +73,15 @@ def lock(connection: Connection) -> None:
 def written_runs(connection: Connection, keys: Collection[RunKey]) -> set[RunKey]:
     """Those of the runs that have rows."""
     wanted = sorted(keys)
-    found: set[RunKey] = set()
+    written: set[RunKey] = set()
     for start in range(0, len(wanted), _BATCH):
         tuples = [
-            (one.repository_id, one.run_id, one.run_attempt)
-            for one in wanted[start : start + _BATCH]
+            (key.repository_id, key.run_id, key.run_attempt)
+            for key in wanted[start : start + _BATCH]
         ]
         query = sa.select(*_KEY).where(sa.tuple_(*_KEY).in_(tuples)).distinct()
-        found.update(RunKey(*row) for row in connection.execute(query))
-    return found
+        written.update(RunKey(*row) for row in connection.execute(query))
+    return written
 
 
 def has_other_rows(connection: Connection, key: RunKey, digest: str) -> bool:
@@ -132,10 +132,10 @@ def runs_of(
     connection: Connection, damaged: Iterable[ManifestFile], repository_id: int | None = None
 ) -> list[RunKey]:
     """Whose rows these files hold, in order; of one repository, or of all."""
-    found = list(damaged)
-    pairs = {one.pair for one in found if one.pair}
+    lost = list(damaged)
+    pairs = {file.pair for file in lost if file.pair}
     holders = sa.select(_FILE.name).where(
-        sa.or_(_FILE.name.in_([one.name for one in found]), _FILE.pair.in_(pairs))
+        sa.or_(_FILE.name.in_([file.name for file in lost]), _FILE.pair.in_(pairs))
     )
     query = sa.select(*_KEY).where(_FILE_RUN.file.in_(holders)).distinct().order_by(*_KEY)
     if repository_id is not None:
@@ -192,7 +192,7 @@ def replace(
         FilesReplaced: one of the sources is gone.
     """
     lock(connection)
-    names = [one.name for one in sources]
+    names = [file.name for file in sources]
     if not is_listed(connection, names):
         raise FilesReplaced("another process has replaced these files", where="results")
     _insert(connection, pair)
@@ -203,7 +203,7 @@ def replace(
     if dropped_run is not None:
         is_dropped = is_run(schema.file_run, dropped_run)
         connection.execute(sa.delete(schema.file_run).where(from_sources, is_dropped))
-    by_kind = {one.kind: one.name for one in pair}
+    by_kind = {file.kind: file.name for file in pair}
     holder = by_kind.get("by_run", by_kind.get("by_day"))
     if holder is not None:
         moved = sa.update(schema.file_run)
@@ -211,7 +211,7 @@ def replace(
             condition = sa.and_(from_sources, is_run(schema.file_run, key))
             connection.execute(moved.where(condition).values(file=by_kind["by_day"]))
         # Pruned runs stay with the sums of their pair.
-        sums = [one.name for one in sources if one.kind == "by_day"]
+        sums = [file.name for file in sources if file.kind == "by_day"]
         connection.execute(moved.where(_FILE_RUN.file.in_(sums)).values(file=by_kind["by_day"]))
         connection.execute(moved.where(from_sources).values(file=holder))
     connection.execute(sa.delete(schema.file).where(_FILE.name.in_(names)))
@@ -223,7 +223,7 @@ def remove_repository(connection: Connection, repository_id: int) -> None:
     is_its = _holds(_FILE_RUN.repository_id == repository_id)
     is_others = _holds(_FILE_RUN.repository_id != repository_id)
     own = _files(connection, None, sa.and_(is_its, ~is_others))
-    remove(connection, [one.name for one in own])
+    remove(connection, [file.name for file in own])
 
 
 def remove(connection: Connection, names: Collection[str]) -> None:
@@ -234,8 +234,8 @@ def remove(connection: Connection, names: Collection[str]) -> None:
 
 
 def _insert(connection: Connection, added: Iterable[ManifestFile]) -> None:
-    for one in added:
-        values = {name: getattr(one, name) for name in ManifestFile.__slots__}
+    for file in added:
+        values = {name: getattr(file, name) for name in ManifestFile.__slots__}
         connection.execute(sa.insert(schema.file).values(added_at_ms=now_ms(), **values))
 
 

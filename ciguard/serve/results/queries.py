@@ -62,7 +62,7 @@ RUN_SUMS: Final = len(_COUNTED)
 
 
 def select_run_rows(conditions: list[str], sort: str, *, is_descending: bool) -> str:
-    """One page of a run's rows, each behind the sums of all rows that meet the conditions.
+    """Return the SQL of one page of a run's rows, each after the sums of all pages.
 
     RUN_SUMS sums: all, flaky, unfinished, and of each outcome in the order of its code. The next
     column is 0 in the one line of a page without rows. What a search finds is kept for both, which
@@ -142,7 +142,7 @@ OFFENDER_COLUMNS: Final = {by: column for by, (_, column, _) in _MEASURES.items(
 
 
 def select_offenders(by: str, *, by_day: bool, arrivals: bool) -> str:
-    """The tests with the greatest sums; say which kinds of files there are.
+    """Return the SQL of the tests with the greatest sums; say which kinds of files there are.
 
     One column by key says which tests they are, and only these are summed by name: a third of the
     time. Of equal ones at the end of the list those with the smaller keys are in it. If two tests
@@ -221,31 +221,31 @@ def parse_filters(query: Mapping[str, str]) -> ResultFilters:
         UsageError: with everything that is wrong with it.
     """
     wrong: list[UsageError] = []
-    found: dict[str, Any] = {}
+    filters: dict[str, Any] = {}
     for name in _TEXTS:
         if query.get(name) or (name != "text" and name in query):
-            found[name] = query[name]
+            filters[name] = query[name]
             if len(query[name]) > MAX_TEXT:
                 wrong.append(UsageError(f"expected at most {MAX_TEXT} characters", where=name))
     if outcome := query.get("outcome"):
-        found["outcome"] = outcome
+        filters["outcome"] = outcome
         if outcome not in OUTCOME_CODES:
             wrong.append(_expected("outcome", " or ".join(OUTCOME_CODES), outcome))
     if sort := query.get("sort"):
-        found["sort"] = sort.removeprefix("-")
-        found["is_descending"] = sort.startswith("-")
-        if found["sort"] not in SORT_COLUMNS:
+        filters["sort"] = sort.removeprefix("-")
+        filters["is_descending"] = sort.startswith("-")
+        if filters["sort"] not in SORT_COLUMNS:
             names = ", ".join(SORT_COLUMNS)
             wrong.append(_expected("sort", f"one of {names}, or one with - before it", sort))
-    found["page"] = _number(query, "page", 1, wrong)
-    if not 1 <= found["page"] <= MAX_PAGE:
+    filters["page"] = _number(query, "page", 1, wrong)
+    if not 1 <= filters["page"] <= MAX_PAGE:
         wrong.append(_expected("page", f"a number from 1 to {MAX_PAGE}", query["page"]))
-    found["page_size"] = _number(query, "size", 100, wrong)
-    if found["page_size"] not in PAGE_SIZES:
+    filters["page_size"] = _number(query, "size", 100, wrong)
+    if filters["page_size"] not in PAGE_SIZES:
         wrong.append(_expected("size", f"one of {', '.join(map(str, PAGE_SIZES))}", query["size"]))
     if wrong:
         raise combine(wrong)
-    return ResultFilters(**found)
+    return ResultFilters(**filters)
 
 
 def _number(query: Mapping[str, str], name: str, default: int, wrong: list[UsageError]) -> int:

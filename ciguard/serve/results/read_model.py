@@ -67,7 +67,7 @@ class Answer(Generic[T]):
 
     @property
     def missing_names(self) -> tuple[str, ...]:
-        """The missing runs as "19500000000/1"."""
+        """Return the missing runs as "19500000000/1"."""
         return tuple(f"{run.run_id}/{run.run_attempt}" for run in self.missing_runs)
 
 
@@ -166,7 +166,7 @@ class OpenFiles:
             self._paths.setdefault(one.kind, []).append(str(path))
 
     def fetch(self, query: str, values: Mapping[str, Any], kind: Kind) -> Sequence[tuple[Any, ...]]:
-        """Rows of the pairs' files of a kind and of the arrivals; none where there are no files."""
+        """Return rows of the pairs' files of a kind and of the arrivals."""
         # The first file says which columns there are, and arrivals have the most.
         paths = [*self._paths.get(kind, ()), *self._paths.get("arrival", ())]
         if not paths:
@@ -175,7 +175,7 @@ class OpenFiles:
         return fetch(self._engine, with_files, {**values, "files": paths})
 
     def fetch_sums(self, by: str, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-        """Sums of tests, out of the sums by day and of arrivals."""
+        """Return sums of tests, out of the sums by day and of arrivals."""
         by_day, arrivals = self._paths.get("by_day"), self._paths.get("arrival")
         if not by_day and not arrivals:
             return ()
@@ -187,7 +187,7 @@ class OpenFiles:
         return fetch(self._engine, query, bound)
 
     def texts(self, repository_id: int, keys: Iterable[int | None]) -> dict[int, str]:
-        """The texts of messages by their keys."""
+        """Return the texts of messages by their keys."""
         wanted = sorted({key for key in keys if key is not None})
         values = {"repository_id": repository_id, "messages": wanted}
         return dict(self.fetch(queries.MESSAGES, values, "messages")) if wanted else {}
@@ -209,7 +209,7 @@ class ReadModel:
         self._engine.close()
 
     def run_page(self, key: RunKey, filters: ResultFilters) -> Answer[CasePage]:
-        """One page of a run's rows.
+        """Return one page of a run's rows.
 
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
@@ -239,7 +239,7 @@ class ReadModel:
     def unit_runs(
         self, repository_id: int, test: UnitKey, case: str | None = None, limit: int = TEST_RUNS
     ) -> Answer[tuple[UnitRun, ...]]:
-        """A test's last runs, the newest first; of one case, or of all its cases together.
+        """Return a test's last runs, the newest first; of one case, or of all its cases together.
 
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
@@ -265,7 +265,7 @@ class ReadModel:
     def offenders(
         self, repository_id: int, by: str, from_ms: int, limit: int = 50
     ) -> Answer[tuple[UnitSums, ...]]:
-        """The tests with the greatest sums since a day (UTC), the worst first.
+        """Return the tests with the greatest sums since a day (UTC), the worst first.
 
         Args:
             by: one of `queries.OFFENDER_COLUMNS`.
@@ -289,7 +289,7 @@ class ReadModel:
     def flaky(
         self, repository_id: int, from_ms: int, limit: int = 50, most: int = MOST_TROUBLED
     ) -> Answer[FlakyTests]:
-        """Tests that passed and failed at one commit since a time, the most often first.
+        """Return tests that passed and failed at one commit since a time, the most often first.
 
         Args:
             most: rows that went wrong. Where there are more, the answer is of a later time.
@@ -307,18 +307,18 @@ class ReadModel:
 
         def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[tuple[Any, ...]]]:
             counts = files.fetch(queries.TROUBLED_RUNS, values, "troubled")
-            found = choose_runs(counts, runs, from_ms, most)
-            since = {**values, "from_ms": found.from_ms}
-            return found, files.fetch(queries.TROUBLED, since, "troubled")
+            coverage = choose_runs(counts, runs, from_ms, most)
+            since = {**values, "from_ms": coverage.from_ms}
+            return coverage, files.fetch(queries.TROUBLED, since, "troubled")
 
         answer = self._ask_repository(repository_id, ("troubled", "arrival"), ask_troubled)
         covered, troubled = answer.found
         good = self._passes(repository_id, covered.run_ids, troubled)
         # As if this time had been asked for.
         heads = {
-            (one.run_id, one.run_attempt): one.head_sha
-            for one in runs
-            if one.started_at_ms >= covered.from_ms
+            (run.run_id, run.run_attempt): run.head_sha
+            for run in runs
+            if run.started_at_ms >= covered.from_ms
         }
         tests = find_flaky_tests(repository_id, troubled, good.found, heads)[:limit]
         missing = dict.fromkeys([*answer.missing_runs, *good.missing_runs])
@@ -327,7 +327,7 @@ class ReadModel:
     def _passes(
         self, repository_id: int, run_ids: Sequence[int], troubled: Sequence[tuple[Any, ...]]
     ) -> Answer[Sequence[tuple[Any, ...]]]:
-        """Where tests passed in these runs that failed in one of them, by `troubled`."""
+        """Find the passes, in these runs, of tests that failed in one of them, by `troubled`."""
         wanted = set(run_ids)
         values = {
             "repository_id": repository_id,
@@ -371,25 +371,25 @@ class ReadModel:
                 # Without its texts a row is still a row.
                 lost = [o for o in wanted if o.name in damaged and o.kind != "messages"]
                 missing = manifest.runs_of(connection, lost, repository_id) if lost else []
-            readable = [one for one in wanted if one.name not in damaged]
+            readable = [file for file in wanted if file.name not in damaged]
             try:
-                with self._cache.open_files(one.stored for one in readable) as paths:
-                    files = OpenFiles(self._engine, [(one, paths[one.name]) for one in readable])
+                with self._cache.open_files(file.stored for file in readable) as paths:
+                    files = OpenFiles(self._engine, [(file, paths[file.name]) for file in readable])
                     with self._turns:
-                        found = ask(files)
+                        answer = ask(files)
             except DamagedObject as error:
                 damaged.add(error.name)  # or replaced: then it is wanted no more
             except EngineError:
                 asked += 1
                 if asked == ASKED_AGAIN:
                     raise
-                self._cache.forget([one.name for one in readable])
+                self._cache.forget([file.name for file in readable])
             else:
-                return Answer(found, tuple(one for one in missing if only in (None, one)))
+                return Answer(answer, tuple(file for file in missing if only in (None, file)))
 
 
 def _run_page(lines: Sequence[tuple[Any, ...]], texts: Mapping[int, str]) -> CasePage:
-    """Out of what `queries.select_run_rows` finds; there are no lines where there are no files."""
+    """Make a page of the lines of `queries.select_run_rows`; no lines without files."""
     if not lines:
         return CasePage()
     total, flaky, unfinished, *counts = lines[0][: queries.RUN_SUMS]

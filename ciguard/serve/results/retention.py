@@ -54,7 +54,9 @@ def drop_repository(
             manifest.remove_repository(connection, repository_id)
         with database.read() as connection:
             files = manifest.files_of_repository(connection, repository_id, KINDS)
-        batches = list(_batches([one for one in files if (one.pair or one.name) not in damaged]))
+        batches = list(
+            _batches([file for file in files if (file.pair or file.name) not in damaged])
+        )
         if not batches:
             return tuple(damaged.values())
         for sources in batches:
@@ -63,8 +65,8 @@ def drop_repository(
             except FilesReplaced:  # by a compaction: look again
                 continue
             except DamagedObject as error:
-                found = next(one for one in sources if one.name == error.name)
-                damaged[found.pair or found.name] = found
+                file = next(file for file in sources if file.name == error.name)
+                damaged[file.pair or file.name] = file
 
 
 def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
@@ -98,18 +100,18 @@ def prune_answers(database: Database, objects: ObjectStore, before_ms: int) -> N
 
 
 def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Pairs one at a time, arrivals as many as are compacted at once."""
+    """Yield pairs one at a time, arrivals as many as are compacted at once."""
     pairs: dict[str, list[ManifestFile]] = defaultdict(list)
     arrivals: list[ManifestFile] = []
-    for one in files:
-        (pairs[one.pair] if one.pair else arrivals).append(one)
+    for file in files:
+        (pairs[file.pair] if file.pair else arrivals).append(file)
     yield from pairs.values()
     batch: list[ManifestFile] = []
-    for one in arrivals:
-        if len(batch) == FAN_IN or sum(known.rows for known in batch) + one.rows > MOST_ROWS:
+    for file in arrivals:
+        if len(batch) == FAN_IN or sum(listed.rows for listed in batch) + file.rows > MOST_ROWS:
             yield batch
             batch = []
-        batch.append(one)
+        batch.append(file)
     if batch:
         yield batch
 
@@ -121,7 +123,9 @@ def sweep(database: Database, objects: ObjectStore, cache: ObjectCache, now_s: f
         now_s: seconds since 1970, by the database's clock, as `writer.check_age` has it.
     """
     # The listing comes first: a file that is listed after it was not an hour old.
-    old = {one.name for one in objects.list("results/") if now_s - one.modified_at > MIN_AGE_S}
+    old = {
+        stored.name for stored in objects.list("results/") if now_s - stored.modified_at > MIN_AGE_S
+    }
     with database.read() as connection:
         old -= manifest.all_names(connection)
     objects.delete(sorted(old))

@@ -72,13 +72,13 @@ class RunResults:
 
     @cached_property
     def digest(self) -> str:
-        """Which rows these are, in whatever order, in 32 characters; 3 us a row."""
+        """Identify these rows, in any order, by 32 characters; 3 us a row."""
         content = "\n".join((str(self.at_ms), *sorted(map(repr, self.rows))))
         return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def hash_unit(repository_id: int, suite: str, variant: str, unit: str) -> int:
-    """A test's signed 64-bit key, which its rows are sorted by.
+    """Return a test's signed 64-bit key, by which its rows are sorted.
 
     The first 8 bytes, little-endian, of BLAKE2b over the parts, each with its length before it, so
     that no two lists of parts are one text. Of a million tests two share a key in one of 4 * 10^7
@@ -89,21 +89,21 @@ def hash_unit(repository_id: int, suite: str, variant: str, unit: str) -> int:
 
 
 def hash_units(tests: Iterable[tuple[int, str, str, str]]) -> list[int]:
-    """The keys of tests, as `hash_unit`; 1 us each."""
+    """Return the keys of tests, as `hash_unit`; 1 us each."""
     prefixes: dict[tuple[int, str, str], bytes] = {}
     digests = []
     for repository_id, suite, variant, unit in tests:
-        place = repository_id, suite, variant
-        prefix = prefixes.get(place)
+        name = repository_id, suite, variant
+        prefix = prefixes.get(name)
         if prefix is None:
-            prefix = prefixes[place] = b"".join(map(_sized, (str(repository_id), suite, variant)))
+            prefix = prefixes[name] = b"".join(map(_sized, (str(repository_id), suite, variant)))
         text = unit.encode("utf-8", "surrogatepass")
         digests.append(blake2b(b"%b%d:%b" % (prefix, len(text), text), digest_size=8).digest())
     return list(struct.unpack(f"<{len(digests)}q", b"".join(digests)))
 
 
 def hash_message(repository_id: int, message: str) -> int:
-    """A message's key, as a test's; the same text of two repositories is two messages."""
+    """Return a message's key, as a test's; the same text of two repositories is two messages."""
     text = _sized(str(repository_id)) + _sized(message)
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
@@ -114,23 +114,25 @@ def run_results(
     records: Mapping[str, Record],
     missing: Iterable[tuple[UnitKey, str]] = (),
 ) -> RunResults:
-    """The rows of a run. Of several legs' results of a case the worst counts.
+    """Make the rows of a run. Of several legs' results of a case the worst counts.
 
     Args:
         records: by shard, those that count, as the guard selects them.
         missing: planned units without a final result, each with its shard.
     """
     without_result = dict(missing)
-    found: dict[UnitKey, list[ResultRow]] = {}
+    rows_by_unit: dict[UnitKey, list[ResultRow]] = {}
     for shard, record in records.items():
         for key_of_unit, unit in resolve_units(record.results, last_starts(record.starts)).items():
             is_unfinished = unit.status == "unfinished" or key_of_unit in without_result
             rows = _rows(shard, unit, is_unfinished=is_unfinished)
-            known = found.setdefault(key_of_unit, rows)
+            known = rows_by_unit.setdefault(key_of_unit, rows)
             if known is not rows:
-                found[key_of_unit] = _worst_by_case([*known, *rows])
-    lost = [_missing(unit, shard) for unit, shard in without_result.items() if unit not in found]
-    return RunResults(key, at_ms, (*chain.from_iterable(found.values()), *lost))
+                rows_by_unit[key_of_unit] = _worst_by_case([*known, *rows])
+    lost = [
+        _missing(unit, shard) for unit, shard in without_result.items() if unit not in rows_by_unit
+    ]
+    return RunResults(key, at_ms, (*chain.from_iterable(rows_by_unit.values()), *lost))
 
 
 def _rows(shard: str, unit: UnitResult, *, is_unfinished: bool) -> list[ResultRow]:
@@ -163,13 +165,17 @@ def _rows(shard: str, unit: UnitResult, *, is_unfinished: bool) -> list[ResultRo
 
 
 def _last_failure(result: Result, unit: UnitResult) -> str | None:
-    """The last message of the failures before a result."""
-    own = [one.message for one in unit.failures if one.key == result.key and one.message]
+    """Return the last message of the failures before a result."""
+    own = [
+        failure.message
+        for failure in unit.failures
+        if failure.key == result.key and failure.message
+    ]
     return own[-1] if own else None
 
 
 def _worst_by_case(rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """Of several legs' rows of a unit the worst of each case, the first of equals."""
+    """Select the worst row of each case of a unit among several legs, the first of equals."""
     worst: dict[str | None, ResultRow] = {}
     for row in rows:
         known = worst.setdefault(row.case, row)
@@ -179,7 +185,7 @@ def _worst_by_case(rows: Iterable[ResultRow]) -> list[ResultRow]:
 
 
 def _severity(row: ResultRow) -> tuple[int, int, int]:
-    """As `model.attempts.severity`, of codes; an unfinished unit is the worst."""
+    """Rank as `model.attempts.severity`, by codes; an unfinished unit is the worst."""
     return row.status, row.outcome, row.ending
 
 
@@ -189,6 +195,6 @@ def _missing(unit: UnitKey, shard: str) -> ResultRow:
 
 
 def _sized(text: str) -> bytes:
-    """A text after its length in bytes."""
+    """Return a text after its length in bytes."""
     encoded = text.encode("utf-8", "surrogatepass")
     return b"%d:%b" % (len(encoded), encoded)

@@ -61,17 +61,17 @@ def check(database: Database, objects: ObjectStore) -> ResultsCheck:
         run_rows = {name: int(rows) for name, rows in connection.execute(query)}
         unwritten = tuple(_unwritten(connection))
     problems = _compare_rows(files, run_rows)
-    for one in files:
-        problem = _compare_content(objects, one)
+    for file in files:
+        problem = _compare_content(objects, file)
         if problem:
-            problems[one.name] = problem
+            problems[file.name] = problem
     damaged = []
     with database.read() as connection:
-        for one in files:
-            if one.name in problems and manifest.is_listed(connection, [one.name]):
-                runs = tuple(manifest.runs_of(connection, [one]))
-                damaged.append(DamagedFile(one, problems[one.name], runs))
-    rows = sum(one.rows for one in files if one.kind in ("arrival", "by_run"))
+        for file in files:
+            if file.name in problems and manifest.is_listed(connection, [file.name]):
+                runs = tuple(manifest.runs_of(connection, [file]))
+                damaged.append(DamagedFile(file, problems[file.name], runs))
+    rows = sum(file.rows for file in files if file.kind in ("arrival", "by_run"))
     return ResultsCheck(len(files), rows, tuple(damaged), unwritten)
 
 
@@ -107,23 +107,23 @@ def _unwritten(connection: Connection) -> Iterator[RunKey]:
 def _compare_rows(files: Sequence[ManifestFile], run_rows: dict[str, int]) -> dict[str, str]:
     """By name, what is wrong with the counts of the manifest itself."""
     problems: dict[str, str] = {}
-    rows: Counter[tuple[str, str]] = Counter({(one.pair, one.kind): one.rows for one in files})
-    for one in files:
-        expected = run_rows.get(one.name, 0)
-        if one.kind in ("arrival", "by_run") and expected != one.rows:
-            problems[one.name] = f"it has {one.rows} rows, its runs have {expected}"
-        elif one.kind == "by_test" and rows[one.pair, "by_run"] != one.rows:
-            problems[one.name] = f"it has {one.rows} rows, {rows[one.pair, 'by_run']} by run"
+    rows: Counter[tuple[str, str]] = Counter({(file.pair, file.kind): file.rows for file in files})
+    for file in files:
+        expected = run_rows.get(file.name, 0)
+        if file.kind in ("arrival", "by_run") and expected != file.rows:
+            problems[file.name] = f"it has {file.rows} rows, its runs have {expected}"
+        elif file.kind == "by_test" and rows[file.pair, "by_run"] != file.rows:
+            problems[file.name] = f"it has {file.rows} rows, {rows[file.pair, 'by_run']} by run"
     return problems
 
 
-def _compare_content(objects: ObjectStore, one: ManifestFile) -> str:
+def _compare_content(objects: ObjectStore, file: ManifestFile) -> str:
     digest = hashlib.sha256()
     try:
-        for chunk in objects.chunks(one.name):
+        for chunk in objects.chunks(file.name):
             digest.update(chunk)
     except NoSuchObject:
         return "it is missing"
-    if digest.hexdigest() != one.sha256:
-        return f"its SHA-256 is {digest.hexdigest():.12}..., stored: {one.sha256:.12}..."
+    if digest.hexdigest() != file.sha256:
+        return f"its SHA-256 is {digest.hexdigest():.12}..., stored: {file.sha256:.12}..."
     return ""

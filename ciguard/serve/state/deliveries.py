@@ -1,4 +1,4 @@
-"""Which of GitHub's deliveries were received: each counts once, however often it is sent.
+"""GitHub's deliveries that were received: each counts once, however often it is sent.
 
 Source: docs.github.com, "Best practices for using webhooks", `X-GitHub-Delivery`.
 """

@@ -7,7 +7,7 @@ mends what a lost webhook would have said.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ def remove_installation(connection: Connection, installation_id: int) -> None:
 
 
 def find(connection: Connection, full_name: str) -> Repository | None:
-    """The active repository of this name, whatever its case.
+    """Find the active repository of this name, in any case.
 
     Of several, as between a rename and the webhook that tells of it, the one named last.
     """
@@ -109,7 +109,7 @@ def find(connection: Connection, full_name: str) -> Repository | None:
 
 
 def get(connection: Connection, repository_id: int) -> Repository | None:
-    """The active repository with this number."""
+    """Return the active repository with this number."""
     row = connection.execute(_active().where(_REPOSITORY.id == repository_id)).first()
     return None if row is None else _repository(row)
 
@@ -117,19 +117,19 @@ def get(connection: Connection, repository_id: int) -> Repository | None:
 def states(
     connection: Connection, repository_ids: Collection[int]
 ) -> Mapping[int, RepositoryState]:
-    """What has become of those that are known."""
+    """Return the states of those that are known."""
     query = sa.select(_REPOSITORY.id, _REPOSITORY.state).where(_REPOSITORY.id.in_(repository_ids))
     return {row.id: RepositoryState(row.state) for row in connection.execute(query)}
 
 
 def active(connection: Connection) -> tuple[Repository, ...]:
-    """All that are active, by name."""
+    """Return all active repositories, by name."""
     rows = connection.execute(_active().order_by(_lower_name))
     return tuple(map(_repository, rows))
 
 
 def changed_since(connection: Connection, at_ms: int) -> frozenset[int]:
-    """Numbers of those whose row was written then or later, by the database's clock."""
+    """Return the numbers of those whose row was written then or later, by the database's clock."""
     query = sa.select(_REPOSITORY.id).where(_REPOSITORY.updated_at_ms >= at_ms)
     return frozenset(connection.execute(query).scalars())
 
@@ -156,7 +156,7 @@ def search(
     limit: int,
     offset: int,
 ) -> tuple[int, tuple[Repository, ...]]:
-    """How many of these rows have a text in their name, and a page of them by name."""
+    """Count these rows with a text in their name, and return a page of them by name."""
     is_found = sa.and_(are_shown, _lower_name.contains(text.lower(), autoescape=True))
     total = connection.execute(
         sa.select(sa.func.count()).select_from(schema.repository).where(is_found)
@@ -167,7 +167,7 @@ def search(
 
 
 def removed(connection: Connection, days: float = 0.0) -> tuple[Repository, ...]:
-    """All that were removed so many days ago or earlier, by number."""
+    """Return all that were removed so many days ago or earlier, by number."""
     query = sa.select(schema.repository).where(
         _REPOSITORY.state == RepositoryState.REMOVED,
         _REPOSITORY.updated_at_ms <= statements.after_ms(-days * statements.DAY_S),
@@ -193,18 +193,10 @@ def set_reconciled(connection: Connection, repository_id: int) -> None:
 
 
 def _values(repositories: Sequence[Repository]) -> list[dict[str, Any]]:
-    ordered = sorted({one.id: one for one in repositories}.items())
-    return [
-        {
-            "id": one.id,
-            "full_name": one.full_name,
-            "is_private": one.is_private,
-            "default_branch": one.default_branch,
-            "installation_id": one.installation_id,
-            "state": one.state,
-        }
-        for _, one in ordered
-    ]
+    by_number = {repository.id: asdict(repository) for repository in repositories}
+    for values in by_number.values():
+        del values["reconciled_at_ms"]
+    return [values for _, values in sorted(by_number.items())]
 
 
 def _update(repository_id: int) -> sa.Update:

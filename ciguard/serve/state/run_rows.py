@@ -126,7 +126,7 @@ def record_run(connection: Connection, run: RunRow) -> None:
 
 
 def get(connection: Connection, key: RunKey) -> RunRow | None:
-    """One run attempt."""
+    """Return one run attempt, without its cells."""
     row = connection.execute(sa.select(schema.run).where(statements.is_run(schema.run, key)))
     return next(map(_run_row, row), None)
 
@@ -142,7 +142,7 @@ def newest(
     has_plan: bool = True,
     limit: int = PAGE,
 ) -> tuple[RunRow, ...]:
-    """A page of a repository's runs, those completed last first.
+    """Return a page of a repository's runs, those completed last first.
 
     Args:
         before: the last run of the page before; None for the first page.
@@ -162,19 +162,19 @@ def newest(
     values |= {"branch": branch} if branch is not None else {}
     values |= {"pull_request": pull_request} if pull_request is not None else {}
     if before is not None:
-        place = (before.completed_at_ms, before.key.run_id, before.key.run_attempt)
-        values |= zip(_BEFORE, place, strict=True)
+        position = (before.completed_at_ms, before.key.run_id, before.key.run_attempt)
+        values |= zip(_BEFORE, position, strict=True)
     names = tuple(name for name, is_asked in asked.items() if is_asked)
     return tuple(map(_run_row, connection.execute(_newest_query(names), values)))
 
 
 @functools.cache
 def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
-    """Built once: a list of repositories asks twice for each of its lines."""
+    """Build the query once: a list of repositories asks twice for each of its lines."""
     query = sa.select(schema.run).where(
         _RUN.repository_id == sa.bindparam("of"), *(_CONDITIONS[name] for name in names)
     )
-    return query.order_by(*(one.desc() for one in _PLACE)).limit(sa.bindparam("most"))
+    return query.order_by(*(column.desc() for column in _PLACE)).limit(sa.bindparam("most"))
 
 
 def with_cells(connection: Connection, runs: Collection[RunRow]) -> tuple[RunRow, ...]:
@@ -193,7 +193,7 @@ def with_cells(connection: Connection, runs: Collection[RunRow]) -> tuple[RunRow
 
 
 def answers(connection: Connection, *, before_ms: int | None = None) -> list[tuple[RunKey, str]]:
-    """Runs that have an answer, and the name of its object; all, or those that started before."""
+    """List runs with the name of their answer's object; all, or those that started before."""
     columns = [_RUN[name] for name in (*statements.KEY, "answer")]
     query = sa.select(*columns).where(_RUN.answer != "").order_by(*columns)
     if before_ms is not None:
@@ -202,7 +202,7 @@ def answers(connection: Connection, *, before_ms: int | None = None) -> list[tup
 
 
 def forget_answers(connection: Connection, deleted: Collection[tuple[RunKey, str]]) -> None:
-    """Say that these runs have no answer any more; one that got another keeps that."""
+    """Record that these answers are deleted; a run that got another keeps it."""
     keys, names = zip(*deleted, strict=True)
     is_deleted = sa.tuple_(*(_RUN[name] for name in statements.KEY)).in_(map(astuple, keys))
     update = sa.update(schema.run).where(is_deleted, _RUN.answer.in_(names))

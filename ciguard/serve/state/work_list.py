@@ -1,7 +1,7 @@
 """The work list: run attempts that GitHub has completed and that have no verdict yet.
 
-A row is waiting, running, done or dead. It is taken together with the lease of its lane, and what
-becomes of it is written only while that lease is the worker's. A row whose worker died is still
+A row is waiting, running, done or dead. It is taken together with the lease of its lane, and its
+outcome is written only while that lease is the worker's. A row whose worker died is still
 `running` when the lease ends, and is then taken before the waiting ones; the next time it waits
 as after a failure.
 """
@@ -38,7 +38,7 @@ _RUN: Final = schema.run.c
 
 
 class WorkState(StrEnum):
-    """What has become of a row."""
+    """State of a row."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -88,8 +88,8 @@ def add(connection: Connection, entries: Sequence[NewWork]) -> int:
         .on_conflict_do_nothing()
     )
     rows = [
-        {**asdict(one.key), "lane": one.lane, "source": one.source}
-        for one in sorted(entries, key=lambda one: one.key)
+        {**asdict(entry.key), "lane": entry.lane, "source": entry.source}
+        for entry in sorted(entries, key=lambda entry: entry.key)
     ]
     counted = statement.execution_options(preserve_rowcount=True)
     return connection.execute(counted, rows).rowcount
@@ -135,7 +135,7 @@ def put_off(connection: Connection, worker: str) -> bool:
 def _next(
     connection: Connection, state: WorkState, condition: sa.ColumnElement[bool]
 ) -> Row[Any] | None:
-    """The first such row that may be taken, locked where the engine locks rows."""
+    """Find the first such row that may be taken, locked where the engine locks rows."""
     # Once a query: PostgreSQL uses no index for a value that may change from row to row.
     now = sa.select(now_ms()).scalar_subquery()
     leased = sa.exists().where(schema.lane.c.key == _WORK.lane, schema.lane.c.until_ms > now)

@@ -1,4 +1,4 @@
-"""What people see of the work list, and what of it is forgotten."""
+"""The work list as people see it, and the rows of it that are forgotten."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WorkRow:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many rows are in each state but done, and how long the first that is due has waited."""
+    """Numbers of rows in each state but done, and the time that the first due row has waited."""
 
     rows: dict[WorkState, int]
     oldest_s: float
@@ -63,7 +63,7 @@ class Backlog:
 def dead_letters(
     connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
 ) -> tuple[WorkRow, ...]:
-    """Rows that are tried no more, the last to die first; `work_list.retry` revives one.
+    """List rows that are tried no more, the last to die first; `work_list.retry` revives one.
 
     Args:
         repository_ids: of these only, or of those that a query finds; None for all.
@@ -75,7 +75,7 @@ def dead_letters(
 def unfinished(
     connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
 ) -> tuple[WorkRow, ...]:
-    """Rows that run, then those that wait, by when they are due.
+    """List rows that run, then those that wait, by the time at which they are due.
 
     Args:
         repository_ids: of these only, or of those that a query finds; None for all.

@@ -49,11 +49,16 @@ def has_subject(event: str, payload: Webhook) -> bool:
 
 def apply_deliveries(connection: Connection, received: Sequence[Received]) -> None:
     """Write what deliveries say, each once; those of runs last."""
-    unknown = deliveries.record(connection, [one.delivery for one in received])
-    by_id = {one.delivery.id: one for one in received if one.delivery.id in unknown}
-    for one in by_id.values():
-        _take_away(connection, one.delivery, one.payload)
-    _add_work(connection, [one.payload for one in by_id.values() if one.payload.workflow_run])
+    unknown = deliveries.record(connection, [delivery.delivery for delivery in received])
+    by_id = {
+        delivery.delivery.id: delivery for delivery in received if delivery.delivery.id in unknown
+    }
+    for delivery in by_id.values():
+        _take_away(connection, delivery.delivery, delivery.payload)
+    _add_work(
+        connection,
+        [delivery.payload for delivery in by_id.values() if delivery.payload.workflow_run],
+    )
 
 
 def _take_away(connection: Connection, delivery: Delivery, payload: Webhook) -> None:

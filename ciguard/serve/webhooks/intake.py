@@ -104,7 +104,7 @@ def _accepted(text: str) -> PlainTextResponse:
 
 
 async def refuse_method(_: Request) -> PlainTextResponse:
-    """Any other method: the pages' route for all that is left would say that nothing is here."""
+    """Refuse another method: the pages' last route would answer that nothing is here."""
     raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
 
 

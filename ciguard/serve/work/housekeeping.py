@@ -1,4 +1,4 @@
-"""What is deleted, and when: unlisted files, old archives and rows, all of a removed repository.
+"""Deletes unlisted files, old archives and rows, and all of a removed repository.
 
 Any process may do it at any time, and be killed in the middle: rows that name objects go first,
 and an object without a row is found by its name the next time.

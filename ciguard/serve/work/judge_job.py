@@ -1,4 +1,4 @@
-"""What is done for one row of the work list: fetch, judge, keep, record, publish.
+"""The job of one row of the work list: fetch, judge, keep, record, publish.
 
 Any step may happen twice, and a worker may end after each. Objects are put once, results are
 written once a verdict, rows are replaced, and a comment is found and edited. What nobody else could
@@ -102,19 +102,19 @@ class JudgeJob:
 def _finished(
     github: GitHub, repository: Repository, key: RunKey, tries: int
 ) -> WorkflowRun | None:
-    """The attempt as GitHub has it; None where it was deleted."""
+    """Return the attempt as GitHub has it; None where it was deleted."""
     path = f"/repos/{repository.full_name}/actions/runs/{key.run_id}/attempts/{key.run_attempt}"
     try:
-        found = github.item(WorkflowRun, path)
+        run = github.item(WorkflowRun, path)
     except GitHubError as error:
         # Right after a webhook a replica may not have it yet, so it is asked for a few times.
         if error.status == HTTPStatus.NOT_FOUND and tries > MISSING_TRIES:
             return None
         raise
-    if found.status != "completed":
-        what = f"GitHub says {found.status}, and not completed"
+    if run.status != "completed":
+        what = f"GitHub says {run.status}, and not completed"
         raise NotDue(what, wait_s=AGAIN_S, where=f"run {key.run_id}")
-    return found
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class _Judging:
             self._publish(run, judged)
 
     def _load_history(self, _: str) -> Attempt:
-        """The service's own; its damage hides no verdict, and an outage is none."""
+        """Load the service's own history; its damage hides no verdict, but an outage is raised."""
         service = self.service
         store = ObjectHistory(service.database, service.objects, self.key.repository_id)
         try:
@@ -178,7 +178,7 @@ class _Judging:
         with self.service.database.read() as connection:
             stored = raw_artifacts.of_run(connection, key)
         size = stream.seek(0, io.SEEK_END)
-        if size + sum(one.bytes for one in stored if one.name != artifact.name) > ARCHIVE_BYTES:
+        if size + sum(kept.bytes for kept in stored if kept.name != artifact.name) > ARCHIVE_BYTES:
             of_all = f"all artifacts of the run have more than {ARCHIVE_BYTES >> 20} MiB"
             self._warn(f"{artifact.name} is judged and not stored: {of_all}")
             return
@@ -193,14 +193,16 @@ class _Judging:
             raw_artifacts.record(connection, key, kept)
 
     def _stored_archive(self, artifact: Artifact) -> IO[bytes] | None:
-        """What was kept when the run was judged before; GitHub may keep it for a day only."""
+        """Return the archive kept when the run was judged before: GitHub may keep it a day."""
         with self.service.database.read() as connection:
             stored = raw_artifacts.of_run(connection, self.key)
-        for one in stored:
-            if one.name == artifact.name:
+        for archive in stored:
+            if archive.name == artifact.name:
                 with contextlib.suppress(DamagedObject):
                     return io.BytesIO(
-                        read_checked(self.service.objects, one.object, one.sha256, "archive")
+                        read_checked(
+                            self.service.objects, archive.object, archive.sha256, "archive"
+                        )
                     )
         return None
 
@@ -215,11 +217,11 @@ class _Judging:
         results = 0
         if contents is not None:
             records = select_of_run(contents.plan, contents.records, contents.platform).newest
-            missing = [(one.key, one.shard) for one in contents.verdict.missing]
-            found = run_results(self.key, row.started_at_ms, records, missing)
-            self._write_results(found)
-            results = len(found.rows)
-            row = replace(row, cells=suite_rows(contents.verdict, found.rows))
+            missing = [(unit.key, unit.shard) for unit in contents.verdict.missing]
+            rows = run_results(self.key, row.started_at_ms, records, missing)
+            self._write_results(rows)
+            results = len(rows.rows)
+            row = replace(row, cells=suite_rows(contents.verdict, rows.rows))
             if run.is_base_branch:
                 keep = judged.config.metrics.keep if judged and judged.config else ()
                 self._add_to_history(run, contents, keep)

@@ -79,7 +79,7 @@ class Reconciler:
         self._began_ms = 0
 
     def reconcile_when_due(self) -> int:
-        """Call it every few seconds; runs that were added.
+        """Reconcile if that is due, and return the number of runs added; call it every few seconds.
 
         Raises:
             RemoteError: as `reconcile`; it is due again after five minutes, or the next webhook.
@@ -101,7 +101,7 @@ class Reconciler:
 
 
 def reconcile(service: Service, worker: str, *, only_new: bool = False) -> int | None:
-    """One pass over all repositories; runs that were added, None where another process is at it.
+    """Make one pass over all repositories; count new runs, or None where another process does.
 
     Args:
         worker: the name of this process.
@@ -131,7 +131,7 @@ def reconcile(service: Service, worker: str, *, only_new: bool = False) -> int |
 def _add_of_installation(
     service: Service, is_over: Callable[[], bool], turns: Sequence[Repository]
 ) -> int:
-    """Runs that were added, of the first repository at least; after a refusal of no other."""
+    """Count new runs, of the first repository at least; after a refusal of no other."""
     added = 0
     for repository in turns:
         try:
@@ -146,7 +146,7 @@ def _add_of_installation(
 
 
 def _turns(service: Service, *, only_new: bool) -> Sequence[Sequence[Repository]]:
-    """Those that are asked for in this pass, by installation; whoever waits longest first."""
+    """Select the repositories of this pass, by installation; those that waited longest first."""
     with service.database.read() as connection:
         known = repositories.active(connection)
     turns: dict[int | None, list[Repository]] = {}
@@ -158,7 +158,7 @@ def _turns(service: Service, *, only_new: bool) -> Sequence[Sequence[Repository]
 
 
 def add_missing_runs(service: Service, repository: Repository) -> int:
-    """Add what was completed since the repository was asked for last; how many that were.
+    """Add runs completed since the repository was asked for last; return their number.
 
     Raises:
         GitHubError: GitHub refused or did not answer; it is asked for the same the next time.
@@ -195,7 +195,7 @@ def _add(
 
 
 def backfill(service: Service, full_name: str, runs: int) -> int:
-    """Add the newest runs of a repository, of whatever age; how many attempts were added.
+    """Add the newest runs of a repository, of any age; return the number of attempts added.
 
     Raises:
         UsageError: the service does not serve this repository.
@@ -208,8 +208,8 @@ def backfill(service: Service, full_name: str, runs: int) -> int:
         fix = "install the App there, or name it with --repo where the service has a token"
         raise UsageError("this repository is not served", where=full_name, fix=fix)
     with service.github.client(repository.installation_id) as github:
-        found = completed_runs(github, repository.full_name, limit=runs)
-    entries = [entry for run in found for entry in all_attempts(repository.id, run, "backfill")]
+        listed = completed_runs(github, repository.full_name, limit=runs)
+    entries = [entry for run in listed for entry in all_attempts(repository.id, run, "backfill")]
     return _add(service, repository, entries, is_reconciled=False)
 
 
@@ -230,8 +230,10 @@ def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
     listing = _of_app(app) if app else _of_token(service)
     with service.database.write() as connection:
         newer = repositories.changed_since(connection, asked_at_ms)
-        known = {one.id: one for one in repositories.active(connection)}
-        listed = {one.id: one for seen in listing.values() for one in seen or ()}
+        known = {repository.id: repository for repository in repositories.active(connection)}
+        listed = {
+            repository.id: repository for seen in listing.values() for repository in seen or ()
+        }
         repositories.upsert(
             connection,
             [
@@ -243,14 +245,15 @@ def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
         gone = known.keys() - listed.keys() - newer if removes else set()
         unsure = {installation for installation, seen in listing.items() if seen is None}
         repositories.remove(
-            connection, [one for one in gone if known[one].installation_id not in unsure]
+            connection,
+            [repository for repository in gone if known[repository].installation_id not in unsure],
         )
 
 
 def _of_app(app: App) -> Listing:
     installations = app.installations()
     seen = map_in_threads(partial(_of_installation, app), installations, INSTALLATIONS)
-    return {one.id: rows for one, rows in zip(installations, seen, strict=True)}
+    return {installation.id: rows for installation, rows in zip(installations, seen, strict=True)}
 
 
 def _of_installation(app: App, installation: Installation) -> list[Repository] | None:
@@ -277,14 +280,16 @@ def _of_token(service: Service) -> Listing:
 
 
 def _rows(seen: Iterable[models.Repository], installation_id: int | None) -> Iterable[Repository]:
-    for one in seen:
-        if one.id is not None:
-            branch = one.default_branch or ""
-            yield Repository(one.id, one.full_name, one.private, branch, installation_id)
+    for repository in seen:
+        if repository.id is not None:
+            branch = repository.default_branch or ""
+            yield Repository(
+                repository.id, repository.full_name, repository.private, branch, installation_id
+            )
 
 
-def _is_same(known: Repository | None, found: Repository) -> bool:
-    return known is not None and replace(known, reconciled_at_ms=None) == found
+def _is_same(known: Repository | None, listed: Repository) -> bool:
+    return known is not None and replace(known, reconciled_at_ms=None) == listed
 
 
 def map_in_threads(act: Callable[[T], R], values: Iterable[T], threads: int) -> list[R]:

@@ -35,7 +35,7 @@ HISTORY_RUNS: Final = 20  # of a test a history keeps so many values
 
 
 def damaged_answers(database: Database, objects: ObjectStore) -> dict[RunKey, str]:
-    """Names of answers that are missing or not what was stored, by their run.
+    """Find answers that are missing or not what was stored: their names by run.
 
     Raises:
         StorageError, RemoteError: the store or the database cannot be reached.
@@ -46,7 +46,7 @@ def damaged_answers(database: Database, objects: ObjectStore) -> dict[RunKey, st
 
 
 def damaged_histories(database: Database, objects: ObjectStore) -> Iterator[HistoryRow]:
-    """Histories that are missing or not what was stored.
+    """Find histories that are missing or not what was stored.
 
     Raises:
         StorageError, RemoteError: the store or the database cannot be reached.
@@ -78,7 +78,7 @@ def restore_results(
 
 
 def restart_history(database: Database, objects: ObjectStore, repository_id: int) -> list[RunKey]:
-    """Go back to the last whole version of a history; runs that it has not, to be judged again.
+    """Go back to the last whole version of a history; return the runs that it lacks.
 
     Raises:
         StorageError, RemoteError: the store or the database cannot be reached.
@@ -92,7 +92,7 @@ def restart_history(database: Database, objects: ObjectStore, repository_id: int
 
 
 def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]) -> int:
-    """Put runs back on the work list; how many are there now.
+    """Put runs back on the work list; return their number.
 
     What is damaged of them is deleted first: an object is put only where its name is free. Whole
     archives stay, because GitHub may have them no more.
@@ -113,13 +113,13 @@ def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]
 
 
 def _damaged_archives(objects: ObjectStore, stored: Sequence[RawArtifact]) -> list[str]:
-    found = []
-    for one in stored:
+    damaged = []
+    for archive in stored:
         try:
-            read_checked(objects, one.object, one.sha256, "archive")
+            read_checked(objects, archive.object, archive.sha256, "archive")
         except DamagedObject as error:
-            found.append(error.name)
-    return found
+            damaged.append(error.name)
+    return damaged
 
 
 def _is_whole(objects: ObjectStore, key: RunKey, name: str) -> bool:
@@ -130,7 +130,7 @@ def _is_whole(objects: ObjectStore, key: RunKey, name: str) -> bool:
 
 
 def _stored_results(database: Database, objects: ObjectStore, key: RunKey) -> RunResults:
-    """The rows of a run as they were.
+    """Return the rows of a run as they were.
 
     Raises:
         InputError, DamagedObject: too little is stored of it.

@@ -27,13 +27,13 @@ def lane_of(repository_id: int, run: WorkflowRun) -> str:
 
 
 def latest_attempt(repository_id: int, run: WorkflowRun, source: Source) -> NewWork:
-    """The attempt that a webhook or a list tells of."""
+    """Make the entry of the attempt that a webhook or a list names."""
     key = RunKey(repository_id, run.id, run.run_attempt)
     return NewWork(key, lane_of(repository_id, run), source)
 
 
 def all_attempts(repository_id: int, run: WorkflowRun, source: Source) -> tuple[NewWork, ...]:
-    """Those before it too: they are complete, and the webhook of each may have been lost."""
+    """Make entries of all attempts: earlier ones are complete, and their webhooks may be lost."""
     lane = lane_of(repository_id, run)
     return tuple(
         NewWork(RunKey(repository_id, run.id, attempt), lane, source)

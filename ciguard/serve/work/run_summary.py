@@ -34,7 +34,7 @@ def run_row(
     finished: WorkflowRun,
     report: Report | None,
 ) -> RunRow:
-    """The row of a run attempt, still without the name of its answer.
+    """Make the row of a run attempt, still without the name of its answer and its cells.
 
     Args:
         report: None where the run is of a workflow that does not call ciguard.
@@ -77,9 +77,9 @@ def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuite
     for shard in verdict.plan.shards:
         units = Counter(map(attrgetter("suite", "variant"), shard.units))
         planned.update(units)
-        for place in units:
-            shards.setdefault(place, set()).add(shard.key)
-    missing = Counter((one.key.suite, one.key.variant) for one in verdict.missing)
+        for name in units:
+            shards.setdefault(name, set()).add(shard.key)
+    missing = Counter((unit.key.suite, unit.key.variant) for unit in verdict.missing)
     counts: dict[tuple[str, str], dict[str, int]] = {}
     counted = Counter(map(attrgetter("suite", "variant", "outcome"), results))
     for (suite, variant, outcome), count in counted.items():
@@ -88,22 +88,22 @@ def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuite
     for suite, variant, wall_s in map(attrgetter("suite", "variant", "wall_s"), results):
         if wall_s is not None:
             walls_s[suite, variant].append(wall_s)
-    found = []
-    for place in sorted({*planned, *counts}):
-        legs = [leg for leg in verdict.legs if leg.shard in shards.get(place, ())]
+    rows = []
+    for name in sorted({*planned, *counts}):
+        legs = [leg for leg in verdict.legs if leg.shard in shards.get(name, ())]
         peak_bytes, budget_bytes = _tightest(legs, budgets)
-        found.append(
+        rows.append(
             RunSuiteRow(
-                *place,
-                planned=planned[place],
-                missing=missing[place],
-                counts=dict(sorted(counts.get(place, {}).items())),
-                wall_s=math.fsum(walls_s[place]) if place in walls_s else None,
+                *name,
+                planned=planned[name],
+                missing=missing[name],
+                counts=dict(sorted(counts.get(name, {}).items())),
+                wall_s=math.fsum(walls_s[name]) if name in walls_s else None,
                 peak_bytes=peak_bytes,
                 budget_bytes=budget_bytes,
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _verdict(report: Report | None) -> RunVerdict:
@@ -113,14 +113,14 @@ def _verdict(report: Report | None) -> RunVerdict:
 
 
 def _bound_s(verdict: Verdict | None) -> float | None:
-    """The bound of the plan; None without timings, where it is of guesses that are all equal."""
+    """Return the bound of the plan; None without timings, where it is of equal guesses."""
     if verdict is None or not verdict.plan.has_timings:
         return None
     return verdict.plan.lower_bound_s
 
 
 def _price_usd(verdict: Verdict) -> float | None:
-    """What the shards cost, each rounded up to minutes; None where one has no price or no end."""
+    """Price the shards, each rounded up to minutes; None where one has no price or no end."""
     plan = verdict.plan
     prices = {
         shard.key: plan.pools[shard.pool].usd_per_minute
@@ -137,7 +137,7 @@ def _price_usd(verdict: Verdict) -> float | None:
 
 
 def _tightest(legs: Sequence[Leg], budgets: dict[str, int | None]) -> tuple[int | None, int | None]:
-    """Peak and budget of the leg with the highest share of its budget; else the largest peak."""
+    """Return peak and budget of the leg with the highest share; else the largest peak."""
     measured = [(leg.peak_bytes, budgets.get(leg.shard)) for leg in legs]
     known = [(peak, budget) for peak, budget in measured if peak is not None]
     limited = [(peak, budget) for peak, budget in known if budget]

@@ -99,10 +99,10 @@ def watch_input(stream: BinaryIO, stop: threading.Event) -> None:
 
 def _stop(workers: Sequence[Worker]) -> None:
     deadline_s = time.monotonic() + JOB_GRACE_S
-    for one in workers:
-        one.stop()
-    for one in workers:
-        one.stop(max(0.0, deadline_s - time.monotonic()))
+    for worker in workers:
+        worker.stop()
+    for worker in workers:
+        worker.stop(max(0.0, deadline_s - time.monotonic()))
 
 
 def _warn(error: CiguardError) -> None:
