@@ -221,6 +221,8 @@ def _inventory(
 
 
 def file_of_unit(suites: Mapping[str, Suite], key: UnitKey) -> str:
-    """The file that its id names, from the repository's root; "" where it names none."""
-    file, separator, _ = key.unit.partition("::")
-    return repository_path(suites, key.suite, file) if separator else ""
+    """Return the file that its id names, from the repository's root, if it names one.
+
+    An id without `::` is the file itself where the unit is a file; else no file has this name.
+    """
+    return repository_path(suites, key.suite, key.unit.partition("::")[0])

@@ -426,3 +426,28 @@ def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -
     cwd = posixpath.normpath(suites[suite].cwd or ".") if suite in suites else "."
     path = given if given.startswith(f"{cwd}/") else posixpath.normpath(posixpath.join(cwd, given))
     return "" if path == "." or path.startswith("..") else path
+
+
+def exchange_groups(plan: Plan) -> Mapping[str, str]:
+    """Return by shard the name of its group: shards of one pool, the same suites and memory.
+
+    The shards of a group may run each other's blocks. O(units).
+    """
+    first: dict[object, str] = {}
+    found = {}
+    for shard in plan.shards:
+        suite_keys = frozenset((unit.suite, unit.variant) for unit in shard.units)
+        machine = (shard.pool, shard.budget_bytes, shard.processes)
+        found[shard.key] = first.setdefault((machine, suite_keys), shard.key)
+    return found
+
+
+def claimable_blocks(plan: Plan, key: str) -> Mapping[str, tuple[PlannedUnit, ...]]:
+    """Return the blocks of other shards, by name, that the leg of this shard may run; O(units)."""
+    groups = exchange_groups(plan) if plan.claims else {}
+    return {
+        name: units
+        for shard in plan.shards
+        if shard.key != key and plan.claims and groups[shard.key] == groups[key]
+        for name, units in shard.units_by_block().items()
+    }

@@ -16,7 +16,7 @@ import httpx
 from ciguard.errors import RemoteError, UsageError
 from ciguard.history.daemon_thread import in_thread
 from ciguard.history.service_credentials import TOKEN_VARIABLE, credentials, origin_of
-from ciguard.model.moved_blocks import exchange_groups
+from ciguard.model.plan import exchange_groups
 from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
 

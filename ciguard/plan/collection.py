@@ -129,11 +129,9 @@ def reject_multiline_ids(
     Raises:
         InputError: names the first.
     """
-    one_per_line = {
-        name for name, suite in suites.items() if framework(suite.framework).ids_one_per_line
-    }
+    rows = {name: framework(suite.framework) for name, suite in suites.items()}
     for unit in units:
-        if unit.suite in one_per_line and "\n" in unit.unit:
+        if unit.suite in rows and not rows[unit.suite].takes_id(unit.unit):
             what = f"{one_line(unit.unit)}: its framework takes ids one a line"
             raise InputError(what, where=where, fix="rename the test, or leave it out")
 

@@ -14,7 +14,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
-from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.run.frameworks.registry import FRAMEWORKS, PACKED, is_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -46,6 +46,7 @@ FILES: Final = (
     "codec/plan_file.py",
 )
 FOLDERS: Final = ("model", "run")
+PLUGINS: Final = "ciguard/run/plugins/"
 # click's side of `ciguard run`; the adapter frameworks/command.py is another file. Source of a jar.
 # What a run came to is judged elsewhere.
 EXCLUDED: Final = frozenset(
@@ -160,7 +161,9 @@ def members(package: Traversable, frameworks: Collection[str] = FRAMEWORKS) -> d
         for name, content in _below(package.joinpath(folder), folder):
             if name not in EXCLUDED and not _is_unused_plugin(name, frameworks):
                 found[f"ciguard/{name}"] = content
-    return found
+    plugins = [name[len(PLUGINS) :] for name in found if name.startswith(PLUGINS)]
+    packed = "\n".join(sorted(filter(is_plugin, plugins)))
+    return {**found, PLUGINS + PACKED: packed.encode("ascii")}
 
 
 def _is_unused_plugin(path: str, frameworks: Collection[str]) -> bool:

@@ -98,7 +98,7 @@ class ProcessExitHandler:
         peak = live.peak(ended, self.memory.peak_bytes.get(number))
         self._observe_command(running, ended, peak, now_s)
         # What was not found was looked for: a framework that is not there finds nothing missing.
-        had_results = bool(running.finished or running.has_result or live.report.vanished)
+        had_results = bool(running.reported() or live.report.vanished)
         had_results |= self._copy_files(live, concurrent, now_s)
         # One that was given no unit had nothing to say.
         had_results |= not running.start.units and not self.state.awaits_listing
@@ -174,7 +174,7 @@ class ProcessExitHandler:
 
     def _record_after_tests(self, live: ProcessHandle, running: ProcessState, now_s: float) -> None:
         last_s = running.last_activity_s
-        if now_s - last_s < AFTER_TESTS_S or not (running.finished or running.has_result):
+        if now_s - last_s < AFTER_TESTS_S or not running.reported():
             return
         # Also at the leg's deadline, which comes before the process has refused for long.
         stopped = running.refuses_exit or bool(running.done_s is not None and running.stopping)
@@ -272,11 +272,7 @@ class ProcessExitHandler:
         """Say of each unit that this process leaves without a result why that is so."""
         number = live.batch.process
         running = self.state.running[number]
-        unfinished = (
-            unit
-            for unit in running.unfinished_units()
-            if running.closes or unit not in running.has_result
-        )
+        unfinished = filter(running.may_be_running, running.unfinished_units())
         left = [self.state.units[unit].key for unit in unfinished]
         if ending == "setup_failed":
             why = describe_setup_failure(exit_code, output)

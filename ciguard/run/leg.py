@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import tempfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
-from ciguard.model import EventLine
-from ciguard.model.moved_blocks import claimable_blocks
-from ciguard.run import command_leg
+from ciguard.model import EventLine, LegPolicy, PlannedUnit, Prediction, Shard, Suite
+from ciguard.model.plan import claimable_blocks
 from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client
+from ciguard.run.frameworks.base import Invocation
+from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.leg_spec import LegSpec
 from ciguard.run.output.leg_console import Console
@@ -46,7 +48,8 @@ from ciguard.run.supervisor import Supervisor
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import LegPolicy, Plan, PlannedUnit, Runner, Shard, ShardLine
+    from ciguard.model import Plan, Runner, ShardLine
+    from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
@@ -97,8 +100,10 @@ def check_suites(plan: Plan, shard: Shard) -> None:
         if not os.path.isdir(suite.cwd):
             fix = "check out the repository first, and start in its root"
             raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
-        units = [unit.unit for unit in shard.units if unit.suite == name and "\n" in unit.unit]
-        if framework(suite.framework, where=where).ids_one_per_line and units:
+        row = framework(suite.framework, where=where)
+        own = (unit.unit for unit in shard.units if unit.suite == name)
+        units = [unit for unit in own if not row.takes_id(unit)]
+        if units:
             what = f"the id {units[0]!r:.200} has a line feed, and its framework reads lines"
             raise InputError(what, where=where, fix="rename the test, or exclude it")
 
@@ -299,6 +304,16 @@ def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs, scope: Selection)
     return replace(policy, deadline_s=max(0.0, policy.deadline_s - spent_s))
 
 
+def _wrapped_execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:  # noqa: ARG001
+    """Return the command itself, which is told where its record is."""
+    return Invocation(suite.command, {"CIGUARD_RECORD_FILE": batch.record_file})
+
+
+# The program need not report: the supervisor itself writes the result. It may add numbers of its
+# own, as `metric` lines.
+WRAPPED: Final = replace(COMMAND, name="wrapped", execution=_wrapped_execution)
+
+
 def run_command(
     command: Sequence[str],
     record: str,
@@ -308,7 +323,7 @@ def run_command(
     results: Sequence[str] = (),
     stdin: Optional[int] = None,
 ) -> LegVerdict:
-    """Measure any command as one process with one result.
+    """Measure any command as a shard of one unit, which is one process with one result.
 
     Args:
         stdin: what it reads; None for nothing.
@@ -322,6 +337,7 @@ def run_command(
         fix = "name a program on PATH, or a path to one"
         raise UsageError(f"no program {command[0]!r}", where="COMMAND", fix=fix)
     folder = new_folder(record)
+    unit = PlannedUnit(" ".join(map(shlex.quote, command)), has_history=False)
     guardrail = CURRENT.headroom(None)
     head = header(
         environ,
@@ -332,11 +348,11 @@ def run_command(
     with _private_folder() as private:
         job = LegSpec(
             header=head,
-            shard=command_leg.shard_of(command),
-            suites={"": command_leg.suite_of(command, results)},
-            policy=command_leg.POLICY,
+            shard=Shard(key="", pool="", units=(unit,), predicted=Prediction(0.0, 0.0)),
+            suites={"": Suite(WRAPPED.name, tuple(command), results=tuple(results))},
+            policy=LegPolicy(),
             pool_env={},
-            executor=lambda _: command_leg.WRAPPED,
+            executor=lambda _: WRAPPED,
             record_dir=folder,
             scratch_dir=private,
             environ=environ,

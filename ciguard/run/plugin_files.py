@@ -6,14 +6,13 @@ its `ciguard` would shadow a tested project's own.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pkgutil
 from functools import lru_cache
-from typing import Mapping
+from typing import List, Mapping
 
 from ciguard.run import plugins
-from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.run.frameworks.registry import PACKED, is_plugin
 
 
 def extract_plugins(folder: str) -> str:
@@ -46,10 +45,11 @@ def restore_plugins(private: str, folder: str) -> None:
 @lru_cache(maxsize=None)
 def _contents() -> Mapping[str, bytes]:
     """By name. Read once: a test can remove the zip file that the leg runs from."""
-    names = [f"{module.name}.py" for module in pkgutil.iter_modules(plugins.__path__)]
-    names += sorted({name for one in FRAMEWORKS.values() for name in one.plugin_files})
-    contents = {}
-    for name in names:
-        with contextlib.suppress(OSError):  # of a framework that no suite of the plan has
-            contents[name] = pkgutil.get_data(plugins.__name__, name) or b""
-    return contents
+    return {name: pkgutil.get_data(plugins.__name__, name) or b"" for name in _names()}
+
+
+def _names() -> List[str]:
+    (folder,) = plugins.__path__
+    if os.path.isdir(folder):
+        return sorted(filter(is_plugin, os.listdir(folder)))
+    return (pkgutil.get_data(plugins.__name__, PACKED) or b"").decode("ascii").split()

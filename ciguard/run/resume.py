@@ -278,9 +278,7 @@ def finished_units(
             one = progress.setdefault(process, UnitProgress(closes=line.suite in closing))
             if isinstance(line, Result):
                 results.setdefault(key, []).append(line)
-                one.report(key)
-                if line.outcome == "died" or (line.case in ("", line.unit) and not one.closes):
-                    one.close(key)
+                one.report(key, line)
             elif not line.received:  # the leg's own word, apart from the program's lines
                 one.begin(key, line.at_s or 0.0)
         over.update((process, key) for process, one in progress.items() for key in one.finished)

@@ -20,7 +20,7 @@ from ciguard.model import SLOTS, EventLine, LegPolicy, UnitKey
 from ciguard.model.listings import file_of_unit
 from ciguard.run.frameworks.listing import list_units, too_long
 from ciguard.run.frameworks.registry import framework
-from ciguard.run.policy.admission import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
+from ciguard.run.policy.recycling import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
 from ciguard.run.policy.simulate import simulate
 from ciguard.run.policy.state import State
 from ciguard.text import count_of, whole_name
@@ -183,7 +183,7 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
     ]
     for key, home in gone.items():
         if names_all or home == shard.key:
-            exists = {"file_exists": float(os.path.exists(file_of_unit(plan.suites, key)))}
+            exists = {"file_exists": float(os.path.isfile(file_of_unit(plan.suites, key)))}
             lines.append(EventLine("gone", None, None, *key, detail=home, facts=exists))
     if names_all:
         lines += [

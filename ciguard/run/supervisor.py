@@ -26,13 +26,13 @@ from ciguard.model.execution import unplanned_settings
 from ciguard.run.claiming import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import environment, origin_variables
-from ciguard.run.leg_progress import progress_line
 from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
 from ciguard.run.output.view import (
     describe_action,
     describe_initial_event,
     describe_listing,
+    describe_progress,
     describe_reason,
     not_run_events,
 )
@@ -44,9 +44,9 @@ from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
 from ciguard.run.process.files import defaults_line, write_process_files, write_units
 from ciguard.run.process.handle import ProcessHandle
-from ciguard.run.process.signals import Signals
+from ciguard.run.process.received_signals import ReceivedSignals
 from ciguard.run.result_collector import ResultCollector
-from ciguard.text import count_of
+from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
     from typing import Dict, Set
@@ -94,7 +94,7 @@ class Supervisor:
         for result in job.earlier.results_to_supersede():
             self._tally.hold(result)
         self._sample: Optional[SampleLine] = None
-        self._signals = Signals(job.platform)
+        self._signals = ReceivedSignals(job.platform)
         self._streams = job.shard.processes == 1
         self._state_changed = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
@@ -214,13 +214,24 @@ class Supervisor:
         self._claiming.poll(now_s)
         finish = self._decide()
         if self._console.due(now_s) and finish is None:
-            times_s = (now_s, self._job.predicted_s)
-            line = progress_line(self._tally, self._state, times_s, self._sample)
-            self._console.show_progress(line, now_s)
+            self._console.show_progress(self._progress_line(now_s), now_s)
         for live in self._handles.values():
             live.process.escalate(now_s)
         self._record.sync(now_s)
         return finish
+
+    def _progress_line(self, now_s: float) -> str:
+        """Return the counts of units with those of earlier legs, and what runs now."""
+        done = self._tally.results_by_unit.keys()
+        running = {unit for one in self._state.running.values() for unit in one.open_units}
+        return describe_progress(
+            len(done),
+            len(done | {unit.key for unit in self._state.own_units}),
+            bad=self._tally.count_bad(),
+            times_s=(now_s, self._job.predicted_s),
+            sample=self._sample,
+            running=[unit_name(self._state.units[unit].key) for unit in sorted(running)],
+        )
 
     def _is_record_removed(self) -> bool:
         """Whether a test removed files of the record, as `git clean -fdx` does."""

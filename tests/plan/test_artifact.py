@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ciguard.plan.outputs import EXCLUDED, PROGRAM, artifact_name, members, zipped
-from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.run.frameworks.registry import FRAMEWORKS, PACKED
 
 PACKAGE = files("ciguard")
 LARGEST_BYTES = 300_000
@@ -37,6 +37,7 @@ def test_pyz_contains_only_the_modules_that_a_leg_needs() -> None:
     assert elsewhere - complete == {"ciguard/run/plugins/CiguardListener.java"}
     assert found == (complete - elsewhere) | {
         "__main__.py",
+        "ciguard/run/plugins/packed.txt",
         "ciguard/__init__.py",
         "ciguard/errors.py",
         "ciguard/text.py",
@@ -82,7 +83,7 @@ def test_pyz_has_the_plugins_of_its_own_suites(framework: str, tmp_path: Path) -
     environ = {"PYTHONPATH": str(program)}
     subprocess.run([sys.executable, "-S", "-c", code], check=True, cwd=tmp_path, env=environ)
     there = {path.name for path in (tmp_path / "inside").iterdir()}
-    assert there == plugins - {"__init__.py"}
+    assert there == plugins - {"__init__.py", PACKED}
 
 
 def test_pyz_is_small_and_runs_without_dependencies(tmp_path: Path) -> None:

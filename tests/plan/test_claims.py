@@ -10,7 +10,7 @@ from plan.plan_factories import planned
 from plan.plan_requests import LISTED, NONE, plan_of
 
 from ciguard.codec import plan_file as codec
-from ciguard.model.moved_blocks import claimable_blocks
+from ciguard.model.plan import claimable_blocks
 from ciguard.plan.block_registration import registration
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ciguard.model import (
     Result,
     StartLine,
 )
-from ciguard.model.moved_blocks import claimable_blocks
+from ciguard.model.plan import claimable_blocks
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.actions import Assign, Claim, Finish, Recycle, Start, Stop, Warn
 from ciguard.run.policy.rules import decision_line, next_action

@@ -145,6 +145,24 @@ def test_a_file_without_tests_is_named_if_a_past_run_had_some(tmp_path: Path) ->
     assert (finding.kind, finding.facts["files"]) == ("emptied_file", ("test_b.py",))
 
 
+def test_a_unit_that_is_a_file_is_named_when_it_is_emptied(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a test")
+    (tmp_path / "b.txt").write_text("")
+    lists = "import glob, os; print(*filter(os.path.getsize, glob.glob('*.txt')), sep='\\n')"
+    runs = """
+import json, os
+for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
+    line = {"type": "result", "unit": unit, "outcome": "passed"}
+    print(json.dumps(line), file=open(os.environ["CIGUARD_RECORD_FILE"], "a"))
+"""
+    suite = Suite(
+        "command", (sys.executable, "-c", runs), list_command=(sys.executable, "-c", lists)
+    )
+    verdict = run(tmp_path, listing_plan(("a.txt", "b.txt"), suite=suite))
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.facts["files"]) == ("emptied_file", ("b.txt",))
+
+
 @pytest.mark.parametrize("suite", [PYTEST, OF_MATRIX])
 def test_a_process_that_dies_while_it_lists_ends_the_leg(tmp_path: Path, suite: Suite) -> None:
     (tmp_path / "test_a.py").write_text("import os\nos._exit(3)\n")

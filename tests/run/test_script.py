@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.errors import CiguardError, UsageError
-from ciguard.run.script import MAX_RECORDED, Script, read_script
+from ciguard.run.options import MAX_RECORDED, Script, read_script
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:

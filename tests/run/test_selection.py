@@ -12,7 +12,7 @@ from run.leg_runner import plan_of
 from ciguard.errors import InputError, UsageError
 from ciguard.model import LegPolicy, PlannedUnit, Suite, UnitKey
 from ciguard.run.options import parse, seconds, selection_of
-from ciguard.run.policy.admission import process_limit_bytes
+from ciguard.run.policy.recycling import process_limit_bytes
 from ciguard.run.policy.state import MIB, State
 from ciguard.run.selection import ALL_UNITS, Selection, up_to, without_units
 

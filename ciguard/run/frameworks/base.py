@@ -134,7 +134,7 @@ class Framework:
         file_patterns: names of files that hold tests.
         is_default: what a project without any configuration has; true of one framework.
         ignore_folder: argument that keeps the tests of folder {} out; "" for none.
-        plugin_files: of `run/plugins/`, besides the Python modules.
+        plugin_files: those of `run/plugins/` that are not for every framework.
         reports_starts: whether a start line comes before each unit, whatever the project does.
         closes_units: whether it says when a unit is over: one that started and was not closed died.
         keeps_order: whether it runs the units of a process in the order given; else `read_listing`
@@ -181,6 +181,10 @@ class Framework:
     def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
         """Whether the framework ends so when it has said all it had to say."""
         return exit_code in self.passed_codes or (had_results and exit_code in self.failed_codes)
+
+    def takes_id(self, unit: str) -> bool:
+        """Return whether the framework can be given an id: one that reads lines needs one line."""
+        return not (self.ids_one_per_line and "\n" in unit)
 
     def advice(self, output: str) -> str:
         """The first hint for what a process printed; "" for none."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.codec.record.lines import CHECKS, LineSchema
 from ciguard.run.frameworks.base import Framework, Invocation, ListedUnit, Listing, variant_args
-from ciguard.run.frameworks.invocations import batch_variables
+from ciguard.run.frameworks.plugin_protocol import batch_variables
 
 if TYPE_CHECKING:
     from ciguard.model import Suite

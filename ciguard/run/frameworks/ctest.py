@@ -6,17 +6,13 @@ up after them are no units: CTest adds them to each call that needs them.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.run.frameworks import command
-from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Framework
-from ciguard.run.frameworks.invocations import (
+from ciguard.run.frameworks.plugin_protocol import (
     NOT_STARTED,
-    execution_by,
-    launcher_invocation,
-    listing_by,
+    launcher_row,
     refuse_flags,
     whole_command,
 )
@@ -60,14 +56,10 @@ def junit_name(unit: str) -> tuple[str, str]:
     return unit, unit
 
 
-_launch = partial(launcher_invocation, "ciguard_ctest.py", _words)
-CTEST: Final = Framework(
-    "ctest",
+CTEST: Final = replace(
+    launcher_row("ctest", "ctest", "ciguard_ctest.py", _words),
     unit="test",
-    listing=partial(listing_by, _launch),
     # The tests in CTest's order.
-    read_listing=partial(read_answer, program="ctest"),
-    execution=partial(execution_by, _launch),
     default_command=("ctest", "--test-dir", "build"),
     file_patterns=(),  # a folder with a CMakeLists.txt may have no test
     keeps_order=False,  # by COST, then by number

@@ -6,17 +6,14 @@ where it can, as each job that runs a part of one builds all of it.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Framework, enclosing
-from ciguard.run.frameworks.invocations import (
+from ciguard.run.frameworks.base import enclosing
+from ciguard.run.frameworks.plugin_protocol import (
     NOT_STARTED,
-    execution_by,
-    launcher_invocation,
-    listing_by,
+    launcher_row,
     refuse_flags,
     whole_command,
 )
@@ -63,14 +60,10 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return enclosing(unit.rpartition(".")[0])
 
 
-_launch = partial(launcher_invocation, "ciguard_go.py", _words)
-GO: Final = Framework(
-    "go",
+GO: Final = replace(
+    launcher_row("go", "go test", "ciguard_go.py", _words),
     unit="test function of a package",
-    listing=partial(listing_by, _launch),
     # The tests of each package in the order of the source; `file` is the package's folder.
-    read_listing=partial(read_answer, program="go test"),
-    execution=partial(execution_by, _launch),
     default_command=("go", "test"),
     file_patterns=("*_test.go",),
     keeps_order=False,  # packages as they are built, in each its tests as the source has them

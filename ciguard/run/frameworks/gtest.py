@@ -7,18 +7,14 @@ suite, each unit begins with the program's name: `[sums_test] Sums.Adds`.
 from __future__ import annotations
 
 import os
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks import command
-from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Framework
-from ciguard.run.frameworks.invocations import (
+from ciguard.run.frameworks.plugin_protocol import (
     NOT_STARTED,
-    execution_by,
-    launcher_invocation,
-    listing_by,
+    launcher_row,
     refuse_flags,
     whole_command,
 )
@@ -62,14 +58,10 @@ def junit_name(unit: str) -> tuple[str, str]:
     return suite, test
 
 
-_launch = partial(launcher_invocation, "ciguard_gtest.py", _words)
-GTEST: Final = Framework(
-    "gtest",
+GTEST: Final = replace(
+    launcher_row("gtest", "GoogleTest", "ciguard_gtest.py", _words),
     unit="test of a program",
-    listing=partial(listing_by, _launch),
     # The tests of each program in its order, without the disabled ones.
-    read_listing=partial(read_answer, program="GoogleTest"),
-    execution=partial(execution_by, _launch),
     file_patterns=(),  # which sources are tests, the build knows
     keeps_order=False,  # in each program, as its sources have them
     hints=((NOT_STARTED, "build the tests first, and name their programs in the suite's command"),),

@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import Framework, Invocation, Listing, variant_args
+from ciguard.run.frameworks.plugin_protocol import read_answer
 
 if TYPE_CHECKING:
     from ciguard.model import Suite

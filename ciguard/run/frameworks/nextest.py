@@ -5,17 +5,13 @@ A launcher runs `cargo nextest run` for the leg, as nextest has no plugins. Each
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Framework
-from ciguard.run.frameworks.invocations import (
+from ciguard.run.frameworks.plugin_protocol import (
     NOT_STARTED,
-    execution_by,
-    launcher_invocation,
-    listing_by,
+    launcher_row,
     refuse_flags,
     whole_command,
 )
@@ -64,14 +60,10 @@ def ancestors(unit: str) -> tuple[str, ...]:
     return (*inner, *((f"{binary} ",) if space else ()), "")
 
 
-_launch = partial(launcher_invocation, "ciguard_nextest.py", _words)
-NEXTEST: Final = Framework(
-    "nextest",
+NEXTEST: Final = replace(
+    launcher_row("nextest", "nextest", "ciguard_nextest.py", _words),
     unit="test of a binary",
-    listing=partial(listing_by, _launch),
     # The tests that options and default filter select; `file` is the folder of the package.
-    read_listing=partial(read_answer, program="nextest"),
-    execution=partial(execution_by, _launch),
     default_command=("cargo", "nextest", "run"),
     file_patterns=(),  # tests stand in any file
     keeps_order=False,  # by binary and name, or by the priorities that the project configures

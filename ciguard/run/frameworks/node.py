@@ -10,10 +10,8 @@ import json
 import os
 import re
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import (
     Framework,
     Invocation,
@@ -21,7 +19,7 @@ from ciguard.run.frameworks.base import (
     loaded_before,
     variant_args,
 )
-from ciguard.run.frameworks.invocations import execution_by, listing_by
+from ciguard.run.frameworks.plugin_protocol import plugin_row
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -65,17 +63,11 @@ def ancestors(unit: str) -> tuple[str, ...]:
 
 
 def _row(name: str, program: str, plugin: str, *command: str) -> Framework:
-    """Build a row with what they share: files as units, `npx`, and a plugin."""
-    launch = partial(_invocation, plugin)
-    return Framework(
-        name,
-        unit="file",
-        listing=partial(listing_by, launch),
-        read_listing=partial(read_answer, program=program),
-        execution=partial(execution_by, launch),
+    """Return a row with what these frameworks share besides their plugin: `npx` and file names."""
+    return replace(
+        plugin_row(name, program, _invocation, plugin, SHARED_PLUGIN),
         default_command=("npx", "--no", "--", *command),
         file_patterns=TEST_FILES,
-        plugin_files=(plugin, SHARED_PLUGIN),
         # By npx, or by the suite's own command.
         hints=(
             (

@@ -7,13 +7,12 @@ of a batch, and follows its TeamCity log. PHPUnit loads all files before the fir
 from __future__ import annotations
 
 import re
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Framework, loaded_before, variant_args
-from ciguard.run.frameworks.invocations import execution_by, launcher_invocation, listing_by
+from ciguard.run.frameworks.base import loaded_before, variant_args
+from ciguard.run.frameworks.plugin_protocol import launcher_row
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -37,14 +36,9 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
     return (str(count), *command, *variant_args(suite, variant))
 
 
-_launch = partial(launcher_invocation, "ciguard_phpunit.py", _words)
-PHPUNIT: Final = Framework(
-    "phpunit",
-    unit="file",
-    listing=partial(listing_by, _launch),
+PHPUNIT: Final = replace(
+    launcher_row("phpunit", "PHPUnit", "ciguard_phpunit.py", _words),
     # Paths from the suite's folder, in PHPUnit's order.
-    read_listing=partial(read_answer, program="PHPUnit"),
-    execution=partial(execution_by, _launch),
     default_command=("vendor/bin/phpunit",),
     file_patterns=("*Test.php", "*.phpt"),
     failed_codes=(1, 2),  # failures; errors

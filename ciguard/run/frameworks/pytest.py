@@ -12,7 +12,6 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.answers import read_answer
 from ciguard.run.frameworks.base import (
     PEAK_RESET_BY,
     Framework,
@@ -21,7 +20,7 @@ from ciguard.run.frameworks.base import (
     enclosing,
     variant_args,
 )
-from ciguard.run.frameworks.invocations import batch_variables
+from ciguard.run.frameworks.plugin_protocol import batch_variables, read_answer
 
 if TYPE_CHECKING:
     from ciguard.model import Suite

@@ -30,6 +30,14 @@ FRAMEWORKS: Final[Dict[str, Framework]] = _discover()
 # What a project without any configuration has: exactly one adapter claims to be it.
 DEFAULT: Final = next(name for name, row in FRAMEWORKS.items() if row.is_default)
 
+# In `run/plugins/` of a leg's program: the names of the files that were packed, one a line.
+PACKED: Final = "packed.txt"
+
+
+def is_plugin(name: str) -> bool:
+    """Return whether a file of `run/plugins/` enters tested processes; others are their sources."""
+    return name.startswith("ciguard_")
+
 
 def framework(name: str, *, where: str = "") -> Framework:
     """The adapter of a framework.

@@ -6,12 +6,10 @@ A unit is a test file, its cases are the examples or tests in it; all are loaded
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.answers import read_answer
-from ciguard.run.frameworks.base import Framework, Invocation, loaded_before, variant_args
-from ciguard.run.frameworks.invocations import execution_by, listing_by
+from ciguard.run.frameworks.base import Invocation, loaded_before, variant_args
+from ciguard.run.frameworks.plugin_protocol import plugin_row
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -41,37 +39,25 @@ def _invocation(
     )
 
 
-def _row(name: str, program: str, plugin: str, *command: str) -> Framework:
-    """Build a row with what they share: files as units, `bundle exec`, and a plugin."""
-    launch = partial(_invocation, plugin)
-    return Framework(
-        name,
-        unit="file",
-        listing=partial(listing_by, launch),
-        # Paths from the suite's folder, sorted.
-        read_listing=partial(read_answer, program=program),
-        execution=partial(execution_by, launch),
-        default_command=("bundle", "exec", *command),
-        plugin_files=(plugin, SHARED_PLUGIN),
-        file_of=loaded_before,
-    )
-
-
 # 3.8 and newer. The plugin changes the configuration of RSpec's own run: no file of the project
 # changes, and its own formatters go on. RSpec loads all files before the first example. A file that
 # fails to load would end the run; with the plugin, the other files run. RSpec's --exclude-pattern
 # holds one pattern, and a second one replaces it: so no `ignore_folder`.
 RSPEC: Final = replace(
-    _row("rspec", "RSpec", "ciguard_rspec.rb", "rspec"),
+    plugin_row("rspec", "RSpec", _invocation, "ciguard_rspec.rb", SHARED_PLUGIN),
+    default_command=("bundle", "exec", "rspec"),
     file_patterns=("*_spec.rb",),
+    file_of=loaded_before,
     hints=(("command not found: rspec|Could not find", INSTALL),),
 )
 
 # 5.11 and newer. Rake, Rails and Minitest's own runner require test files one by one: those that
 # are not asked for are left out there, so that any of these commands may run a batch.
 MINITEST: Final = replace(
-    _row("minitest", "Minitest", "ciguard_minitest.rb", "rake", "test"),
+    plugin_row("minitest", "Minitest", _invocation, "ciguard_minitest.rb", SHARED_PLUGIN),
+    default_command=("bundle", "exec", "rake", "test"),
     file_patterns=("*_test.rb", "test_*.rb"),
+    file_of=loaded_before,
     hints=(
         (r"bundler: command not found|Could not (?:find|locate) ", INSTALL),
         (

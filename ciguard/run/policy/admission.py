@@ -1,4 +1,4 @@
-"""Which units the next process gets, and when a process gives way to a fresh one. Pure.
+"""Which units the next process gets. Pure.
 
 A process's predicted peak has to fit into what the running ones leave of the memory budget; a unit
 that needs over half of the budget runs alone. Standard library only, Python 3.8+ (travels in the
@@ -10,43 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Sequence
 
-from ciguard.run.policy.actions import Action, Assign, Reason, Recycle, Start
+from ciguard.run.policy.actions import Action, Assign, Reason, Start
 from ciguard.run.policy.bisect import bisect
-from ciguard.run.policy.state import MIB, predicted_peak_bytes, unit_peaks_bytes
+from ciguard.run.policy.recycling import process_limit_bytes
+from ciguard.run.policy.state import predicted_peak_bytes, unit_peaks_bytes
 
 if TYPE_CHECKING:
     from ciguard.run.policy.actions import ReasonKind
     from ciguard.run.policy.state import State
 
-MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
-MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 # Processes in a row without one finished unit: the fourth would not do better.
 MAX_FRUITLESS_PROCESSES: Final = 3
-
-
-def process_limit_bytes(state: State) -> float:
-    """What one of the shard's processes may grow to."""
-    if state.budget_bytes is None:
-        return float("inf")
-    usable = state.budget_bytes - max(MARGIN_RATIO * state.budget_bytes, MARGIN_BYTES)
-    return max(usable, state.budget_bytes / 2) / state.processes
-
-
-def recycling(state: State) -> Action | None:
-    """A process whose next unit would pass the cap, where that unit fits a fresh one."""
-    cap = process_limit_bytes(state)
-    for process, running in sorted(state.running.items()):
-        if running.stopping or running.recycled or running.resident_bytes is None:
-            continue
-        unit = running.next_unit()
-        if unit is None or not running.finished:
-            continue
-        need = state.need_bytes(unit)
-        delta = need - state.base_bytes[running.start.suite]
-        if running.resident_bytes + delta > cap >= need:
-            sizes = {"resident_bytes": running.resident_bytes, "next_bytes": delta}
-            return Recycle(process, Reason("retained_memory", {**sizes, "limit_bytes": int(cap)}))
-    return None
 
 
 def free_bytes(state: State) -> float:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, Mapping
 
 if TYPE_CHECKING:
     from ciguard.model import EventLine, PlannedUnit, Shard
-    from ciguard.run.policy.process_state import ProcessState
 
 # Open: it may ask. Asked: an answer is awaited. Over: it runs what it has, and asks no more.
 ClaimStatus = Literal["open", "asked", "over"]
@@ -77,8 +76,3 @@ def claims_of(shard: Shard, others: Mapping[str, tuple[PlannedUnit, ...]]) -> Bl
         held[name] = tuple(range(begin, begin + len(units)))
         begin += len(units)
     return BlockClaims(held, others, status="open" if held or others else "over")
-
-
-def is_at_last_unit(running: ProcessState) -> bool:
-    """Whether a process has begun all that it was given, so that the leg may ask for more."""
-    return not running.recycled and running.stopping is None and running.next_unit() is None

@@ -54,18 +54,32 @@ class UnitProgress(Generic[Unit]):
             self.close_reported()
         self.open_units[unit] = at_s
 
-    def report(self, unit: Unit) -> None:
-        """A case of it has a result.
+    def report(self, unit: Unit, result: Result) -> bool:
+        """Take in a result of a case; return whether the unit is over with it.
 
-        Where units run side by side, only a result of the unit itself, or the end of the process,
-        says that it is over: it is no culprit then, its time is not watched, and after a death it
-        runs again.
+        A unit is over with the result that it died, or that is its own and no case's; with none, of
+        a program that closes its units itself. Where units run side by side, only that, or the end
+        of the process, says that it is over: it is no culprit then, its time is not watched, and
+        after a death it runs again.
         """
         if not self.overlap and unit not in self.has_result:
             self.close_reported()
         self.has_result.add(unit)
         if self.overlap and not self.closes:
             self.open_units.pop(unit, None)
+        is_own = result.case in ("", result.unit) and not self.closes
+        is_over = is_own or result.outcome == "died"
+        if is_over:
+            self.close(unit)
+        return is_over
+
+    def may_be_running(self, unit: Unit) -> bool:
+        """Return whether a unit that began may not be over: no result, or its program closes it."""
+        return self.closes or unit not in self.has_result
+
+    def reported(self) -> set[Unit]:
+        """Return the units that are over or have some result."""
+        return self.finished | self.has_result
 
 
 @dataclass
@@ -113,9 +127,18 @@ class ProcessState(UnitProgress[int]):
             self._next_index += 1
         return units[self._next_index] if self._next_index < len(units) else None
 
+    def note_finished(self, at_s: float | None) -> None:
+        """Take in that one of its units is over; after the last one it need only end."""
+        if len(self.finished) == len(self.start.units):
+            self.done_s = at_s
+
+    def is_at_last_unit(self) -> bool:
+        """Return whether it has begun all that it was given, so that the leg may ask for more."""
+        return not self.recycled and self.stopping is None and self.next_unit() is None
+
     def has_started_unit(self) -> bool:
-        """Whether it came to any of its units."""
-        return bool(self.finished or self.has_result or self.open_units)
+        """Return whether it came to any of its units."""
+        return bool(self.reported() or self.open_units)
 
     def unfinished_units(self) -> tuple[int, ...]:
         """What it was given and has not finished, in order."""
@@ -132,5 +155,5 @@ class ProcessState(UnitProgress[int]):
 
     def unstarted_units(self) -> tuple[int, ...]:
         """What it was given and is not at yet, in order."""
-        at = self.finished | self.has_result | self.open_units.keys()
+        at = self.reported() | self.open_units.keys()
         return tuple(unit for unit in self.start.units if unit not in at)

@@ -31,11 +31,10 @@ from ciguard.run.policy.admission import (
     admit_listing,
     free_bytes,
     has_free_slot,
-    recycling,
     start_of,
 )
-from ciguard.run.policy.block_claims import is_at_last_unit
 from ciguard.run.policy.guard_rail import awaiting_freed_memory, guard_rail
+from ciguard.run.policy.recycling import recycle
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, EventKind, Line, PlannedUnit
@@ -66,7 +65,7 @@ def next_action(state: State, now_s: float) -> Action:
         or _timeout(state, now_s)
         or guard_rail(state)
         or _checkpoint(state, now_s)
-        or recycling(state)
+        or recycle(state)
         or _claim(state, now_s)
         or _admission(state, now_s)
         or _ending(state)
@@ -205,7 +204,7 @@ def _claim(state: State, now_s: float) -> Action | None:
         return None  # what no process of this leg can run, others may
     ready_s = 0.0
     if len(state.busy) >= state.processes:
-        last = [running for running in state.busy.values() if is_at_last_unit(running)]
+        last = [running for running in state.busy.values() if running.is_at_last_unit()]
         if not last:
             return None
         ready_s = min(_left_s(state, running, now_s) for running in last)

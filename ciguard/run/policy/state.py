@@ -295,7 +295,8 @@ class State:
             return
         if self._is_late(running, unit, line):
             running.finished_late.add(unit)
-        running.report(unit)
+        if running.report(unit, line):
+            running.note_finished(line.at_s)
         running.last_activity_s = max(running.last_activity_s, line.at_s or 0.0)
         running.wrote_lines = running.wrote_lines or line.outcome != "died"
         if line.outcome == "died":
@@ -305,8 +306,6 @@ class State:
         elif line.outcome in BAD_OUTCOMES:
             running.failed.add(unit)
             running.last_failure_s = max(running.last_failure_s, line.at_s or 0.0)
-        if line.outcome == "died" or (line.case in ("", line.unit) and not running.closes):
-            self._close(running, unit, line.at_s)
         if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
             running.resident_s = line.at_s or 0.0
@@ -317,7 +316,8 @@ class State:
         if running is not None and unit is not None and running.closes:
             running.wrote_lines = True
             running.last_activity_s = max(running.last_activity_s, line.at_s or 0.0)
-            self._close(running, unit, line.at_s or running.last_activity_s)
+            running.close(unit)
+            running.note_finished(line.at_s or running.last_activity_s)
 
     def _observe_paused(self, line: EventLine) -> None:
         """A unit waits for others: it is not running, so that no limit and no death is its own."""
@@ -325,11 +325,6 @@ class State:
         unit = self.position(UnitKey(line.suite, line.variant, line.unit or ""))
         if running is not None and unit is not None:
             running.open_units.pop(unit, None)
-
-    def _close(self, running: ProcessState, unit: int, at_s: float | None) -> None:
-        running.close(unit)
-        if len(running.finished) == len(running.start.units):
-            running.done_s = at_s
 
     def _is_late(self, running: ProcessState, unit: int, line: Result) -> bool:
         """Whether a unit swallowed its interruption, or was just done when it came: it is over."""

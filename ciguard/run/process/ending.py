@@ -95,9 +95,7 @@ def classify_exit(
     # that the leg only assumed is no sign that a program which ended well had begun the unit.
     open_units = running.open_units if running.wrote_lines or exit_code != 0 else {}
     # Of a program that says itself when a unit is over, one that it did not close is where it died.
-    silent = collecting or any(
-        running.closes or unit not in running.has_result for unit in open_units
-    )
+    silent = collecting or any(map(running.may_be_running, open_units))
     if exit_code in NOT_RUN and not running.wrote_lines and not collecting:
         return "setup_failed"
     if silent or fatal_signal(exit_code) is not None:
@@ -107,7 +105,7 @@ def classify_exit(
         return "timeout" if timed_out and running.open_units else "crash"
     if clean or running.recycled:  # told to stop early, a framework says "interrupted"
         return "completed"
-    return "crash" if running.finished or running.has_result else "setup_failed"
+    return "crash" if running.reported() else "setup_failed"
 
 
 def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, errors: bool) -> bool:
@@ -131,7 +129,7 @@ def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, err
         return False
     if not running.start.units:
         return False  # it had nothing to do but to list
-    done = running.finished | running.has_result
+    done = running.reported()
     if done >= set(running.start.units):
         return True
     return bool(done) and ending == "completed" and not errors

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ciguard.run.platforms.base import Platform
 
 
-class Signals:
+class ReceivedSignals:
     """What arrived, in order; a platform's `wait` on `wakeup` ends when there is something new.
 
     `exit_code` is that of the first one; a second one means hurry.

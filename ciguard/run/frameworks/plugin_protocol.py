@@ -1,0 +1,186 @@
+"""How a plugin is addressed and a launcher started, and what they answer of the units that exist.
+
+An answer is JSON lines: `{"unit": id, "file": path, "group": name}` a unit, `{"error": place,
+"message": text}` for what could not be read, `{"filter": setting}` for what selects cases inside
+units, and at last `{"done": true, "rootdir": path, "omitted": {reason: {file: tests}}}`. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Tuple
+
+from ciguard.errors import UsageError
+from ciguard.run.frameworks.base import Framework, Invocation, ListedUnit, Listing, variant_args
+
+if TYPE_CHECKING:
+    from typing import Callable, Sequence
+
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import ProcessFiles
+
+    # By suite, variant, variables of the plugin or launcher, and the folder of `run/plugins/`.
+    Launch = Callable[[Suite, str, Mapping[str, str], str], Invocation]
+
+LAST_LINES: Final = 10
+
+# By a launcher whose tool is no program.
+NOT_STARTED: Final = r"^ciguard: .* cannot be started: "
+
+
+def read_answer(suite: Suite, answer: bytes, printed: bytes, code: int, program: str) -> Listing:
+    """The units in the order written; without one closing line an error, never fewer units.
+
+    Args:
+        answer: what the plugin wrote.
+        printed: what the program printed besides, and `code`, its exit code, for the error.
+        program: name of the framework.
+    """
+    units, errors, filters, ends = [], [], [], []
+    for found in _objects(answer):
+        if found.get("done"):
+            ends.append(found)
+        elif "error" in found:
+            place = str(found["error"])
+            errors.append(": ".join(filter(None, (place, str(found.get("message", ""))))))
+        elif "filter" in found:
+            filters.append(str(found["filter"]))
+        elif "unit" in found:
+            units.append(found)
+    if len(ends) > 1:
+        what = f"{len(ends)} {program} sessions answered one listing"
+        fix = f"configure one suite for each call of {program}"
+        errors.append(f"{what}: the suite's command must start {program} once; {fix}")
+    if not ends:
+        last = printed.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
+        output_text = "\n".join(last) or "it printed nothing"
+        errors.append(f"collecting ended with exit code {code} and no inventory:\n{output_text}")
+    rootdir = str(ends[0].get("rootdir", "")) if ends else ""
+    omitted = ends[0].get("omitted", {}) if ends else {}
+    return Listing(
+        units=tuple(
+            ListedUnit(
+                unit=str(found["unit"]),
+                file=_file(suite, rootdir, str(found.get("file") or "")),
+                group=found.get("group"),
+            )
+            for found in units
+        ),
+        errors=tuple(errors),
+        filters=tuple(sorted(set(filters))),
+        omitted={
+            reason: {_file(suite, rootdir, file): tests for file, tests in files.items()}
+            for reason, files in omitted.items()
+        },
+    )
+
+
+def _objects(answer: bytes) -> Iterator[dict[str, Any]]:
+    for line in answer.splitlines():
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue  # cut: then `done`, which comes last, is missing as well
+        if isinstance(found, dict):
+            yield found
+
+
+def _file(suite: Suite, rootdir: str, file: str) -> str:
+    """As seen from the repository: a rootdir that ends as the suite's folder is that folder."""
+    cwd = suite.cwd.replace("\\", "/").strip("/")
+    below = cwd not in ("", ".") and rootdir.replace("\\", "/").endswith("/" + cwd)
+    return f"{cwd}/{file}" if below and file else file
+
+
+def batch_variables(batch: ProcessFiles) -> dict[str, str]:
+    """What a plugin or launcher must know of the batch that its process runs."""
+    return {
+        "CIGUARD_UNITS_FILE": batch.units_file,
+        "CIGUARD_RECORD_FILE": batch.record_file,
+        "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_SUITE": batch.suite,
+        "CIGUARD_VARIANT": batch.variant,
+        "CIGUARD_PROCESS": str(batch.process),
+        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+    }
+
+
+def whole_command(suite: Suite, variant: str) -> tuple[str, ...]:
+    """The suite's command with all arguments; a script takes none."""
+    return (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
+
+
+def listing_by(
+    launch: Launch, suite: Suite, variant: str, answer_file: str, inside_folder: str
+) -> Invocation:
+    """Return the program that lists the units; the plugin or launcher writes `answer_file`."""
+    return launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
+
+
+def execution_by(launch: Launch, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+    """Return the program that runs a batch; the plugin or launcher selects and records."""
+    return launch(suite, variant, batch_variables(batch), batch.inside_folder)
+
+
+def launcher_invocation(  # noqa: PLR0917  # the first two are bound by `partial`
+    words_of: Callable[[Suite, str], Tuple[str, ...]],
+    launcher: str,
+    suite: Suite,
+    variant: str,
+    env: Mapping[str, str],
+    inside_folder: str,
+) -> Invocation:
+    """The leg's own Python with a file of `run/plugins/`, which starts the tool.
+
+    Args:
+        words_of: gives the words of the launcher for a suite and variant.
+        env: for it.
+    """
+    program = (sys.executable, "-I", "-S", os.path.join(inside_folder, launcher))
+    return Invocation((*program, *words_of(suite, variant)), env)
+
+
+def plugin_row(
+    name: str, program: str, launch_with: Callable[..., Invocation], *plugin_files: str
+) -> Framework:
+    """Return the row of a framework whose plugin or launcher lists, selects and records.
+
+    Args:
+        program: name of the framework in errors.
+        launch_with: takes the name of the first of `plugin_files`, then what a `Launch` takes.
+    """
+    launch: Launch = partial(launch_with, plugin_files[0])
+    return Framework(
+        name,
+        unit="file",
+        listing=partial(listing_by, launch),
+        read_listing=partial(read_answer, program=program),
+        execution=partial(execution_by, launch),
+        plugin_files=plugin_files,
+    )
+
+
+def launcher_row(
+    name: str, program: str, launcher: str, words_of: Callable[[Suite, str], Tuple[str, ...]]
+) -> Framework:
+    """Return the row of a framework that a file of `run/plugins/` starts, as it has no plugins."""
+    return plugin_row(name, program, partial(launcher_invocation, words_of), launcher)
+
+
+def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:
+    """Refuse flags that cannot be kept, with or without a value (`--x=1`).
+
+    Args:
+        refused: by flag, what to do instead; a name without dashes stands for `-x` and `--x`.
+
+    Raises:
+        UsageError: it has one.
+    """
+    for word in words:
+        flag = word.partition("=")[0]
+        advice = refused.get(flag) or refused.get(flag.lstrip("-"))
+        if flag.startswith("-") and advice:
+            raise UsageError(f"the flag {flag}", where=f"framework {framework}", fix=advice)
