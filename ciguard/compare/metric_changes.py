@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.log_comparison import ROUNDING, pair_values
 from ciguard.compare.run_columns import conditions_of
-from ciguard.compare.statistics import MIN_RUNS, MetricEffect, discoveries, metric_effect
+from ciguard.compare.statistics import MIN_RUNS, MetricEffect, benjamini_hochberg, metric_effect
 from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
 from ciguard.logs.values import KeyField, LogValue, Place
@@ -396,7 +396,7 @@ def _pair(
 def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
     judged = [one for one in pairs if one.uses_history]
     effects = [metric_effect(one.past, median(one.values)) for one in judged]
-    real = discoveries([effect.p for effect in effects]).tolist()
+    real = benjamini_hochberg([effect.p for effect in effects]).tolist()
     for one, effect, is_real in zip(judged, effects, real, strict=True):
         yield one.change(effect, is_real=is_real)
 

@@ -1,24 +1,28 @@
-"""Scale, z and interval of many cases at once, each with few values. Pure.
+"""Scales, tests and intervals of `compare` and `experiment`. Pure.
 
 A case's own spread over 3-20 runs is too uncertain to judge by, so it is moderated: drawn towards
 the spread of cases of like size, as if 4 more values had been seen there (limma's idea, Smyth 2004,
 Statistical Applications in Genetics and Molecular Biology 3, with a fixed prior weight).
 
-Whether one new value of a metric is like the values of past runs. Pure.
+Nothing is known of a metric but its own past, so its spread is not moderated by that of others. The
+scale is the standard deviation of logarithms (of the values where one is not above 0); a difference
+in scales is looked up in Student's t with `DEGREES` degrees of freedom however many runs there are,
+for noise has heavier tails than a normal distribution. As one value can be of a mode that was seen
+before, it must also lie outside of all past values. docs/explanation/statistics.md has what
+`benchmarks/metric_calibration.py` measured.
 
-Nothing is known of a metric but its own past, so its spread is its own, and is not moderated by
-that of others. The scale is the standard deviation of logarithms (of the values where one is not
-above 0); a difference in scales is looked up in Student's t with `DEGREES` degrees of freedom
-however many runs there are, for noise has heavier tails than a normal distribution. As one value
-can be of a mode that was seen before, it must also lie outside of all past values. False alarms
-over all metrics of a run are controlled (Benjamini and Hochberg 1995, JRSS B 57): where nothing
-changed, at most `FALSE_ALARM_RATE` of the runs have one, unless a value is of a mode that no past
-run had. docs/explanation/statistics.md has what `benchmarks/metric_calibration.py` measured.
+Over many cases or metrics, the rate of false discoveries is controlled (Benjamini and Hochberg
+1995, JRSS B 57): where nothing changed, at most `FALSE_ALARM_RATE` of the runs have one. Over the
+rows of an experiment, the chance of any false alarm is controlled (Holm 1979, Scand. J. Statistics
+6), whatever the rows have in common.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from math import exp, lgamma, log, log1p
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -36,6 +40,7 @@ BINS: Final = 12
 CASES_A_BIN: Final = 20  # with fewer, a bin's own spread is as uncertain as a case's
 MAD_TO_SIGMA: Final = 1.4826
 MEDIAN_VARIANCE: Final = 1.57  # pi / 2: a median of N is so much less certain than a mean
+CONVERGED: Final = 1e-15
 NORMAL_95: Final = 1.959964
 MIN_BASELINE_RUNS: Final = 3  # baseline values without which no number is judged
 MIN_RUNS_TO_CONFIRM: Final = 10  # baseline values without which nothing is confirmed
@@ -184,7 +189,7 @@ def metric_effect(past: Sequence[float], value: float) -> MetricEffect:
     least = MIN_SPREAD * (1.0 if is_positive else abs(middle))
     spread = max(float(scaled.std(ddof=1)), least)
     error = float(prediction_error(np.array([spread]), np.array([len(values)]))[0])
-    p = two_sided_p(difference / error) if error else 0.0  # only zeros, until now
+    p = student_p(difference / error, DEGREES) if error else 0.0  # only zeros, until now
     if not _is_outside(values, before, value):
         p = 1.0
     if before <= 0:
@@ -203,14 +208,8 @@ def _is_outside(values: Floats, before: float, value: float) -> bool:
     )
 
 
-def two_sided_p(t: float) -> float:
-    """Student's t with 4 degrees of freedom, exactly: its distribution has a closed form."""
-    share = abs(t) / float(np.sqrt(DEGREES + t * t))
-    return max(0.0, 1 - 1.5 * share + 0.5 * share**3)
-
-
-def discoveries(chances: Sequence[float], rate: float = FALSE_ALARM_RATE) -> Flags:
-    """Say which of several changes are none by chance; a `rate` of them at most is, on average."""
+def benjamini_hochberg(chances: Sequence[float], rate: float = FALSE_ALARM_RATE) -> Flags:
+    """Select the changes that are none by chance; of those, on average at most a `rate` is."""
     p = np.array(chances, np.float64)
     order = np.argsort(p, kind="stable")
     passes = p[order] <= rate * np.arange(1, len(p) + 1) / max(1, len(p))
@@ -218,3 +217,56 @@ def discoveries(chances: Sequence[float], rate: float = FALSE_ALARM_RATE) -> Fla
     found = np.zeros(len(p), np.bool_)
     found[order[:last]] = True
     return found
+
+
+def holm(chances: Sequence[float], level: float) -> Flags:
+    """Select the changes that are none by chance; `level` is the chance of any false alarm."""
+    p = np.array(chances, np.float64)
+    order = np.argsort(p, kind="stable")
+    passes = p[order] <= level / np.arange(len(p), 0, -1)
+    found = np.zeros(len(p), np.bool_)
+    found[order[: len(p) if passes.all() else int(np.argmin(passes))]] = True
+    return found
+
+
+def student_p(t: float, degrees: float) -> float:
+    """Chance of a value at least as far from 0 as `t` under Student's t, two-sided, to 12 digits.
+
+    It is the regularized incomplete beta function I_x(degrees / 2, 1 / 2) at
+    x = degrees / (degrees + t^2) (DLMF 8.17).
+    """
+    square = t * t
+    a, x = degrees / 2, degrees / (degrees + square)
+    if not square:
+        return 1.0
+    # The continued fraction converges fast on one side of the mean only.
+    if x < (a + 1) / (a + 2.5):
+        return _incomplete_beta(x, a, 0.5)
+    return 1 - _incomplete_beta(square / (degrees + square), 0.5, a)
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """I_x(a, b) by the continued fraction of DLMF 8.17.22, evaluated by Lentz's method."""
+    if not x:
+        return 0.0
+    factor = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
+    upper, lower = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    value = lower
+    for m in count(1):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            upper, lower = 1 + term / upper, 1 / (1 + term * lower)
+            value *= upper * lower
+        if abs(upper * lower - 1) < CONVERGED:
+            break
+    return factor * value
+
+
+@cache
+def student_975(degrees: int) -> float:
+    """Student's t at 97.5 %, of at least one degree of freedom, to 12 digits: `t_975` of one."""
+    low, high = 0.0, 13.0  # it is 12.7 of one degree of freedom
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if student_p(middle, degrees) > 1 - 0.95 else (low, middle)
+    return high

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shlex
@@ -123,7 +122,6 @@ def command(
         (a, b, *arm_texts), (base, head, units), comparison, conditions_text
     )
     commands = {} if of_commits else parse_arms(arm_texts, a, b)
-    check_scipy()
     # Imported here: numpy begins with the experiment.
     from ciguard.experiment import commits, view  # noqa: PLC0415
     from ciguard.experiment.json import as_json, commits_as_json  # noqa: PLC0415
@@ -199,13 +197,6 @@ def parse_arms(texts: Sequence[str], a: str | None, b: str | None) -> dict[str, 
     if not 1 < len(found) <= MAX_ARMS:
         raise UsageError(f"{len(found)} arms, expected 2 to {MAX_ARMS}", where="--arm", fix=fix)
     return found
-
-
-def check_scipy() -> None:
-    """Find out before the first run. Raises UsageError."""
-    if importlib.util.find_spec("scipy") is None:
-        fix = "install ciguard with its extra `experiment`, or scipy beside it"
-        raise UsageError("experiments are judged by scipy, which is not installed", fix=fix)
 
 
 def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:

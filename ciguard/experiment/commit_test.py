@@ -1,7 +1,7 @@
 """Tests run again, base and head in turn on one machine: their plan, and which differ. Pure.
 
 The rule: 5 interleaved re-runs, a paired t-test whose scale is moderated over all cases, false
-discoveries of 5 % over all times, and over all memory (Benjamini and Hochberg 1995), and a median
+discoveries of 5 % over all times, and over all memory, and a median
 that moved by 5 % (memory: 3 % and 4 MiB). A case's own spread over so few runs is too uncertain.
 """
 
@@ -18,11 +18,12 @@ from ciguard.compare.statistics import (
     PRIOR,
     RESOLUTION_BYTES,
     Thresholds,
+    benjamini_hochberg,
     moderated_scale,
 )
 from ciguard.document import first_line
 from ciguard.experiment.measurement import Metric
-from ciguard.experiment.paired_test import Row, control_false_discoveries, with_interval
+from ciguard.experiment.paired_test import Row, keep_significant, with_interval
 from ciguard.experiment.result import (
     Exclusion,
     Experiment,
@@ -46,9 +47,9 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ciguard.compare.statistics import Tier
+    from ciguard.compare.statistics import Floats, Tier
     from ciguard.experiment.measurement import Measurement
-    from ciguard.experiment.paired_test import Floats, Series
+    from ciguard.experiment.paired_test import Series
     from ciguard.experiment.result import StopReason, Verdict
     from ciguard.experiment.schedule import Design
     from ciguard.model import Record, Suite, UnitKey
@@ -168,7 +169,7 @@ def evaluate_rows(series: Sequence[Series]) -> tuple[Row, ...]:
     return tuple(
         row
         for family in families
-        for row in control_false_discoveries(_of_one_measure(family), ALPHA)
+        for row in keep_significant(_of_one_measure(family), benjamini_hochberg, ALPHA)
     )
 
 

@@ -3,8 +3,8 @@
 The two runs of a block give one difference, of logarithms where all values are above 0, so that
 what slows the machine for both of them cancels. Student's t on those. Wall time decides, so its
 rows (arms x conditions) are a family, and all others another one; in each the rate of experiments
-with any false alarm is controlled (Holm 1979, Scand. J. Statistics 6). Holm's method needs nothing
-of how the rows hang together, and all rows share the runs of the first arm.
+with any false alarm is controlled by Holm's method, which needs nothing of how the rows hang
+together: all rows share the runs of the first arm.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import stats
 
+from ciguard.compare.statistics import MIB, holm, student_975, student_p
 from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from ciguard.compare.statistics import Flags, Floats
     from ciguard.experiment.measurement import Metric
-
-    Floats = NDArray[np.float64]
 
 MIN_PAIRS: Final = 2  # without two differences there is no spread
 EQUAL_PAIRS: Final = 4  # of constant values: fewer that agree may be luck
@@ -33,8 +30,6 @@ NEGLIGIBLE: Final = 0.01  # of a value: less is nobody's headline, however sure 
 NOISY_RATIO: Final = 0.20  # of a value, by which one run differs from the next
 MAX_LOG_RATIO: Final = 50.0  # of a logarithm: beyond it nobody tells one ratio from another
 WIDE_INTERVAL_RATIO: Final = 0.25  # a change of a quarter could hide in the interval
-
-MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,38 +137,20 @@ def evaluate_rows(series: Sequence[Series], level: float) -> tuple[Row, ...]:
         level: share of experiments without a difference that may have one, in each family.
     """
     rows = [replace(row, differs=row.is_material) for row in map(_tested, series)]
-    rejected = {
-        row
-        for decides in (True, False)
-        for row in holm([row for row in rows if (row.metric == WALL) is decides], level)
-    }
-    return tuple(replace(row, differs=row.differs and row in rejected) for row in rows)
+    families = [
+        [row for row in rows if (row.metric == WALL) is decides] for decides in (True, False)
+    ]
+    wall, others = (iter(keep_significant(family, holm, level)) for family in families)
+    return tuple(next(wall if row.metric == WALL else others) for row in rows)
 
 
-def holm(rows: Iterable[Row], level: float) -> Iterator[Row]:
-    """The rows of one family that are no chance: whatever is true of the others, with
-    probability 1 - `level` not one of them is a false alarm."""
-    tested = sorted((row for row in rows if row.p is not None), key=_p)
-    for remaining, row in zip(range(len(tested), 0, -1), tested, strict=True):
-        if _p(row) > level / remaining:
-            return
-        yield row
-
-
-def _p(row: Row) -> float:
-    return 1.0 if row.p is None else row.p
-
-
-def control_false_discoveries(rows: Sequence[Row], level: float) -> tuple[Row, ...]:
-    """The rows of one family; `differs` stays only where it is no chance, over all of them.
-
-    Of what is reported `level` may be chance (Benjamini and Hochberg 1995, JRSS B 57).
-    """
-    known = [row.p for row in rows if row.p is not None]
-    adjusted = iter(stats.false_discovery_control(known, method="bh").tolist() if known else ())
+def keep_significant(
+    rows: Sequence[Row], select: Callable[[Sequence[float], float], Flags], level: float
+) -> tuple[Row, ...]:
+    """The rows of one family; `differs` stays only where it is no chance, over all of them."""
+    selected = iter(select([row.p for row in rows if row.p is not None], level).tolist())
     return tuple(
-        replace(row, differs=row.p is not None and next(adjusted) <= level and row.differs)
-        for row in rows
+        replace(row, differs=row.p is not None and next(selected) and row.differs) for row in rows
     )
 
 
@@ -223,8 +200,8 @@ def with_interval(
         as_ratio: what such a difference is of the value before.
     """
     error = spread / float(np.sqrt(row.n))
-    p = float(2 * stats.t.sf(abs(center) / error, degrees)) if error else float(center == 0)
-    width = float(stats.t.ppf(0.975, degrees)) * error
+    p = student_p(center / error, degrees) if error else float(center == 0)
+    width = student_975(degrees) * error
     low, ratio, high = (as_ratio(center + w) for w in (-width, 0.0, width))
     return replace(row, ratio=ratio, low=low, high=high, p=p)
 

@@ -34,7 +34,6 @@ LOCAL_FILES: Final = {
     ".github/actions/ciguard-upload/action.yml": "upload_v3.yml.j2",
 }
 OLD_ARTIFACT_VERSION: Final = 3  # generation of artifacts
-SCIPY: Final = "scipy>=1.14"  # the extra `experiment`, which no address of ours can name
 MAX_STEPS: Final = 20  # each is two steps and an artifact
 
 
@@ -116,7 +115,6 @@ def render_workflow(
         asdict(workflow),
         setup=textwrap.dedent(workflow.setup).strip("\n"),
         static=static,
-        scipy=SCIPY,
         pins=pins,
     )
     return with_checksum(text)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from act.fake_machine import BIN, NO_NETWORK, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
-from init.wheels import write_wheel
 from packaging.requirements import Requirement
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def link_libraries(target: Path) -> None:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout; a `.pth` in it leads to the libraries, a stub stands for scipy.
+    """The wheel of this checkout; a `.pth` in it leads to the libraries.
 
     Steps ignore PYTHONPATH, and pip has no network.
     """
@@ -61,7 +60,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     link_libraries(folder / "libraries")
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("libraries.pth", str(folder / "libraries"))
-    write_wheel(folder, "scipy", {})
     return path
 
 

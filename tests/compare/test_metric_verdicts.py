@@ -18,7 +18,7 @@ from ciguard.compare.comparison import exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
 from ciguard.compare.metric_wording import metric_verdict, metrics_text
 from ciguard.compare.run_columns import from_history, runs_from_records
-from ciguard.compare.statistics import MIN_RUNS, discoveries, metric_effect, two_sided_p
+from ciguard.compare.statistics import MIN_RUNS, metric_effect
 from ciguard.history.file import encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
@@ -327,20 +327,6 @@ def test_conditions_of_legs_and_of_the_history_are_compared() -> None:
     assert [(one.name, one.before, one.after) for one in found.conditions] == [
         ("A", ("x", "y"), ("x",))
     ]
-
-
-def test_closed_form_is_students_t() -> None:
-    # Quantiles of a table, two-sided.
-    for t, p in ((0.0, 1.0), (2.776445, 0.05), (4.604095, 0.01), (8.610302, 0.001)):
-        assert two_sided_p(t) == pytest.approx(p, rel=1e-5)
-        assert two_sided_p(-t) == two_sided_p(t)
-    assert two_sided_p(1e9) == 0.0
-
-
-def test_discoveries_follow_benjamini_and_hochberg() -> None:
-    assert discoveries([]).tolist() == []
-    assert discoveries([0.04, 0.9, 0.011, 0.02]).tolist() == [False, False, True, True]
-    assert discoveries([0.02] * 3).tolist() == [True] * 3
 
 
 def test_interval_holds_the_change() -> None:

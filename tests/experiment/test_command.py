@@ -21,7 +21,6 @@ from markdown_it import MarkdownIt
 from ciguard.errors import UsageError
 from ciguard.experiment import view
 from ciguard.experiment.command import (
-    check_scipy,
     parse_arms,
     parse_conditions,
     parse_seconds,
@@ -318,13 +317,6 @@ def test_conditions_are_name_value_pairs() -> None:
 def test_placeholder_is_quoted_and_shell_variables_are_unchanged() -> None:
     output = substitute("run --steps={steps} ${steps} {other} ${x}", {"steps": "4 5", "x": "1"})
     assert output == "run --steps='4 5' ${steps} {other} ${x}"
-
-
-def test_missing_scipy_is_an_error_before_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_scipy()
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(UsageError, match="extra `experiment`"):
-        check_scipy()
 
 
 def test_budget_is_a_duration() -> None:
