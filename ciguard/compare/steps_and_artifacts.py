@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from ciguard.document import Cell, Code, Column, Details, Paragraph, Section, Table
 from ciguard.model.jobs import last_attempt
+from ciguard.text import change_text, count_of, duration, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from ciguard.document import Block, Content, Row
     from ciguard.model.jobs import Job, RunArtifact, Step
 
 
@@ -68,6 +71,12 @@ class Paired(Generic[T]):
     only_before: tuple[T, ...]
     only_after: tuple[T, ...]
     counts: tuple[NameCount, ...]
+
+    def with_lonely(self) -> Iterator[tuple[T | None, T | None]]:
+        """The pairs, then what only one of the runs has."""
+        yield from self.pairs
+        yield from ((one, None) for one in self.only_before)
+        yield from ((None, one) for one in self.only_after)
 
 
 def normalize_name(name: str, own: Collection[str] = ()) -> str:
@@ -145,6 +154,11 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
 
 
+MAX_ROWS: Final = 20
+MISSING: Final = "missing"
+_RAN: Final = "success"
+_COLUMNS: Final = (Column("before", "right"), Column("after", "right"), Column("change", "right"))
+
 NOTABLE_S, NOTABLE_STEP_RATIO = 5.0, 0.1  # of a step, which GitHub times in whole seconds
 NOTABLE_SIZE_RATIO: Final = 0.05
 
@@ -171,8 +185,8 @@ class StepChange:
     ratio: float | None
 
     @property
-    def difference_s(self) -> float | None:
-        """After minus before; None where one is missing, or the conclusions differ."""
+    def difference(self) -> float | None:
+        """After minus before, in seconds; None where one is missing, or the conclusions differ."""
         if self.before != self.after:
             return None
         return _difference(self.wall_before_s, self.wall_after_s)
@@ -180,8 +194,13 @@ class StepChange:
     @property
     def is_notable(self) -> bool:
         """Say that it takes another time than before, and one that a person would notice."""
-        difference_s = abs(self.difference_s or 0.0)
+        difference_s = abs(self.difference or 0.0)
         return difference_s >= max(NOTABLE_S, NOTABLE_STEP_RATIO * (self.wall_before_s or 0.0))
+
+    @property
+    def largest(self) -> float:
+        """The longer duration."""
+        return max(self.wall_before_s or 0.0, self.wall_after_s or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +220,20 @@ class ArtifactChange:
     ratio: float | None
 
     @property
-    def difference_bytes(self) -> float | None:
+    def difference(self) -> float | None:
         """After minus before; None where one is missing."""
         return _difference(self.before_bytes, self.after_bytes)
 
     @property
     def is_notable(self) -> bool:
         """Say that it has another size than before, by enough to be counted."""
-        difference = abs(self.difference_bytes or 0.0)
+        difference = abs(self.difference or 0.0)
         return difference > 0 and difference >= NOTABLE_SIZE_RATIO * (self.before_bytes or 0)
+
+    @property
+    def largest(self) -> float:
+        """The larger size."""
+        return max(self.before_bytes or 0, self.after_bytes or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,16 +280,15 @@ def compare_steps(
     jobs = pair_by_name(_last_jobs(before), _last_jobs(after), own)
     changes: list[StepChange] = []
     counts: list[AmbiguousName] = []
-    for old, new in jobs.pairs:
-        steps = [[(step.name, step) for step in job.steps] for job in (old, new)]
+    for old_job, new_job in jobs.pairs:
+        steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
         found = pair_by_name(steps[0], steps[1], own)
-        pairs: list[tuple[Step | None, Step | None]] = list(found.pairs)
-        pairs += [(step, None) for step in found.only_before]
-        pairs += [(None, step) for step in found.only_after]
-        changes += [_step_change(new.name, *pair) for pair in pairs]
-        counts += [AmbiguousName(new.name, one.name, one.before, one.after) for one in found.counts]
+        changes += [_step_change(new_job.name, *pair) for pair in found.with_lonely()]
+        counts += [_ambiguous(one, new_job.name) for one in found.counts]
     timed = [one for one in changes if (one.wall_before_s, one.wall_after_s) != (None, None)]
-    return StepChanges(tuple(sorted(timed, key=_step_order)), tuple(counts))
+    return StepChanges(
+        tuple(sorted(timed, key=lambda one: (*_rank(one), one.job, one.name))), tuple(counts)
+    )
 
 
 def _last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
@@ -276,20 +299,10 @@ def _last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
 
 
 def _step_change(job: str, old: Step | None, new: Step | None) -> StepChange:
-    before_s, after_s = (step.wall_s if step is not None else None for step in (old, new))
-    return StepChange(
-        job,
-        *_names(old.name if old is not None else "", new.name if new is not None else ""),
-        _conclusion(old),
-        _conclusion(new),
-        before_s,
-        after_s,
-        _ratio(before_s, after_s) if _conclusion(old) == _conclusion(new) else None,
-    )
-
-
-def _conclusion(step: Step | None) -> str | None:
-    return None if step is None else step.conclusion or "not ended"
+    before, after = (None if one is None else one.conclusion or "not ended" for one in (old, new))
+    before_s, after_s = (None if one is None else one.wall_s for one in (old, new))
+    ratio = _ratio(before_s, after_s) if before == after else None
+    return StepChange(job, *_names(old, new), before, after, before_s, after_s, ratio)
 
 
 def compare_artifacts(
@@ -305,24 +318,22 @@ def compare_artifacts(
     """
     if before is None or after is None:
         return NO_ARTIFACTS
-    named = [[(one.name, one) for one in found] for found in (before, after)]
+    named = [[(one.name, one) for one in artifacts] for artifacts in (before, after)]
     found = pair_by_name(named[0], named[1], own)
-    pairs: list[tuple[RunArtifact | None, RunArtifact | None]] = list(found.pairs)
-    pairs += [(one, None) for one in found.only_before]
-    pairs += [(None, one) for one in found.only_after]
-    changes = sorted((_artifact_change(*pair) for pair in pairs), key=_artifact_order)
-    counts = tuple(AmbiguousName("", one.name, one.before, one.after) for one in found.counts)
-    return ArtifactChanges(tuple(changes), counts)
+    changes = []
+    for old, new in found.with_lonely():
+        sizes = [None if one is None else one.size_bytes for one in (old, new)]
+        change = ArtifactChange(*_names(old, new), sizes[0], sizes[1], _ratio(sizes[0], sizes[1]))
+        changes.append(change)
+    changes.sort(key=lambda one: (*_rank(one), one.name))
+    return ArtifactChanges(tuple(changes), tuple(map(_ambiguous, found.counts)))
 
 
-def _artifact_change(old: RunArtifact | None, new: RunArtifact | None) -> ArtifactChange:
-    sizes = [one.size_bytes if one is not None else None for one in (old, new)]
-    names = _names(old.name if old is not None else "", new.name if new is not None else "")
-    return ArtifactChange(*names, sizes[0], sizes[1], _ratio(sizes[0], sizes[1]))
-
-
-def _names(old: str, new: str) -> tuple[str, str]:
-    return new or old, old if old and new and old != new else ""
+def _names(old: Step | RunArtifact | None, new: Step | RunArtifact | None) -> tuple[str, str]:
+    """The name, and what it was where that differs."""
+    if old is None or new is None:
+        return next(one.name for one in (old, new) if one is not None), ""
+    return new.name, old.name if old.name != new.name else ""
 
 
 def _difference(before: float | None, after: float | None) -> float | None:
@@ -333,17 +344,101 @@ def _ratio(before: float | None, after: float | None) -> float | None:
     return after / before - 1 if before and after is not None else None
 
 
-def _step_order(one: StepChange) -> tuple[int, float, str, str]:
-    rank = _rank(one.difference_s, is_notable=one.is_notable)
-    longest_s = max(one.wall_before_s or 0.0, one.wall_after_s or 0.0)
-    return rank, -(longest_s if rank else abs(one.difference_s or 0.0)), one.job, one.name
+def _rank(one: StepChange | ArtifactChange) -> tuple[int, float]:
+    """Notable changes first, then what is missing, the largest of each first."""
+    rank = 0 if one.is_notable else 1 if one.difference is None else 2
+    return rank, -(one.largest if rank else abs(one.difference or 0.0))
 
 
-def _artifact_order(one: ArtifactChange) -> tuple[int, float, str]:
-    rank = _rank(one.difference_bytes, is_notable=one.is_notable)
-    largest = max(one.before_bytes or 0, one.after_bytes or 0)
-    return rank, -(largest if rank else abs(one.difference_bytes or 0.0)), one.name
+def _ambiguous(one: NameCount, job: str = "") -> AmbiguousName:
+    return AmbiguousName(job, one.name, one.before, one.after)
 
 
-def _rank(difference: float | None, *, is_notable: bool) -> int:
-    return 0 if is_notable else 1 if difference is None else 2
+def steps_section(found: StepChanges) -> Section:
+    """Durations of steps, by job and name."""
+    least = f"{duration(NOTABLE_S)} or {100 * NOTABLE_STEP_RATIO:.0f} %"
+    title = "Steps: one duration of each run, no verdict"
+    return _section("steps", title, (Column("job"), Column("step")), found, least)
+
+
+def artifacts_section(found: ArtifactChanges) -> Section:
+    """Sizes of artifacts, by name."""
+    least = f"{100 * NOTABLE_SIZE_RATIO:.0f} %"
+    title = "Artifacts: one size of each run, no verdict"
+    return _section("artifacts", title, (Column("artifact"),), found, least)
+
+
+def _section(
+    name: str,
+    title: str,
+    columns: tuple[Column, ...],
+    found: StepChanges | ArtifactChanges,
+    least: str,
+) -> Section:
+    """Notable changes and what is missing; all others are counted, and folded where possible."""
+    noun = name[:-1]
+    listed: list[Row] = []
+    others: list[Row] = []
+    for one in found.changes:
+        row = _step(one) if isinstance(one, StepChange) else _artifact(one)
+        (listed if one.is_notable or one.difference is None else others).append(row)
+    table = Table((*columns, *_COLUMNS), tuple(listed), noun, MAX_ROWS)
+    blocks: list[Block] = [table]
+    if others:
+        summary = f"{count_of(len(others), noun)} changed by less than {least}"
+        folded = replace(table, rows=tuple(others))
+        blocks += [
+            Section(f"{name}_counted", (Paragraph(f"{summary}."),), formats=("text",)),
+            Section(f"{name}_others", (Details(summary, (folded,)),), formats=("markdown", "html")),
+        ]
+    blocks.append(_counts(found.counts))
+    return Section(name, tuple(blocks), title, (len(listed), noun), drop=12)
+
+
+def _counts(counts: Sequence[AmbiguousName]) -> Table:
+    columns = (
+        Column("several of one name"), Column("before", "right"), Column("after", "right"),
+    )  # fmt: skip
+    rows: tuple[Row, ...] = tuple(
+        (
+            (f"{one.job}: " if one.job else "", Code(one.name)),
+            Cell(f"{one.before:,}", one.before),
+            Cell(f"{one.after:,}", one.after),
+        )
+        for one in counts
+    )
+    return Table(columns, rows, "name", MAX_ROWS)
+
+
+def _step(one: StepChange) -> Row:
+    return (
+        one.job,
+        _name(one.name, one.was),
+        Cell(_duration(one.wall_before_s, one.before), one.wall_before_s),
+        Cell(_duration(one.wall_after_s, one.after), one.wall_after_s),
+        _change(one, duration),
+    )
+
+
+def _artifact(one: ArtifactChange) -> Row:
+    sizes = (one.before_bytes, one.after_bytes)
+    cells = (Cell(MISSING if value is None else size(value), value) for value in sizes)
+    return (_name(one.name, one.was), *cells, _change(one, size))
+
+
+def _change(one: StepChange | ArtifactChange, show: Callable[[float], str]) -> Cell:
+    change = "" if one.difference is None else change_text(one.difference, one.ratio, show)
+    return Cell(change, one.ratio)
+
+
+def _name(name: str, was: str) -> Content:
+    return (Code(name), ", was ", Code(was)) if was else Code(name)
+
+
+def _duration(wall_s: float | None, conclusion: str | None) -> str:
+    """ "16 min 00 s", "2.00 s (failure)", "skipped", "missing"."""
+    if conclusion is None:
+        return MISSING
+    if wall_s is None:
+        return conclusion if conclusion != _RAN else "-"
+    return duration(wall_s) + (f" ({conclusion})" if conclusion != _RAN else "")

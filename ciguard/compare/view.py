@@ -25,7 +25,7 @@ from ciguard.compare.metric_wording import (
     metrics_text,
 )
 from ciguard.compare.series import series_section
-from ciguard.compare.steps_and_artifacts_view import artifacts_section, steps_section
+from ciguard.compare.steps_and_artifacts import artifacts_section, steps_section
 from ciguard.compare.wording import (
     NOTHING_SHOWN,
     Shown,
