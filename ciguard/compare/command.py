@@ -14,15 +14,13 @@ from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import Comparison, exit_code, moved_notes
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.jobs import (
-    JOB_CONDITIONS,
     JobsComparison,
     compare_jobs_only,
-    jobs_exit_code,
     run_of_jobs,
     with_job_endings,
 )
 from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
-from ciguard.compare.log_comparison import LOG_CONDITIONS, LogComparison, log_exit_code
+from ciguard.compare.log_comparison import LogComparison
 from ciguard.compare.log_inputs import are_logs, compare_log_inputs
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import runs_from_records
@@ -71,22 +69,16 @@ WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
 Answer = Comparison | JobsComparison | LogComparison
+# What each comparison is of, its blocks, and its JSON.
+_OUTPUTS: Final[Mapping[type, tuple[str, Callable[..., tuple[Block, ...]], Callable[..., str]]]] = {
+    Comparison: ("runs", document, json_text),
+    JobsComparison: ("runs without records", jobs_document, jobs_json_text),
+    LogComparison: ("logs", logs_document, logs_json_text),
+}
 
 
 def _blocks(found: Answer) -> tuple[Block, ...]:
-    if isinstance(found, LogComparison):
-        return logs_document(found)
-    return jobs_document(found) if isinstance(found, JobsComparison) else document(found)
-
-
-def _markdown(found: Answer) -> str:
-    return as_markdown(_blocks(found), full_text_location="the JSON and the HTML page")
-
-
-def _json(found: Answer) -> str:
-    if isinstance(found, LogComparison):
-        return logs_json_text(found)
-    return jobs_json_text(found) if isinstance(found, JobsComparison) else json_text(found)
+    return _OUTPUTS[type(found)][1](found)
 
 
 def _html(found: Answer) -> str:
@@ -98,8 +90,10 @@ def _html(found: Answer) -> str:
 
 FORMATS: Final[Mapping[str, Callable[[Answer], str]]] = {
     "text": lambda found: as_text(_blocks(found)),
-    "markdown": _markdown,
-    "json": _json,
+    "markdown": lambda found: as_markdown(
+        _blocks(found), full_text_location="the JSON and the HTML page"
+    ),
+    "json": lambda found: _OUTPUTS[type(found)][2](found),
     "html": _html,
 }
 
@@ -193,18 +187,10 @@ def command(
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
         console.out(as_text(_blocks(found)[:1]))
-    if isinstance(found, Comparison):
-        return exit_code(found, words, strict=strict)
-    known, kind = (
-        (LOG_CONDITIONS, "logs")
-        if isinstance(found, LogComparison)
-        else (JOB_CONDITIONS, "runs without records")
-    )
-    if unknown := sorted(words - {*known}):
+    if unknown := sorted(words - {*found.conditions_met}):
+        kind = _OUTPUTS[type(found)][0]
         console.err(f"warning: --fail-on {','.join(unknown)}: not known of {kind}")
-    if isinstance(found, LogComparison):
-        return log_exit_code(found, words, strict=strict)
-    return jobs_exit_code(found, words, strict=strict)
+    return exit_code(found, words, strict=strict)
 
 
 def _compare_logs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from ciguard.compare.jobs import STOPPED
 from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Transition, TransitionKind
-    from ciguard.model import Ending, Record
+    from ciguard.model import Ending, FailCondition, Record
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
@@ -72,6 +72,17 @@ def moved_notes(records: Iterable[Record]) -> tuple[Note, ...]:
     """What moved in the candidate; which tests these are only its plan says."""
     blocks, shards = count_moved_blocks(newest_by_shard(records))
     return (Note("blocks_moved", blocks, shards),) if blocks else ()
+
+
+class Judged(Protocol):
+    """A comparison of runs, of jobs alone, or of logs."""
+
+    @property
+    def conditions_met(self) -> Mapping[FailCondition, bool]:
+        """Each condition of `--fail-on` that is known of it, and whether something meets it."""
+
+    def is_unjudged(self, fail_on: Collection[str]) -> bool:
+        """Say that it could not be judged, as far as `fail_on` asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +162,31 @@ class Comparison:
         endings = [one.after.ending for one in self.of_kind("failing_on_both") if one.after]
         return Counter(ending for ending in endings if ending in DEATHS)
 
+    @property
+    def conditions_met(self) -> Mapping[FailCondition, bool]:
+        """Each condition of `--fail-on`, and whether something here meets it."""
+        leaked = any(leak.tier == "confirmed" for leak in self.leaks)
+        met: dict[FailCondition, bool] = {
+            "memory": bool(self.memory.of_tier("confirmed")) or leaked,
+            "duration": bool(self.durations.of_tier("confirmed"))
+            or self.suite_speed.verdict == "slower",
+            "metric": "worse" in self.metrics.verdicts,
+            "incomplete": bool(self.incomplete_reasons),
+        }
+        for word, kinds in _KINDS.items():
+            met[word] = any(one.kind in kinds for one in self.transitions)
+        for word, endings in _ENDINGS.items():
+            met[word] |= any(
+                leg.after in endings and leg.before not in endings for leg in self.legs
+            )
+        return met
+
+    def is_unjudged(self, fail_on: Collection[str]) -> bool:
+        """Say that memory or durations were not judged, nor any metric that `fail_on` names."""
+        verdicts = {self.durations.verdict, self.memory.verdict}
+        unjudged = "metric" in fail_on and self.metrics.is_unjudged
+        return unjudged or bool(verdicts & _INCONCLUSIVE)
+
     def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
         """The transitions of one kind."""
         return tuple(one for one in self.transitions if one.kind == kind)
@@ -207,7 +243,7 @@ def has_missing_tests(transitions: Sequence[Transition]) -> bool:
     return any(one.kind == "no_longer_run" for one in transitions)
 
 
-_KINDS: Final[Mapping[str, tuple[TransitionKind, ...]]] = {
+_KINDS: Final[Mapping[FailCondition, tuple[TransitionKind, ...]]] = {
     "new-failure": ("newly_failing", "failing_added", "newly_crashed", "crashed_added"),
     "timeout": ("newly_timed_out", "timed_out_added"),
     "oom": ("newly_out_of_memory", "out_of_memory_added"),
@@ -215,45 +251,29 @@ _KINDS: Final[Mapping[str, tuple[TransitionKind, ...]]] = {
 
 
 DEATHS: Final[tuple[Ending, ...]] = ("timeout", *MEMORY_ENDINGS)
-_ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
+_ENDINGS: Final[Mapping[FailCondition, tuple[Ending, ...]]] = {
     "timeout": ("timeout", "deadline"),
     "oom": ("out_of_memory", "memory_guard"),
 }
 
 
 # Nothing could be said of these.
-_INCONCLUSIVE: Final = (
-    "not enough data", "too noisy to judge", "not measured", "baseline incomplete"
-)  # fmt: skip
+_INCONCLUSIVE: Final = frozenset(
+    {"not enough data", "too noisy to judge", "not measured", "baseline incomplete"}
+)
 
 
-def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ...]:
-    """What of `fail_on` this comparison gives a reason for, as `FAIL_CONDITIONS` are ordered."""
-    leaked = any(leak.tier == "confirmed" for leak in comparison.leaks)
-    slower = comparison.suite_speed.verdict == "slower"
-    found = {
-        "memory": bool(comparison.memory.of_tier("confirmed")) or leaked,
-        "duration": bool(comparison.durations.of_tier("confirmed")) or slower,
-        "metric": "worse" in comparison.metrics.verdicts,
-        "incomplete": bool(comparison.incomplete_reasons),
-    }
-    for word, kinds in _KINDS.items():
-        found[word] = any(one.kind in kinds for one in comparison.transitions)
-    for word, endings in _ENDINGS.items():
-        found[word] |= any(
-            leg.after in endings and leg.before not in endings for leg in comparison.legs
-        )
-    return tuple(word for word in FAIL_CONDITIONS if word in fail_on and found[word])
+def triggered(comparison: Judged, fail_on: Collection[str]) -> tuple[FailCondition, ...]:
+    """The conditions of `fail_on` that a comparison meets, as `FAIL_CONDITIONS` are ordered."""
+    met = comparison.conditions_met
+    return tuple(word for word in FAIL_CONDITIONS if word in fail_on and met.get(word))
 
 
-def exit_code(
-    comparison: Comparison, fail_on: Collection[str], *, strict: bool = False
-) -> ExitCode:
+def exit_code(comparison: Judged, fail_on: Collection[str], *, strict: bool = False) -> ExitCode:
     """Incomplete outranks failed tests outrank a regression outranks inconclusive.
 
     Args:
-        strict: end with 12 when memory or durations could not be judged, nor any metric that
-            `fail_on` names.
+        strict: end with 12 when what was compared could not be judged.
     """
     found = triggered(comparison, fail_on)
     if "incomplete" in found:
@@ -262,8 +282,4 @@ def exit_code(
         return ExitCode.TESTS_FAILED
     if found:
         return ExitCode.REGRESSION
-    verdicts = (comparison.durations, comparison.memory)
-    unjudged = "metric" in fail_on and comparison.metrics.is_unjudged
-    if strict and (unjudged or any(verdict.verdict in _INCONCLUSIVE for verdict in verdicts)):
-        return ExitCode.INCONCLUSIVE
-    return ExitCode.OK
+    return ExitCode.INCONCLUSIVE if strict and comparison.is_unjudged(fail_on) else ExitCode.OK

@@ -19,7 +19,6 @@ from ciguard.compare.steps_and_artifacts import (
     compare_artifacts,
     compare_steps,
 )
-from ciguard.errors import ExitCode
 from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.run_columns import Run, RunLeg
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
-    from ciguard.model import Ending
+    from ciguard.model import Ending, FailCondition
     from ciguard.model.jobs import Job, RunArtifact
 
 JobTransition = Literal[
@@ -56,9 +55,6 @@ _TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
 _MINUTE_S: Final = 60
 _BY_TESTS: Final = ("newly failing", "fixed")
 JobsState = Literal["worse", "mixed", "better", "inconclusive", "same"]
-JobCondition = Literal["new-failure", "timeout", "incomplete"]
-# Of `FAIL_CONDITIONS` those that conclusions of jobs can give a reason for.
-JOB_CONDITIONS: Final[tuple[JobCondition, ...]] = ("new-failure", "timeout", "incomplete")
 _FAILED: Final = frozenset({"failure", "startup_failure", "timed_out"})
 _BAD: Final = _FAILED.union(STOPPED)
 # The order in which the changes are listed.
@@ -235,9 +231,22 @@ class JobsComparison:
     steps: StepChanges = NO_STEPS
     artifacts: ArtifactChanges = NO_ARTIFACTS
 
-    def of_transition(self, transition: JobTransition) -> tuple[JobChange, ...]:
-        """The changes of one kind."""
-        return tuple(one for one in self.changes if one.transition == transition)
+    @property
+    def conditions_met(self) -> Mapping[FailCondition, bool]:
+        """The conditions of `--fail-on` that conclusions of jobs can meet, and whether one does.
+
+        A job that is not there any more meets none: who renames a job removes one and adds one.
+        """
+        new = [one for one in self.changes if one.transition != "still cancelled"]
+        return {
+            "new-failure": any(_is_worse(one) and one.after != "timed_out" for one in self.changes),
+            "timeout": any(one.after == "timed_out" or one.ending == "timeout" for one in new),
+            "incomplete": any(one.transition == "newly cancelled" for one in self.changes),
+        }
+
+    def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
+        """Say that no number can be judged of jobs."""
+        return True
 
 
 def run_of_jobs(name: str, run_id: int | None, jobs: Sequence[Job]) -> RunInfo:
@@ -295,36 +304,3 @@ def _state(changes: Sequence[JobChange]) -> JobsState:
     if better and not lost:
         return "better"
     return "inconclusive" if changes else "same"
-
-
-def triggered_by_jobs(
-    comparison: JobsComparison, fail_on: Collection[str]
-) -> tuple[JobCondition, ...]:
-    """What of `fail_on` the jobs give a reason for.
-
-    A job that is not there any more is none: who renames a job removes one and adds one.
-    """
-    timed_out = any(
-        (one.after == "timed_out" or one.ending == "timeout")
-        and one.transition != "still cancelled"
-        for one in comparison.changes
-    )
-    failing = [one for one in comparison.changes if _is_worse(one) and one.after != "timed_out"]
-    found: dict[JobCondition, bool] = {
-        "new-failure": bool(failing),
-        "timeout": timed_out,
-        "incomplete": bool(comparison.of_transition("newly cancelled")),
-    }
-    return tuple(one for one in JOB_CONDITIONS if one in fail_on and found[one])
-
-
-def jobs_exit_code(
-    comparison: JobsComparison, fail_on: Collection[str], *, strict: bool = False
-) -> ExitCode:
-    """As `comparison.exit_code` orders the findings; no number can be judged."""
-    found = triggered_by_jobs(comparison, fail_on)
-    if "incomplete" in found:
-        return ExitCode.INCOMPLETE
-    if found:
-        return ExitCode.TESTS_FAILED
-    return ExitCode.INCONCLUSIVE if strict else ExitCode.OK

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.errors import ExitCode
 from ciguard.logs.pattern_table import Direction
 from ciguard.logs.values import Place
 
@@ -316,13 +315,6 @@ Verdict = Literal["better", "worse", "same", "changed", "not judged"]
 Doubt = Literal["base empty", "candidate empty", "base cut", "candidate cut", "base missing",
                 "candidate missing", "jobs missing", "not reached",
                 "nothing in common", "values missing", "nothing judged"]  # fmt: skip
-# Of `FAIL_CONDITIONS` those that a log can give a reason for, each with its ending if it has one.
-LOG_CONDITIONS: Final[dict[FailCondition, Ending | None]] = {
-    "timeout": "timeout",
-    "oom": "out_of_memory",
-    "metric": None,
-    "incomplete": None,
-}
 _UNJUDGED: Final = Direction()
 _BASE_DOUBTS: Final[Mapping[End, Doubt]] = {
     "empty": "base empty",
@@ -427,6 +419,22 @@ class LogComparison:
     failures: tuple[FailureCount, ...]
     warnings: tuple[WarningChange, ...] = ()
     missing: tuple[Place, ...] = ()
+
+    @property
+    def conditions_met(self) -> Mapping[FailCondition, bool]:
+        """The conditions of `--fail-on` that a log can meet, and whether something here does."""
+        more = {one.ending for one in self.failures if one.after > one.before and not one.weak}
+        return {
+            "timeout": "timeout" in more,
+            "oom": "out_of_memory" in more,
+            "metric": self.count("worse") > 0
+            or any(one.verdict == "worse" for one in self.warnings),
+            "incomplete": any(one.end != "whole" for one in (self.base, self.candidate)),
+        }
+
+    def is_unjudged(self, fail_on: Collection[str]) -> bool:  # noqa: ARG002
+        """Say that a value was not judged, or nothing follows."""
+        return self.state in ("unknown", "inconclusive") or self.count("not judged") > 0
 
     def count(self, verdict: Verdict) -> int:
         """How many pairs have a verdict."""
@@ -594,24 +602,3 @@ def _is_same(found: LogComparison) -> bool:
         or found.base.unreadable
         or found.candidate.unreadable
     )
-
-
-def log_exit_code(
-    comparison: LogComparison, fail_on: Collection[str], *, strict: bool = False
-) -> ExitCode:
-    """As `comparison.exit_code` orders the findings."""
-    sides = (comparison.base, comparison.candidate)
-    if "incomplete" in fail_on and any(one.end != "whole" for one in sides):
-        return ExitCode.INCOMPLETE
-    wanted = {ending for word, ending in LOG_CONDITIONS.items() if word in fail_on and ending}
-    if any(
-        one.after > one.before and not one.weak and one.ending in wanted
-        for one in comparison.failures
-    ):
-        return ExitCode.TESTS_FAILED
-    worse = comparison.count("worse") or any(one.verdict == "worse" for one in comparison.warnings)
-    if "metric" in fail_on and worse:
-        return ExitCode.REGRESSION
-    unclear = comparison.state in ("unknown", "inconclusive")
-    unjudged = unclear or comparison.count("not judged") > 0
-    return ExitCode.INCONCLUSIVE if strict and unjudged else ExitCode.OK

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ciguard.compare.comparison import exit_code
 from ciguard.compare.log_comparison import (
     KeyDifference,
     LoggedJob,
     LogInput,
     ValuePair,
     compare_logs,
-    log_exit_code,
     pair_values,
 )
 from ciguard.logs.log_reader import LogReader
@@ -249,7 +249,7 @@ def test_a_limit_that_differs_is_a_change_without_a_direction() -> None:
     ],
 )
 def test_exit_codes(base: str, head: str, fail_on: str, strict: bool, code: int) -> None:
-    assert log_exit_code(compared(base, head), fail_on.split(","), strict=strict) == code
+    assert exit_code(compared(base, head), fail_on.split(","), strict=strict) == code
 
 
 def test_stages_whose_limits_print_alike_are_not_paired() -> None:
