@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.logs.pattern_table import Direction
-from ciguard.logs.values import Place
+from ciguard.logs.pattern_table import Direction, DirectionVerdict
+from ciguard.logs.values import Place, distinct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Groups = Mapping[Identity, list[LogValue]]
 
 MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are looked at, 1 s
-ROUNDING: Final = 1e-9  # of a resolution: binary fractions of the same decimal differ by less
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,8 @@ class ValuePair:
     @property
     def difference(self) -> float:
         """After minus before; 0 below the last digit that both print."""
-        found = self.after.value - self.before.value
         resolution = max(self.before.resolution, self.after.resolution)
-        return 0.0 if abs(found) < resolution * (1 - ROUNDING) else found
+        return distinct(self.after.value - self.before.value, resolution)
 
     @property
     def ratio(self) -> float | None:
@@ -310,7 +308,7 @@ def _position(place: Place) -> tuple[int, int]:
 
 # `inconclusive`: something differs that is neither better nor worse.
 LogState = Literal["worse", "mixed", "better", "same", "inconclusive", "unknown"]
-Verdict = Literal["better", "worse", "same", "changed", "not judged"]
+Verdict = DirectionVerdict | Literal["not judged"]
 # Why a state is unknown.
 Doubt = Literal["base empty", "candidate empty", "base cut", "candidate cut", "base missing",
                 "candidate missing", "jobs missing", "not reached",
@@ -484,14 +482,8 @@ def _side(log: LogInput) -> LogSide:
 
 def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair:
     direction = directions.get(pair.before.name, _UNJUDGED)
-    if pair.difference == 0:
-        return ComparedPair(pair, "same")
-    if not direction.exact:
-        return ComparedPair(pair, "not judged")
-    if not direction.better:
-        return ComparedPair(pair, "changed")
-    is_better = (pair.difference < 0) == (direction.better == "lower")
-    return ComparedPair(pair, "better" if is_better else "worse")
+    is_judged = direction.exact or pair.difference == 0
+    return ComparedPair(pair, direction.judge(pair.difference) if is_judged else "not judged")
 
 
 def _count_failures(
@@ -530,8 +522,7 @@ def _judge_warnings(
         direction = directions.get(one.example.name, _UNJUDGED)
         if not direction.is_occurrence or not direction.better or (one.before and one.after):
             continue
-        is_better = (one.after < one.before) == (direction.better == "lower")
-        verdict: Verdict = "better" if is_better else "worse"
+        verdict: Verdict = direction.judge(one.after - one.before)
         if one.before and not progress.is_past(one.example):
             verdict = "not judged"
         yield WarningChange(one, verdict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
-from ciguard.compare.metric_changes import SOURCE
+from ciguard.compare.metric_changes import SOURCE, VERDICTS
 from ciguard.document import (
     Bullets,
     Cell,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         LogSide,
         LogState,
         ValuePair,
-        Verdict,
     )
     from ciguard.document import Block, Row
     from ciguard.logs.values import LogValue, Place
@@ -61,7 +60,6 @@ _DOUBTS: Final[dict[Doubt, str]] = {
 }
 MAX_MISSING: Final = 3  # more make no sentence
 ARTIFACT_NAME: Final = "actions.artifact_name"
-_ORDER: Final[tuple[Verdict, ...]] = ("worse", "better", "changed", "not judged")
 ONE_RUN_EACH: Final = (
     "Values without a verdict are of one run each (n = 1): a difference may be chance."
 )
@@ -150,7 +148,7 @@ def _side(side: LogSide) -> doc.Content:
 
 def _pairs(comparison: LogComparison) -> Section:
     differing = (one for one in comparison.pairs if one.verdict != "same")
-    shown = sorted(differing, key=lambda one: _ORDER.index(one.verdict))
+    shown = sorted(differing, key=lambda one: VERDICTS.index(one.verdict))
     columns = (
         Column("value"), Column("before", "right"), Column("after", "right"),
         Column("change", "right"), Column("verdict"), Column("lines", "right"),

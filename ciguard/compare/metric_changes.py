@@ -18,16 +18,17 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.log_comparison import ROUNDING, pair_values
+from ciguard.compare.log_comparison import pair_values
 from ciguard.compare.run_columns import conditions_of
 from ciguard.compare.statistics import MIN_RUNS, MetricEffect, benjamini_hochberg, metric_effect
 from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
-from ciguard.logs.values import KeyField, LogValue, Place
+from ciguard.logs.values import KeyField, LogValue, Place, distinct
 from ciguard.model import TIME_UNITS
+from ciguard.text import change_text, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.compare.log_comparison import ValuePair
     from ciguard.compare.run_columns import Conditions, Run
@@ -99,7 +100,8 @@ def _log_value(metric: LogMetric) -> LogValue:
 
 # "changed": it differs, and neither direction is better; "not judged": nobody knows.
 MetricVerdict = Literal["worse", "mixed", "better", "changed", "same", "not judged"]
-_ORDER: Final[tuple[MetricVerdict, ...]] = (
+# In the order in which they are listed.
+VERDICTS: Final[tuple[MetricVerdict, ...]] = (
     *("worse", "mixed", "better", "changed", "not judged", "same"),
 )
 NOTABLE_RATIO: Final = 0.05  # of a metric without a verdict: less is not counted as a change
@@ -272,27 +274,19 @@ class _Pair:
             runs=len(self.past),
         )
         if effect is not None:
-            verdict = self._verdict(self._distinct(after - before)) if is_real else "same"
+            verdict = self._verdict(before, after) if is_real else "same"
             return replace(found, verdict=verdict, low=effect.low, high=effect.high)
         return replace(found, verdict=self._exact_verdict()) if found.is_exact else found
 
-    def _distinct(self, difference: float) -> float:
-        """0 for a difference that the log's last digit does not show."""
-        return 0.0 if abs(difference) < self.resolution * (1 - ROUNDING) else difference
-
-    def _verdict(self, difference: float) -> MetricVerdict:
-        if not difference:
-            return "same"
-        if not self.direction.better:
-            return "changed"
-        return "better" if (difference < 0) == (self.direction.better == "lower") else "worse"
+    def _verdict(self, before: float, after: float) -> MetricVerdict:
+        return self.direction.judge(distinct(after - before, self.resolution))
 
     def _exact_verdict(self) -> MetricVerdict:
         if not self.before:  # the history has the median alone: equal ones may be of other values
-            verdict = self._verdict(self._distinct(median(self.values) - self.median_before))
+            verdict = self._verdict(self.median_before, median(self.values))
             return "not judged" if verdict == "same" and self.n_before > 1 else verdict
         pairs = zip(sorted(self.before), sorted(self.values), strict=True)
-        verdicts = {self._verdict(self._distinct(new - old)) for old, new in pairs} - {"same"}
+        verdicts = {self._verdict(old, new) for old, new in pairs} - {"same"}
         if not verdicts:
             return "same"
         return verdicts.pop() if len(verdicts) == 1 else "mixed"
@@ -337,7 +331,7 @@ def compare_metrics(
     changes = (*_compare_with_history(pairs), *_compare_with_base(pairs))
     return Metrics(
         changes=tuple(
-            sorted(changes, key=lambda one: (_ORDER.index(one.verdict), -one.relative_change))
+            sorted(changes, key=lambda one: (VERDICTS.index(one.verdict), -one.relative_change))
         ),
         only_before=len(gone := known.keys() - candidate.metrics.keys()),
         only_after=len(candidate.metrics) - len(pairs),
@@ -405,3 +399,106 @@ def _compare_with_base(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
     for one in pairs:
         if not one.uses_history and not one.differs_in_number:
             yield one.change(None)
+
+
+DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")
+_AMOUNTS: Final[Mapping[str, Callable[[float], str]]] = {"s": duration, "bytes": size}
+MAX_CONDITION: Final = 60  # characters of a value
+
+
+def metric_title(one: MetricChange | MetricCount) -> str:
+    """ "xla.heap (ordinal=1)"."""
+    text = ", ".join(f"{name}={value}" for name, value in sorted(one.key.items()))
+    return f"{one.name} ({text})" if text else one.name
+
+
+def metric_text(one: MetricChange | MetricCount) -> str:
+    """ "512 MiB -> 640 MiB", "3 -> 4 images (medians of 5 and 5 values)", "3 -> 2 values"."""
+    if isinstance(one, MetricCount):
+        return f"{one.n_before} -> {count_of(one.n_after, 'value')}"
+    show = _AMOUNTS.get(one.unit)
+    if show is None or min(one.before, one.after) < 0:
+        unit = f" {one_line(one.unit, 20)}" if one.unit else ""
+        values = f"{one.before:,.6g} -> {one.after:,.6g}{unit}"
+    else:
+        values = f"{show(one.before)} -> {show(one.after)}"
+    if max(one.n_before, one.n_after) > 1:
+        values += f" (medians of {one.n_before} and {count_of(one.n_after, 'value')})"
+    return values
+
+
+def metric_change_text(one: MetricChange) -> str:
+    """ "-1.41 % (-390 MiB)" of an exact metric, as of two logs; "+50 %" of any other."""
+    if one.is_exact and one.verdict == "same":
+        return "-"
+    if not one.is_exact:
+        return "-" if one.ratio is None else percent(one.ratio)
+    show = _AMOUNTS.get(one.unit, lambda value: f"{value:,.6g}")
+    return change_text(one.after - one.before, one.ratio, show)
+
+
+def metric_verdict(one: MetricChange | MetricCount) -> str:
+    """ "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: 4 of 10 past runs"."""
+    if isinstance(one, MetricCount):
+        return "not judged: another number of values"
+    word = one.verdict
+    if word == "not judged":
+        few = one.runs < MIN_RUNS and not one.is_exact
+        return f"{word}: {one.runs} of {count_of(MIN_RUNS, 'past run')}" if few else word
+    if one.is_exact:
+        return "equal (exact)" if word == "same" else f"{word} (exact)"
+    interval = ""
+    if one.low is not None and one.high is not None:
+        # Past values beyond the new one, or many metrics, may speak against what it excludes.
+        excludes_0 = word == "same" and not one.low <= 0 <= one.high
+        interval = f", {'uncorrected ' * excludes_0}95 % CI {percents(one.low, one.high)} %"
+    return f"{'no significant difference' if word == 'same' else word} (n={one.runs}{interval})"
+
+
+def verdicts_text(found: Metrics) -> str:
+    """ "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" where none differs."""
+    verdicts = found.verdicts
+    parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
+    judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""
+    missing = f"values of {count_of(found.missing_exact, 'exact metric')} missing"
+    return ", ".join(filter(None, (judged, missing if found.missing_exact else "")))
+
+
+def metrics_text(found: Metrics) -> str:
+    """ "3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; ..."; "" without any."""
+    if not (found.changes or found.only_before or found.counts):
+        return ""
+    moved, judged = found.moved, sum(found.verdicts.values())
+    larger = sum(one.after > one.before for one in moved)
+    both = f"{count_of(len(found.changes), 'metric')} in both runs"
+    none = "no metric has as many values in both runs"
+    sizes = f"{larger} larger and {len(moved) - larger} smaller by {100 * NOTABLE_RATIO:.0f} %"
+    parts = [f"{both}, {sizes} or more" if found.changes else none]
+    if judged:
+        parts = [both, verdicts_text(found) or f"{judged} judged, no significant difference"]
+        if found.unjudged:
+            parts.append(f"{len(found.unjudged)} not judged, {sizes} or more")
+    if found.counts:
+        parts.append(f"{len(found.counts)} with another number of values")
+    if found.only_before or found.only_after:
+        parts.append(f"{found.only_before} only before, {found.only_after} only now")
+    if found.other_conditions:
+        runs = count_of(found.other_conditions, "past run")
+        parts.append(f"{runs} under other conditions left out")
+    if found.changes and not judged:
+        parts.append("no verdict, as their variation is unknown")
+    return "; ".join(parts)
+
+
+def condition_text(one: ConditionChange) -> str:
+    """ "XLA_COMMIT: a1b2 -> c3d4", "XLA_COMMIT: not set -> c3d4"."""
+    before, after = (
+        ", ".join(one_line(value, MAX_CONDITION) or '""' for value in values) or "not set"
+        for values in (one.before, one.after)
+    )
+    return f"{one_line(one.name, MAX_CONDITION)}: {before} -> {after}"
+
+
+def conditions_text(found: tuple[ConditionChange, ...]) -> str:
+    """ "conditions differ: XLA_COMMIT: a1b2 -> c3d4"; "" where none does."""
+    return f"conditions differ: {', '.join(map(condition_text, found))}" if found else ""

@@ -55,9 +55,10 @@ _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class NameCount:
-    """A name of which one run has more than the other: which belong together is not known."""
+class AmbiguousName:
+    """A name that stands for more things in one run than in the other; `job` is of a step."""
 
+    job: str
     name: str
     before: int
     after: int
@@ -70,7 +71,7 @@ class Paired(Generic[T]):
     pairs: tuple[tuple[T, T], ...]
     only_before: tuple[T, ...]
     only_after: tuple[T, ...]
-    counts: tuple[NameCount, ...]
+    counts: tuple[AmbiguousName, ...]
 
     def with_lonely(self) -> Iterator[tuple[T | None, T | None]]:
         """The pairs, then what only one of the runs has."""
@@ -133,13 +134,13 @@ def _grouped(
 def _pair(before: Mapping[str, list[T]], after: Mapping[str, list[T]]) -> Paired[T]:
     pairs: list[tuple[T, T]] = []
     only: tuple[list[T], list[T]] = [], []
-    counts: list[NameCount] = []
+    counts: list[AmbiguousName] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, []), after.get(name, [])
         if len(old) == len(new):
             pairs += zip(old, new, strict=True)
         elif old and new:
-            counts.append(NameCount(name, len(old), len(new)))
+            counts.append(AmbiguousName("", name, len(old), len(new)))
         else:
             only[0].extend(old)
             only[1].extend(new)
@@ -237,16 +238,6 @@ class ArtifactChange:
 
 
 @dataclass(frozen=True, slots=True)
-class AmbiguousName:
-    """A name that stands for more things in one run than in the other; `job` is of a step."""
-
-    job: str
-    name: str
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
 class StepChanges:
     """Steps of jobs of both runs: those that changed notably first, then those that are missing."""
 
@@ -284,7 +275,7 @@ def compare_steps(
         steps = [[(step.name, step) for step in job.steps] for job in (old_job, new_job)]
         found = pair_by_name(steps[0], steps[1], own)
         changes += [_step_change(new_job.name, *pair) for pair in found.with_lonely()]
-        counts += [_ambiguous(one, new_job.name) for one in found.counts]
+        counts += [replace(one, job=new_job.name) for one in found.counts]
     timed = [one for one in changes if (one.wall_before_s, one.wall_after_s) != (None, None)]
     return StepChanges(
         tuple(sorted(timed, key=lambda one: (*_rank(one), one.job, one.name))), tuple(counts)
@@ -326,7 +317,7 @@ def compare_artifacts(
         change = ArtifactChange(*_names(old, new), sizes[0], sizes[1], _ratio(sizes[0], sizes[1]))
         changes.append(change)
     changes.sort(key=lambda one: (*_rank(one), one.name))
-    return ArtifactChanges(tuple(changes), tuple(map(_ambiguous, found.counts)))
+    return ArtifactChanges(tuple(changes), found.counts)
 
 
 def _names(old: Step | RunArtifact | None, new: Step | RunArtifact | None) -> tuple[str, str]:
@@ -348,10 +339,6 @@ def _rank(one: StepChange | ArtifactChange) -> tuple[int, float]:
     """Notable changes first, then what is missing, the largest of each first."""
     rank = 0 if one.is_notable else 1 if one.difference is None else 2
     return rank, -(one.largest if rank else abs(one.difference or 0.0))
-
-
-def _ambiguous(one: NameCount, job: str = "") -> AmbiguousName:
-    return AmbiguousName(job, one.name, one.before, one.after)
 
 
 def steps_section(found: StepChanges) -> Section:

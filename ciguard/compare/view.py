@@ -15,9 +15,9 @@ from ciguard.compare import wording as words
 from ciguard.compare.log_comparison import LogSide
 from ciguard.compare.log_view import pair_item
 from ciguard.compare.measure_changes import MEASURE_NOUN
-from ciguard.compare.metric_changes import MetricChange
-from ciguard.compare.metric_wording import (
+from ciguard.compare.metric_changes import (
     DIFFERENT,
+    MetricChange,
     metric_change_text,
     metric_text,
     metric_title,

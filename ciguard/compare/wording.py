@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.compare.measure_changes import MEASURE_NOUN
-from ciguard.compare.metric_wording import conditions_text, verdicts_text
+from ciguard.compare.metric_changes import conditions_text, verdicts_text
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.compare.transitions import WORSE_KINDS

@@ -10,6 +10,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from ciguard.history.metric_series import ITERATION, metric_key
 from ciguard.model.machine_use import machine_use
 from ciguard.text import one_line
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.experiment.schedule import Step
+    from ciguard.history.metric_series import MetricKey
     from ciguard.model import MetricLine, Record, Result, SampleLine
 
 IterationKind = Literal["", "cold", "warm"]
-ITERATION: Final = "iteration"
 LAST_LINES: Final = 5  # of what a failed run printed
 LAST_BYTES: Final = 4096
 WIDTH: Final = 160
@@ -152,10 +153,9 @@ def _command_result(record: Record) -> Result | None:
 
 def _program_metrics(lines: Iterable[MetricLine]) -> dict[Metric, float]:
     """A program's own numbers: of what it said several times in a run, the median."""
-    series: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[MetricLine]] = {}
+    series: dict[MetricKey, list[MetricLine]] = {}
     for line in lines:
-        key = tuple(sorted((k, v) for k, v in line.key.items() if k != ITERATION))
-        series.setdefault((line.name, line.unit, key), []).append(line)
+        series.setdefault(metric_key(line), []).append(line)
     found: dict[Metric, list[float]] = {}
     for (name, unit, key), series_lines in series.items():
         first = min((_count(line) for line in series_lines), default=0.0)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]  # name, unit, key
 
+ITERATION: Final = "iteration"
 VALUES_PER_SERIES: Final = 20  # as of a case: older ones tell of another program
 MAX_SERIES: Final = 500
 
@@ -56,7 +57,7 @@ class MetricSeries:
 
 def metric_key(line: MetricLine) -> MetricKey:
     """What a value is compared by; the number of an iteration only says which of them it is."""
-    key = tuple(sorted(item for item in line.key.items() if item[0] != "iteration"))
+    key = tuple(sorted(item for item in line.key.items() if item[0] != ITERATION))
     return line.name, line.unit, key
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.logs import (
     accelerator_patterns,
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ciguard.logs.pattern import Better, LogPattern
     from ciguard.model import Ending
 
+# "changed": it differs, and neither direction is better.
+DirectionVerdict = Literal["better", "worse", "changed", "same"]
 PATTERNS: Final = (
     *accelerator_patterns.PATTERNS,
     *system_patterns.PATTERNS,
@@ -38,6 +40,14 @@ class Direction:
     better: Better = ""
     exact: bool = False
     is_occurrence: bool = False
+
+    def judge(self, difference: float) -> DirectionVerdict:
+        """The verdict on a difference that is no chance."""
+        if not difference:
+            return "same"
+        if not self.better:
+            return "changed"
+        return "better" if (difference < 0) == (self.better == "lower") else "worse"
 
 
 def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:

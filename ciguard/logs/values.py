@@ -30,6 +30,7 @@ SCALES: Final[Mapping[str, tuple[float, str]]] = {
     **dict.fromkeys(("h", "hour", "hours"), (3600, "s")),
     **dict.fromkeys(("sec", "second", "seconds"), (1, "s")),
 }
+ROUNDING: Final = 1e-9  # of a resolution: binary fractions of the same decimal differ by less
 # Units that are a way to write a time: `1h2m3.5s`, and `1:02:03.5` or `2:03.5`.
 SPANS: Final = ("hms", "clock")
 _HMS: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(\d+(?:\.\d+)?)s")
@@ -95,6 +96,11 @@ class NotANumber:
     name: str
     text: str
     place: Place
+
+
+def distinct(difference: float, resolution: float) -> float:
+    """The difference of two values; 0 below the last digit that both print."""
+    return 0.0 if abs(difference) < resolution * (1 - ROUNDING) else difference
 
 
 def parse_quantity(text: str, unit: str) -> tuple[float, float, str] | None:

@@ -16,7 +16,7 @@ from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.metric_wording import metric_verdict, metrics_text
+from ciguard.compare.metric_changes import metric_verdict, metrics_text
 from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.compare.statistics import MIN_RUNS, metric_effect
 from ciguard.history.file import encode

@@ -12,7 +12,7 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.metric_wording import metric_text, metric_title, metrics_text
+from ciguard.compare.metric_changes import metric_text, metric_title, metrics_text
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.model import MetricLine
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.compare.steps_and_artifacts import NameCount, normalize_name, pair_by_name
+from ciguard.compare.steps_and_artifacts import AmbiguousName, normalize_name, pair_by_name
 
 # The first is of the issue; others as EnzymeAD/Enzyme-JAX, PyTorch and uv name what they upload.
 NORMALIZED = {
@@ -50,7 +50,7 @@ def test_a_commit_of_the_run_needs_no_letter_and_no_digit() -> None:
     assert normalize_name("a-1234567-feedfac", own) == "a-<commit>-<commit>"
 
 
-def paired(before: str, after: str) -> tuple[list[str], list[NameCount], list[str]]:
+def paired(before: str, after: str) -> tuple[list[str], list[AmbiguousName], list[str]]:
     """Pairs as "a>b", counts, and names that only one run has as "-a" and "+b"."""
     sides = [[(name, name) for name in side.split()] for side in (before, after)]
     found = pair_by_name(sides[0], sides[1])
@@ -69,15 +69,15 @@ def paired(before: str, after: str) -> tuple[list[str], list[NameCount], list[st
         ("py-3.11 py-3.12", "py-3.11 py-3.12", ["py-3.11>py-3.11", "py-3.12>py-3.12"], [], []),
         ("py-3.9 py-3.12", "py-3.12 py-3.13", ["py-3.12>py-3.12", "py-3.9>py-3.13"], [], []),
         ("u-1.9 u-1.10", "u-2.0 u-1.11", ["u-1.9>u-1.11", "u-1.10>u-2.0"], [], []),
-        ("x-1.0 x-1.1", "x-1.2", [], [NameCount("x-<version>", 2, 1)], []),
+        ("x-1.0 x-1.1", "x-1.2", [], [AmbiguousName("", "x-<version>", 2, 1)], []),
         ("same same", "same same", ["same>same", "same>same"], [], []),
-        ("same same", "same", [], [NameCount("same", 2, 1)], []),
+        ("same same", "same", [], [AmbiguousName("", "same", 2, 1)], []),
         ("old both", "both new", ["both>both"], [], ["-old", "+new"]),
         ("", "new-1.0", [], [], ["+new-1.0"]),
     ],
 )  # fmt: skip
 def test_pairs_counts_and_what_is_missing(
-    before: str, after: str, pairs: list[str], counts: list[NameCount], alone: list[str]
+    before: str, after: str, pairs: list[str], counts: list[AmbiguousName], alone: list[str]
 ) -> None:
     assert paired(before, after) == (pairs, counts, alone)
 
