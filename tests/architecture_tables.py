@@ -17,6 +17,7 @@ SHARED = (
         "render.machine_view",
         "guard.moved_units_view",
         "render.variant_groups",
+        "render.notes",
     ),
 )
 # The arithmetic of a leg, which the planner simulates.

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ciguard.guard.github_facts import select_of_run
-from ciguard.guard.wording import reason_text
+from ciguard.guard.wording import note_text
 from ciguard.model import CaseKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units, severity
 from ciguard.model.plan import repository_path
@@ -75,7 +75,7 @@ def combinations(
     found: dict[CaseKey, ExportedCase] = {}
     for shard, record in select_of_run(plan, records, platform).newest.items():
         for key, unit in resolve_units(record.results, last_starts(record.starts)).items():
-            reason = reason_text(missing[key].reason) if key in missing else ""
+            reason = note_text(missing[key].reason) if key in missing else ""
             final, failed_attempts = {one.key for one in unit.cases}, unit.count_failed_attempts()
             for result in unit.cases:
                 case = replace(
@@ -95,7 +95,7 @@ def combinations(
     for key, lost in missing.items():
         if key not in with_a_case:
             case_key = CaseKey(*key, key.unit)
-            found[case_key] = _lost(plan, case_key, lost.shard, reason_text(lost.reason))
+            found[case_key] = _lost(plan, case_key, lost.shard, note_text(lost.reason))
     ordered = sorted(found.values(), key=attrgetter("key"))
     return tuple(
         Combination(suite, variant, tuple(cases))

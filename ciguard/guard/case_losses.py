@@ -22,7 +22,7 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.guard.verdict import Kind, Level
+    from ciguard.guard.state import Level
     from ciguard.history.query import StableCases
     from ciguard.model import Plan, Record
 
@@ -126,24 +126,36 @@ def case_loss_findings(
     totals: Counter[tuple[str, str]] = Counter()
     for key, known in base.items():
         totals[key[:2]] += len(known.cases)
-    kinds: dict[tuple[Level, Kind], list[CaseLoss]] = defaultdict(list)
+    kinds: dict[str, list[CaseLoss]] = defaultdict(list)
     unknown: dict[tuple[str, str], list[CaseLoss]] = defaultdict(list)
     for loss in losses:
         if loss.is_emptied:
-            kinds["incomplete", "all_cases_gone"].append(loss)
+            kinds["all_cases_gone"].append(loss)
         elif loss.file not in changed:
             unknown[loss.key[:2]].append(loss)
         elif changed[loss.file]:
-            kinds["warning", "cases_gone_of_changed_file"].append(loss)
+            kinds["cases_gone_of_changed_file"].append(loss)
         else:
-            kinds["incomplete", "cases_gone_of_unchanged_file"].append(loss)
+            kinds["cases_gone_of_unchanged_file"].append(loss)
+    few: list[CaseLoss] = []
+    many: list[CaseLoss] = []
     for suite_key, found in unknown.items():
         total, count = totals[suite_key], sum(len(loss.cases) for loss in found)
-        too_many = lost_too_many(total, total - count, max_drop)
-        kinds["incomplete" if too_many else "warning", "cases_gone"] += found
-    for (level, kind), found in sorted(kinds.items()):
-        names = tuple(f"{loss.key.unit}: {case}" for loss in found for case in loss.cases)
-        runs = sorted({loss.base.run.run_id for loss in found})
-        total = sum(len(loss.base.cases) for loss in found)
+        (many if lost_too_many(total, total - count, max_drop) else few).extend(found)
+    kinds["cases_gone"] = few
+    for kind, found in sorted(kinds.items()):
+        yield from _case_loss(kind, found)
+    yield from _case_loss("cases_gone", many, "incomplete")
+
+
+def _case_loss(
+    kind: str, losses: Sequence[CaseLoss], level: Level | None = None
+) -> Iterator[Finding]:
+    if losses:
+        names = tuple(f"{loss.key.unit}: {case}" for loss in losses for case in loss.cases)
+        runs = sorted({loss.base.run.run_id for loss in losses})
+        total = sum(len(loss.base.cases) for loss in losses)
         facts = {"count": len(names), "total": total, "run_id": runs[-1], "cases": names}
-        yield Finding(level, kind, units=tuple(loss.key for loss in found), facts=facts)
+        yield Finding(
+            kind, units=tuple(loss.key for loss in losses), facts=facts, stated_level=level
+        )

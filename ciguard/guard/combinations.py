@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.legs import LegResult
-    from ciguard.guard.verdict import Kind, Policy
+    from ciguard.guard.verdict import Policy
     from ciguard.model import Plan, UnitKey
     from ciguard.model.listings import ListedPlan
 
@@ -32,7 +32,7 @@ def different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding
         if len(found) > 1:
             shards = " / ".join(", ".join(keys) for keys in found.values())
             facts = {"combination": variant, "shards": shards}
-            yield Finding("incomplete", "different_scripts", facts=facts)
+            yield Finding("different_scripts", facts=facts)
 
 
 def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[Finding]:
@@ -44,16 +44,15 @@ def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[
             "count": len(one.units) or None,
             "first": one.units[0].unit if one.units else None,
         }
-        yield Finding("incomplete", "different_listings", units=one.units, facts=facts)
-    kinds: tuple[tuple[Kind, tuple[tuple[str, str], ...]], ...]
+        yield Finding("different_listings", units=one.units, facts=facts)
     kinds = (("nothing_listed", listed.empty), ("listing_short", listed.short))
     for kind, suite_keys in kinds:
         for suite, variant in suite_keys:
             facts = {"suite": suite or None, "variant": variant or None}
-            yield Finding("incomplete", kind, facts=facts)
+            yield Finding(kind, facts=facts)
     for leg in legs:
         if leg.shard.key in listed.unlisted and leg.end.problem is None:
-            yield Finding("incomplete", "no_listing", leg.shard.key)
+            yield Finding("no_listing", leg.shard.key)
 
 
 def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
@@ -95,12 +94,12 @@ def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> 
             "min_units": policy.min_units,
         }
         if accepted:
-            yield Finding("warning", "fewer_units_accepted", facts=facts)
+            yield Finding("fewer_units_accepted", facts=facts)
         else:
-            yield Finding("incomplete", "fewer_units", facts=facts)
+            yield Finding("fewer_units", facts=facts)
     if gone:
         facts = {"count": len(gone), "combinations": tuple(gone), "source": source}
-        yield Finding("warning", "combination_gone", facts=facts)
+        yield Finding("combination_gone", facts=facts)
 
 
 def _known(plan: Plan) -> AbstractSet[UnitKey]:
@@ -115,7 +114,7 @@ def _tests_gone(gone: AbstractSet[UnitKey], policy: Policy) -> Iterator[Finding]
     if gone:
         units = tuple(sorted(gone))
         facts = {"source": policy.commit[:10], "tests": tuple(key.unit for key in units)}
-        yield Finding("warning", "base_tests_gone", units=units, facts=facts)
+        yield Finding("base_tests_gone", units=units, facts=facts)
 
 
 def lost_too_many(before: int, now: int, max_drop: float) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
@@ -20,16 +20,15 @@ from ciguard.guard.log_patterns import (
     first_match,
     refused_artifact,
 )
-from ciguard.guard.verdict import Evidence, Reason
 from ciguard.logs.artifact_names import valid_artifact_name
 from ciguard.model import UnitKey
+from ciguard.render.notes import Note
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ciguard.guard.verdict import Kind
     from ciguard.model import Ending, Record
     from ciguard.model.jobs import Job
 
@@ -71,7 +70,7 @@ class JobEvidence:
     log: str = ""
     limit_s: float | None = None
     of_run: tuple[str, ...] = ()
-    not_fetched: tuple[Evidence, ...] = ()
+    not_fetched: tuple[Note, ...] = ()
 
     @property
     def is_stopped(self) -> bool:
@@ -89,9 +88,9 @@ class LegEnd:
     """
 
     ending: Ending
-    problem: Reason | None = None
-    cause: Reason | None = None
-    evidence: tuple[Evidence, ...] = ()
+    problem: Note | None = None
+    cause: Note | None = None
+    evidence: tuple[Note, ...] = ()
     culprits: tuple[UnitKey, ...] = ()
 
 
@@ -104,19 +103,19 @@ def leg_end(record: Record) -> LegEnd:
         return LegEnd(ending, _own_reason(record, ending))
     code = record.end.exit_code
     if code not in (None, ExitCode.OK, ExitCode.TESTS_FAILED, ExitCode.INCOMPLETE):
-        return LegEnd(ending, Reason("exit_code", {"exit_code": code}))
+        return LegEnd(ending, Note("exit_code", {"exit_code": code}))
     return LegEnd(ending)
 
 
-def _unended(record: Record) -> Reason:
+def _unended(record: Record) -> Note:
     if is_from_result_files(record) and record.damage:
         more = len(record.damage) - 1 or None
-        return Reason("damaged", {"damage": record.damage[0], "more": more})
+        return Note("damaged", {"damage": record.damage[0], "more": more})
     if not (record.starts or record.results or record.processes):
-        return Reason("empty_record")
+        return Note("empty_record")
     if _ends_at_checkpoint(record):
-        return Reason("checkpoint")
-    return Reason("truncated", {"last_s": record.wall_s})
+        return Note("checkpoint")
+    return Note("truncated", {"last_s": record.wall_s})
 
 
 def is_from_result_files(record: Record) -> bool:
@@ -136,9 +135,9 @@ def _ends_at_checkpoint(record: Record) -> bool:
     return last is not None and last.kind == "paused"
 
 
-def _own_reason(record: Record, ending: Ending) -> Reason:
+def _own_reason(record: Record, ending: Ending) -> Note:
     """The leg's own word, with what its processes said where they kept it from going on."""
-    kind: Kind = cast("Kind", ending)
+    kind: str = ending
     event_kind = ""
     if ending in ("setup_failed", "crash"):
         event_kind = "last_output"
@@ -147,7 +146,7 @@ def _own_reason(record: Record, ending: Ending) -> Reason:
     outputs = [last_line(one.detail) for one in record.events if one.kind == event_kind]
     if ending == "unknown" and outputs:
         kind = "internal_error"
-    return Reason(kind, {"output": outputs[-1]} if outputs else {"output": None})
+    return Note(kind, {"output": outputs[-1]} if outputs else {"output": None})
 
 
 def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
@@ -171,7 +170,7 @@ def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
     return tuple(key for _, key in sorted(found))
 
 
-def memory_trend(record: Record | None) -> Evidence | None:
+def memory_trend(record: Record | None) -> Note | None:
     """How little memory was left when the record ends, and that it had been more; None if not so.
 
     The machine's headroom fell below what the leg itself calls low, and to less than half of the
@@ -193,17 +192,17 @@ def memory_trend(record: Record | None) -> Evidence | None:
     if left >= memory_thresholds(memory or 0)[0] or left >= LOW_HEADROOM_RATIO * most:
         return None
     facts = {"most_bytes": most, "most_at_s": most_at_s, "left_bytes": left, "at_s": at_s}
-    return Evidence("memory", {**facts, "memory_bytes": memory or None})
+    return Note("memory", {**facts, "memory_bytes": memory or None})
 
 
-def _record_evidence(record: Record | None) -> tuple[Evidence, ...]:
+def _record_evidence(record: Record | None) -> tuple[Note, ...]:
     """What of its memory and the last signals, at most three, the newest last."""
     if record is None:
         return ()
     events = [line for line in record.events if line.kind in _MEMORY_EVENTS]
     events.sort(key=lambda line: line.at_s or 0.0)
     seen = [
-        Evidence("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
+        Note("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
         for line in events[-3:]
     ]
     trend = memory_trend(record)
@@ -232,8 +231,8 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
     return replace(own, ending=ending, cause=None if is_known else death.cause, evidence=evidence)
 
 
-def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    found: list[Evidence] = []
+def _distinct(evidence: Iterable[Note]) -> tuple[Note, ...]:
+    found: list[Note] = []
     for one in evidence:
         if one not in found:
             found.append(one)
@@ -242,12 +241,12 @@ def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 def _diagnosis(
     ending: Ending,
-    *evidence: Evidence,
-    kind: Kind | None = None,
+    *evidence: Note,
+    kind: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> LegEnd:
     """Its cause is of the kind, else the ending itself."""
-    cause = Reason(kind or cast("Kind", ending), facts or {})
+    cause = Note(kind or ending, facts or {})
     return LegEnd(ending, cause=cause, evidence=evidence)
 
 
@@ -292,11 +291,11 @@ def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
 
 def _corroborations(
     facts: JobEvidence, job: Job, record: Record | None
-) -> dict[Ending, Evidence | None]:
+) -> dict[Ending, Note | None]:
     """What else shows an ending whose text may be a test's print; None for the text's own mark."""
     if job.conclusion != "failure":
         return {}
-    found: dict[Ending, Evidence | None] = {}
+    found: dict[Ending, Note | None] = {}
     code = exit_code(facts.annotations or (), facts.log)
     trend = memory_trend(record)
     if code is not None and code[0] in KILLED_CODES:
@@ -310,7 +309,7 @@ def _corroborations(
         and record.end is None
         and (code is None or code[0] not in _EXPLAINED_EXIT_CODES)
     ):
-        found["disk_full"] = Evidence("stops")
+        found["disk_full"] = Note("stops")
     return found
 
 
@@ -353,7 +352,7 @@ def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> LegEnd | N
     before = bool(tests) and failed.number < tests[0].number
     if not before and failed.name not in RUNNER_STEPS:
         return None
-    seen = Evidence("step", {"name": failed.name, "conclusion": failed.conclusion})
+    seen = Note("step", {"name": failed.name, "conclusion": failed.conclusion})
     return _diagnosis("setup_failed", seen, kind="step_failed", facts={"step": failed.name})
 
 
@@ -366,7 +365,7 @@ def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
     return _diagnosis("out_of_memory", code[1], trend)
 
 
-def _refused_artifact(facts: JobEvidence, record: Record | None) -> tuple[str, Evidence] | None:
+def _refused_artifact(facts: JobEvidence, record: Record | None) -> tuple[str, Note] | None:
     """The artifact that was refused for its name, where that can have been the record's own.
 
     A record that was cut was uploaded.
@@ -381,30 +380,30 @@ def has_refused_artifact(end: LegEnd) -> bool:
     return end.cause is not None and end.cause.kind == "artifact_name"
 
 
-def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence, record: Record | None) -> LegEnd:
+def _unknown(facts: JobEvidence, job: Job, job_evidence: Note, record: Record | None) -> LegEnd:
     """What there is, quoted; no ending is made of it."""
     refused = _refused_artifact(facts, record)
     if refused is not None:
         name, evidence = refused
         names = {"name": name, "valid_name": valid_artifact_name(name)}
         return LegEnd(
-            "unknown", cause=Reason("artifact_name", names), evidence=(evidence, job_evidence)
+            "unknown", cause=Note("artifact_name", names), evidence=(evidence, job_evidence)
         )
     code = exit_code(facts.annotations or (), facts.log)
     failed = [
-        Evidence("step", {"name": step.name, "conclusion": step.conclusion})
+        Note("step", {"name": step.name, "conclusion": step.conclusion})
         for step in job.steps
         if step.conclusion not in ("success", "skipped", None)
     ]
     match = first_match((), facts.log)  # without a witness, else it had decided
     seen = (*([code[1]] if code else ()), *([match[1]] if match else ()), *failed[:3])
-    cause: Reason | None = None
+    cause: Note | None = None
     if job.status != "completed":
-        cause = Reason("job_open")
+        cause = Note("job_open")
     elif job.conclusion == "success":
-        cause = Reason("job_succeeded")
+        cause = Note("job_succeeded")
     elif code is not None and code[0] not in (0, 1):
-        cause = Reason("tests_exited", {"exit_code": code[0]})
+        cause = Note("tests_exited", {"exit_code": code[0]})
     return LegEnd("unknown", cause=cause, evidence=(*seen, job_evidence))
 
 
@@ -432,7 +431,7 @@ def conclusion_of(job: Job) -> str:
     return f"{job.conclusion if job.status == 'completed' else job.status}"[:40]
 
 
-def job_line(job: Job, limit_s: float | None) -> Evidence:
+def job_line(job: Job, limit_s: float | None) -> Note:
     """What GitHub lists of a job."""
     wall_s = job.wall_s if job.steps else None
     facts = {
@@ -442,4 +441,4 @@ def job_line(job: Job, limit_s: float | None) -> Evidence:
         "limit_s": limit_s if wall_s is not None else None,
         "attempt": job.run_attempt if job.run_attempt > 1 else None,
     }
-    return Evidence("job", facts, job.url)
+    return Note("job", facts, job.url)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ciguard.codec.quarantine import entry_of
-from ciguard.guard.verdict import Excused, Failure, Finding, Policy, Reason
+from ciguard.guard.verdict import Excused, Failure, Finding, Policy
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,12 +36,10 @@ def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
         if entry is not None:
             until = entry.until.isoformat()
             facts = {"reason": entry.reason, "issue": entry.issue, "until": until}
-            reason = Reason("quarantined", facts)
+            reason = Note("quarantined", facts)
             quarantined.append(Excused(failure.shard, failure.result, reason))
         elif known is not None and _same_failure(known.outcome, failure.result.outcome):
-            reason = Reason(
-                "failing_on_base", {"branch": known.branch, "since_run": known.since_run}
-            )
+            reason = Note("failing_on_base", {"branch": known.branch, "since_run": known.since_run})
             ignored.append(Excused(failure.shard, failure.result, reason))
         else:
             counting.append(failure)
@@ -65,10 +64,10 @@ def stale_entries(
     for entry in entries:
         matching = [key for key in keys if entry.matches(key)]
         if not matching:
-            yield Finding("warning", "quarantine_stale", facts={"entry": entry.name})
+            yield Finding("quarantine_stale", facts={"entry": entry.name})
         elif all(_passed(final.get(key)) for key in matching):
             facts = {"entry": entry.name, "count": len(matching)}
-            yield Finding("warning", "quarantine_passed", facts=facts)
+            yield Finding("quarantine_passed", facts=facts)
 
 
 def _passed(end: UnitResult | None) -> bool:

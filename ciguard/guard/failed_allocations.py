@@ -6,9 +6,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.verdict import Evidence
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import LogValue, Place
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ _ROWS: Final = tuple(
 )
 
 
-def failed_allocation(text: str) -> Evidence | None:
+def failed_allocation(text: str) -> Note | None:
     """The first request that a text says has failed; None where it says no number.
 
     Allocators print it twice: once with the device, once as the exception's exact number.
@@ -40,10 +40,10 @@ def failed_allocation(text: str) -> Evidence | None:
             break
     if first is None:
         return None
-    return Evidence("failed_allocation", {"requested_bytes": first[0], "device": first[1]})
+    return Note("failed_allocation", {"requested_bytes": first[0], "device": first[1]})
 
 
-def allocation_of(result: Result) -> Evidence | None:
+def allocation_of(result: Result) -> Note | None:
     """What a test had asked for that ran out of memory; None where its message does not say."""
     return failed_allocation(result.message or "") if result.ran_out_of_memory else None
 

@@ -27,9 +27,10 @@ from ciguard.guard.diagnosis import (
 from ciguard.guard.legs import explains_failure, is_idle, read_leg
 from ciguard.guard.log_patterns import first_match
 from ciguard.guard.record_selection import is_undated, select
-from ciguard.guard.verdict import Evidence, Finding, Reason
+from ciguard.guard.verdict import Finding
 from ciguard.model.jobs import last_attempt
 from ciguard.model.shard_names import ends_with
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from ciguard.guard.legs import LegResult
     from ciguard.guard.record_selection import Selection
-    from ciguard.guard.verdict import Kind, Level
+    from ciguard.guard.state import Level
     from ciguard.model import Plan, Record, Shard
     from ciguard.model.jobs import Job
 
@@ -92,7 +93,7 @@ class RunFacts:
     run_attempt: int | None = None
     legs: Mapping[str, JobEvidence] = field(default_factory=dict)
     ambiguous: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
-    unknown: Reason | None = None
+    unknown: Note | None = None
     head_shas: frozenset[str] = frozenset()
     replanned: Job | None = None
 
@@ -141,11 +142,11 @@ def query_jobs(
         evaluated_run.run_id, evaluated_run.run_attempt, head_shas=evaluated_run.head_shas
     )
     if evaluated_run.source is None:
-        return replace(empty, unknown=Reason("no_token"))
+        return replace(empty, unknown=Note("no_token"))
     try:
         jobs = evaluated_run.source.jobs()
     except RemoteError as error:
-        unknown = Reason("jobs_refused", {"error": error.what[:200], "advice": error.fix})
+        unknown = Note("jobs_refused", {"error": error.what[:200], "advice": error.fix})
         return None if is_guess else replace(empty, unknown=unknown)
     empty = replace(
         empty, head_shas=evaluated_run.head_shas | {one.head_sha for one in jobs if one.head_sha}
@@ -175,13 +176,13 @@ def _limit_s(plan: Plan, shard: Shard, *, foreign: bool) -> float | None:
     return None if minutes is None else 60.0 * minutes
 
 
-def _unmatched(plan: Plan, jobs: int) -> Reason:
+def _unmatched(plan: Plan, jobs: int) -> Note:
     """Why no job is the one of a shard: by what the matrix of the plan calls them."""
     first = next(iter(plan.shards), None)
     if first is not None and plan.combination(first) is not None:
-        return Reason("jobs_without_shard", {"shard": first.key, "jobs": jobs})
+        return Note("jobs_without_shard", {"shard": first.key, "jobs": jobs})
     name = plan.job_name(first) if first is not None else ""
-    return Reason("jobs_unmatched", {"name": name, "jobs": jobs})
+    return Note("jobs_unmatched", {"name": name, "jobs": jobs})
 
 
 def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str, Record | None]:
@@ -208,12 +209,12 @@ def _query_dead_legs(
     legs: Mapping[str, JobEvidence], dead: Mapping[str, Record | None], source: RunApi
 ) -> dict[str, JobEvidence]:
     """The facts of the dead legs, annotations first: they often spare the log."""
-    refused: dict[str, Evidence] = {}
+    refused: dict[str, Note] = {}
     found: dict[str, JobEvidence] = {}
     for number, shard in enumerate(dead):
         facts, job = legs[shard], legs[shard].job
         if number >= MAX_QUERIED_LEGS or job is None:
-            limit = Evidence("not_queried", {"limit": MAX_QUERIED_LEGS})
+            limit = Note("not_queried", {"limit": MAX_QUERIED_LEGS})
             found[shard] = replace(facts, not_fetched=(limit,))
         else:
             annotations, errors = _ask(source.annotations, job, "annotations", refused)
@@ -233,15 +234,15 @@ def _query_dead_legs(
 
 
 def _ask(
-    request: Callable[[Job], T], job: Job, what: str, refused: dict[str, Evidence]
-) -> tuple[T | None, tuple[Evidence, ...]]:
+    request: Callable[[Job], T], job: Job, what: str, refused: dict[str, Note]
+) -> tuple[T | None, tuple[Note, ...]]:
     """The answer, or why there is none; what was refused for good is not asked again."""
     if what in refused:
         return None, (refused[what],)
     try:
         return request(job), ()
     except RemoteError as error:
-        reason = Evidence("not_fetched", {"what": what, "error": error.what[:200]})
+        reason = Note("not_fetched", {"what": what, "error": error.what[:200]})
         if error.is_lasting:
             refused[what] = reason
         return None, (reason,)
@@ -376,7 +377,7 @@ def check_needs(
         names: as the records call the job of their legs.
     """
     if not jobs:
-        yield Finding("warning", "needs_empty")
+        yield Finding("needs_empty")
     legs = {job.name for job in jobs} & {LEGS, *names}
     red = {job.name for job in jobs if job.result == "failure" and job.name not in PLANNING}
     if not legs and len(red) == 1:
@@ -384,27 +385,26 @@ def check_needs(
     for job in jobs:
         if job.result == "success":
             continue
-        level: Level = "incomplete"
-        kind: Kind = "job_not_successful"
+        kind = "job_not_successful"
         if job.result == "failure":
             kind = "job_unexplained"
             if is_excused and job.name in legs:
-                level, kind = "warning", "job_excused"
+                kind = "job_excused"
             elif is_explained and not is_excused and job.name not in PLANNING:
-                level, kind = "failed", "job_failed"
-        yield Finding(level, kind, facts={"job": job.name, "result": job.result})
+                kind = "job_failed"
+        yield Finding(kind, facts={"job": job.name, "result": job.result})
 
 
 def check_jobs(legs: Sequence[LegResult], platform: RunFacts) -> Iterator[Finding]:
     """What of the legs that ended by their own word GitHub says otherwise, or nobody knows."""
     if platform.unknown is not None:
-        yield Finding("warning", "jobs_unknown", cause=platform.unknown)
+        yield Finding("jobs_unknown", cause=platform.unknown)
         yield from _attempts_unknown(legs, platform.run_attempt)
         return
     if platform.replanned is not None:
         job = platform.replanned
         facts = {"attempt": job.run_attempt, "job": job.name, "conclusion": conclusion_of(job)}
-        yield Finding("incomplete", "not_planned_again", facts=facts)
+        yield Finding("not_planned_again", facts=facts)
     for leg in legs:
         if leg.record is not None and leg.end.problem is None:
             yield from _check_leg(leg, platform)
@@ -421,22 +421,20 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
         return
     job = evidence.job
     if job is None:
-        yield Finding("incomplete", "record_without_job", shard, facts={"name": evidence.name})
+        yield Finding("record_without_job", shard, facts={"name": evidence.name})
         return
     agreement = consistency(job, failed=failed)
     seen = (job_line(job, evidence.limit_s),)
     facts = {"conclusion": conclusion_of(job)}
     if agreement == "open":
-        yield Finding("warning", "job_open", shard, evidence=seen)
+        yield Finding("job_open", shard, evidence=seen)
     elif agreement == "unknown":
-        yield Finding("incomplete", "conclusion_unknown", shard, facts=facts, evidence=seen)
+        yield Finding("conclusion_unknown", shard, facts=facts, evidence=seen)
     elif agreement == "contradicts":
         death = diagnose(evidence, leg.record)
         is_named = death.ending != "unknown" or has_refused_artifact(death)
         cause = death.cause if is_named else None
-        yield Finding(
-            "incomplete", "job_contradicts", shard, (), facts, cause, evidence=death.evidence
-        )
+        yield Finding("job_contradicts", shard, (), facts, cause, evidence=death.evidence)
 
 
 def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: bool) -> Finding:
@@ -450,7 +448,9 @@ def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: 
     bad = bad or [one for one in jobs if one.run_attempt > (attempt or 1) or attempt not in ran]
     seen = tuple(job_line(one, None) for one in bad[:3])
     level: Level = "incomplete" if bad else "warning"
-    return Finding(level, "job_ambiguous", shard, facts={"attempt": attempt}, evidence=seen)
+    return Finding(
+        "job_ambiguous", shard, facts={"attempt": attempt}, evidence=seen, stated_level=level
+    )
 
 
 def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Finding]:
@@ -462,13 +462,13 @@ def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Fi
     if not legs:
         return
     if now is None:
-        yield Finding("incomplete", "attempt_unknown")
+        yield Finding("attempt_unknown")
         return
     for leg in legs:
         attempt = _attempt(leg)
         if attempt is not None and attempt != now:
             facts = {"theirs": attempt, "ours": now}
-            yield Finding("incomplete", "attempt_unknown", leg.shard.key, facts=facts)
+            yield Finding("attempt_unknown", leg.shard.key, facts=facts)
 
 
 def _attempt(leg: LegResult) -> int | None:

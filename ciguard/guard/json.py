@@ -10,8 +10,9 @@ from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import describe_result, how
-from ciguard.guard.wording import MAX_NAMED, finding_message, name_some
+from ciguard.guard.wording import finding_message
 from ciguard.model import repository_path
+from ciguard.render.notes import MAX_NAMED, name_some
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
         Finding,
         Flaky,
         Leg,
-        Reason,
         Verdict,
     )
     from ciguard.model import Result, Suite, UnitKey
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
+    from ciguard.render.notes import Note
 
 SCHEMA: Final = 1
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
@@ -121,7 +122,7 @@ def _excused(excused: Excused) -> dict[str, Any]:
     }
 
 
-def _reason(reason: Reason) -> dict[str, Any]:
+def _reason(reason: Note) -> dict[str, Any]:
     return {"kind": reason.kind, "facts": dict(reason.facts)}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
@@ -25,11 +25,12 @@ from ciguard.guard.diagnosis import (
 )
 from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.process_ends import process_findings, time_after_tests, unexplained
-from ciguard.guard.verdict import COUNTED, Finding, Leg, Reason
+from ciguard.guard.verdict import COUNTED, Finding, Leg
 from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units, with_unclosed
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ciguard.guard.diagnosis import JobEvidence
-    from ciguard.guard.verdict import Kind, Level, Policy
+    from ciguard.guard.state import Level
+    from ciguard.guard.verdict import Policy
     from ciguard.model import (
         EventLine,
         Outcome,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from ciguard.model.attempts import UnitName, UnitResult
 
 # Events in which a leg says why a unit got no result.
-MISSING_EVENTS: Final[tuple[Kind, ...]] = (
+MISSING_EVENTS: Final[tuple[str, ...]] = (
     *("not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result"),
 )
 # And in which it says why a process ended with another exit code than 0.
@@ -77,13 +79,13 @@ class LegResult:
     planned: frozenset[UnitKey]
     row: Leg
     missing_reasons: Mapping[UnitKey, EventLine]
-    rejected_record: Reason | None
+    rejected_record: Note | None
 
 
 def read_leg(
     shard: Shard,
     record: Record | None,
-    rejected_record: Reason | None = None,
+    rejected_record: Note | None = None,
     facts: JobEvidence | None = None,
     closing: AbstractSet[str] = frozenset(),
 ) -> LegResult:
@@ -91,7 +93,7 @@ def read_leg(
     `closing`: suites whose programs say when a unit is over.
     """
     planned = frozenset(unit.key for unit in shard.units)
-    end = LegEnd("unknown", Reason("no_record")) if record is None else leg_end(record)
+    end = LegEnd("unknown", Note("no_record")) if record is None else leg_end(record)
     if record is None and is_idle(shard, facts):
         end = LegEnd("unknown" if facts is None else "completed")
     if record is not None and facts is not None and facts.is_stopped:
@@ -219,7 +221,6 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
     if end.problem is not None:
         facts = end.problem.facts
         yield Finding(
-            "incomplete",
             end.problem.kind,
             shard,
             lost,
@@ -232,17 +233,17 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
         yield from _missing_results(leg, lost)
     if record.damage and not is_from_result_files(record):
         facts = {"damage": record.damage[0], "more": len(record.damage) - 1 or None}
-        yield Finding("incomplete", "damaged", shard, () if end.problem else lost, facts)
+        yield Finding("damaged", shard, () if end.problem else lost, facts)
     else:
         explained = bool(lost or unplanned_settings(record.events, plan.suites))
         yield from _counts_and_results(leg, record, is_explained=explained)
         yield from _contradictory(leg, record, plan.policy.max_tries)
     in_parts = any(event.kind == "resumed" for event in record.events)
     if record.copies and not in_parts:
-        yield Finding("warning", "duplicate_record", shard, facts={"sources": record.copies})
+        yield Finding("duplicate_record", shard, facts={"sources": record.copies})
     if absent := [one.detail for one in record.events if one.kind == "unreadable_metric"]:
         facts = {"first": absent[0], "more": len(absent) - 1 or None}
-        yield Finding("warning", "unreadable_metric", shard, facts=facts)
+        yield Finding("unreadable_metric", shard, facts=facts)
     yield from process_findings(record, shard, ended_by_itself=leg.end.problem is None)
 
 
@@ -261,30 +262,28 @@ def cached_results(
         if files:
             level: Level = "incomplete" if policy.cached_results == "fail" else "warning"
             named = {"files": sorted(files), "count": len(files)}
-            yield Finding(level, "cached_results", leg.shard.key, facts=named)
+            yield Finding("cached_results", leg.shard.key, facts=named, stated_level=level)
 
 
 def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:
     rejected = leg.rejected_record
-    kind: Kind = "no_record"
+    kind: str = "no_record"
     cause = rejected or leg.end.cause
     if rejected is not None and rejected.kind == "only_other_plans":
         kind, cause = "no_record_of_plan", leg.end.cause  # one finding says it for all
     if cause is not None and cause.kind == "job_limit":
-        return Finding(
-            "incomplete", cause.kind, leg.shard.key, lost, cause.facts, evidence=leg.end.evidence
-        )
-    return Finding("incomplete", kind, leg.shard.key, lost, {}, cause, leg.end.evidence)
+        return Finding(cause.kind, leg.shard.key, lost, cause.facts, evidence=leg.end.evidence)
+    return Finding(kind, leg.shard.key, lost, {}, cause, leg.end.evidence)
 
 
 def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     """Units without a result in a leg that ended by itself, apart by what to do about them."""
-    by_kind: dict[Kind, list[UnitKey]] = defaultdict(list)
+    by_kind: dict[str, list[UnitKey]] = defaultdict(list)
     for key in lost:
         event = leg.missing_reasons.get(key)
-        by_kind["no_reason_recorded" if event is None else cast("Kind", event.kind)].append(key)
+        by_kind["no_reason_recorded" if event is None else event.kind].append(key)
     for kind, units in sorted(by_kind.items()):
-        yield Finding("incomplete", kind, leg.shard.key, tuple(units))
+        yield Finding(kind, leg.shard.key, tuple(units))
 
 
 def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
@@ -300,7 +299,7 @@ def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Findi
     found = [] if leg.end.problem is not None else list(contradictions(record, tries))
     if found:
         facts = {"count": len(found) if len(found) > 1 else None}
-        yield Finding("incomplete", "contradictory", leg.shard.key, facts=facts, cause=found[0])
+        yield Finding("contradictory", leg.shard.key, facts=facts, cause=found[0])
 
 
 def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -> Iterator[Finding]:
@@ -313,7 +312,7 @@ def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -
     if end is None or end.ending != "completed":
         return
     if end.exit_code == ExitCode.INCOMPLETE and not is_explained:
-        yield Finding("incomplete", "end_incomplete", shard)
+        yield Finding("end_incomplete", shard)
     # What result files say comes on top of what the leg counted.
     filed = any(event.kind == FILE for event in record.events)
     counted, found = sum(end.counts.values()), sum(leg.row.counts.values())
@@ -326,11 +325,11 @@ def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -
     for what, counted, found, is_short in pairs:
         if counted > found or is_short:
             facts = {"what": what, "counted": counted, "found": found}
-            yield Finding("incomplete", "lines_missing", shard, facts=facts)
+            yield Finding("lines_missing", shard, facts=facts)
             break
     good = all(unit.status == "good" for unit in leg.units.values())
     if exited_with_failures(leg) and good and not unexplained(leg.record):
-        yield Finding("failed", "failure_missing", shard)
+        yield Finding("failure_missing", shard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +343,7 @@ class _Step:
     at_s: float = 0.0
 
 
-def contradictions(record: Record, tries: int) -> Iterator[Reason]:
+def contradictions(record: Record, tries: int) -> Iterator[Note]:
     """What a leg that ended by itself cannot have written.
 
     Args:
@@ -367,7 +366,7 @@ def contradictions(record: Record, tries: int) -> Iterator[Reason]:
     yield from _reexecution(record, step, tries)
 
 
-def _processes(record: Record, step: _Step) -> Iterator[Reason]:
+def _processes(record: Record, step: _Step) -> Iterator[Note]:
     """Each process is announced once and ends once, and nobody else has lines."""
     started, ended = _by_process(record.processes), _by_process(record.process_ends)
     named = {line.process for line in record.starts} | {line.process for line in record.results}
@@ -375,7 +374,7 @@ def _processes(record: Record, step: _Step) -> Iterator[Reason]:
     for number in sorted(own | started.keys() | ended.keys()):
         begins, ends = len(started[number]), len(ended[number])
         if max(begins, ends) > 1 or (number > step.process and min(begins, ends) == 0):
-            yield Reason("process_lines", {"process": number})
+            yield Note("process_lines", {"process": number})
 
 
 def _by_process(
@@ -389,7 +388,7 @@ def _by_process(
     return found
 
 
-def _ends(record: Record, step: _Step) -> Iterator[Reason]:
+def _ends(record: Record, step: _Step) -> Iterator[Note]:
     """A process that went wrong has a victim, or a word of the leg on why it has none."""
     failed = [line for line in record.results if line.outcome in BAD_OUTCOMES]
     bad = {line.process for line in failed}
@@ -400,17 +399,17 @@ def _ends(record: Record, step: _Step) -> Iterator[Reason]:
         number, code = end.process, end.exit_code or 0
         if number <= step.process:
             if (end.at_s or 0.0) > step.at_s:
-                yield Reason("process_lines", {"process": number})
+                yield Note("process_lines", {"process": number})
             continue
         is_explained = number in died | silent
         if end.ending == "completed":
             is_explained = code == 0 or (code > 0 and number in bad | explained)
         if not is_explained:
             facts = {"process": number, "ending": end.ending, "exit_code": end.exit_code}
-            yield Reason("process_end", facts)
+            yield Note("process_end", facts)
 
 
-def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Reason]:
+def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Note]:
     """A unit gets another process when that before has ended, and one that fails if it may."""
     if len(record.processes) <= 1:
         return
@@ -439,10 +438,10 @@ def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Reason]:
                 side_by_side.append(key)
             elif failed[before] and end.ending == "completed" and tries <= 1:
                 too_often.append(key)
-    kinds: tuple[tuple[Kind, list[UnitKey]], ...] = (
+    kinds: tuple[tuple[str, list[UnitKey]], ...] = (
         ("concurrent_units", side_by_side),
         ("too_many_tries", too_often),
     )
     for kind, units in kinds:
         if units:
-            yield Reason(kind, {"count": len(set(units)), "unit": min(units).unit})
+            yield Note(kind, {"count": len(set(units)), "unit": min(units).unit})

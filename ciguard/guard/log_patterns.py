@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.verdict import Evidence
 from ciguard.logs.pattern_table import PATTERNS as TABLE
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from ciguard.guard.verdict import Kind
     from ciguard.model import Ending
 
 
@@ -37,7 +36,7 @@ class EndingPattern:
     in_log: bool = False
     needs_corroboration: bool = False
     run_wide: bool = False
-    cause: Kind | None = None
+    cause: str | None = None
 
 
 def _any_of(*names: str) -> str:
@@ -47,7 +46,7 @@ def _any_of(*names: str) -> str:
 
 
 def _ending(
-    *names: str, in_log: bool = False, run_wide: bool = False, cause: Kind | None = None
+    *names: str, in_log: bool = False, run_wide: bool = False, cause: str | None = None
 ) -> EndingPattern:
     (row, *_) = [row for row in TABLE if row.name in names]
     assert row.ending is not None
@@ -91,7 +90,7 @@ def first_match(
     *,
     run_wide: bool = False,
     corroborated: Collection[Ending] | None = None,
-) -> tuple[EndingPattern, Evidence] | None:
+) -> tuple[EndingPattern, Note] | None:
     """The text that decides, and its line.
 
     Args:
@@ -114,7 +113,7 @@ def first_match(
     return None
 
 
-def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Evidence] | None:
+def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Note] | None:
     """The last exit code that the runner names, with its line."""
     annotated, logged = _lines(annotations, log)
     found = [
@@ -126,7 +125,7 @@ def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Evidence]
     return int(match[1] or match[2]), evidence
 
 
-def refused_artifact(annotations: Iterable[str], log: str = "") -> tuple[str, Evidence] | None:
+def refused_artifact(annotations: Iterable[str], log: str = "") -> tuple[str, Note] | None:
     """The name of an artifact that was not uploaded for it, and the line that says so.
 
     In a log only where the runner calls it an error: a test can print such a line, too.
@@ -138,11 +137,11 @@ def refused_artifact(annotations: Iterable[str], log: str = "") -> tuple[str, Ev
     return None
 
 
-def _lines(annotations: Iterable[str], log: str) -> tuple[list[Evidence], list[Evidence]]:
+def _lines(annotations: Iterable[str], log: str) -> tuple[list[Note], list[Note]]:
     """Line by line, without a log's times and marks of an error, none too long to be quoted."""
     annotated = [line for text in annotations for line in text.splitlines()]
     logged = [_MARKS.sub("", line) for line in log.splitlines()]
     return (
-        [Evidence("annotation", {"text": line[:_QUOTED_CHARS]}) for line in annotated],
-        [Evidence("log", {"text": line[:_QUOTED_CHARS]}) for line in logged],
+        [Note("annotation", {"text": line[:_QUOTED_CHARS]}) for line in annotated],
+        [Note("log", {"text": line[:_QUOTED_CHARS]}) for line in logged],
     )

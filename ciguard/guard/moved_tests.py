@@ -11,18 +11,19 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.verdict import Finding, Reason
+from ciguard.guard.verdict import Finding
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.guard.verdict import Kind, Missing
+    from ciguard.guard.verdict import Missing
     from ciguard.model import UnitKey
     from ciguard.model.attempts import Status
     from ciguard.model.moved_blocks import MovedBlock
 
 # Reasons that no leg of this attempt is to blame for.
-UNCLAIMED: Final[tuple[Kind, ...]] = ("not_claimed_again", "claim_without_record")
+UNCLAIMED: Final[tuple[str, ...]] = ("not_claimed_again", "claim_without_record")
 # Of a unit that moved the worst last: what did not finish in one leg may have in the other.
 MOVED_STATUSES: Final[tuple[Status, ...]] = ("unfinished", "good", "bad")
 
@@ -50,23 +51,23 @@ def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tupl
     return tuple(found)
 
 
-def _unclaimed(block: MovedBlock) -> Reason | None:
+def _unclaimed(block: MovedBlock) -> Note | None:
     if block.claimers or block.is_lost:
         return None
     if block.earlier is None:
-        return Reason("claim_without_record", {"claimer": block.taker or None})
+        return Note("claim_without_record", {"claimer": block.taker or None})
     shard, attempt = block.earlier
     # Its own leg runs them whatever is known of claims; the claimer only with its older record.
     facts = {"claimer": shard, "attempt": attempt, "owner": block.owner}
-    return Reason("not_claimed_again", facts)
+    return Note("not_claimed_again", facts)
 
 
 def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
     """One finding for each shard and reason, with its facts."""
-    found: dict[tuple[str, Kind, str], list[Missing]] = defaultdict(list)
+    found: dict[tuple[str, str, str], list[Missing]] = defaultdict(list)
     for one in missing:
         if one.reason.kind in UNCLAIMED:
             found[one.shard, one.reason.kind, f"{one.reason.facts}"].append(one)
     for (shard, kind, _), of_shard in sorted(found.items()):
         units = tuple(one.key for one in of_shard)
-        yield Finding("incomplete", kind, shard, units, of_shard[0].reason.facts)
+        yield Finding(kind, shard, units, of_shard[0].reason.facts)

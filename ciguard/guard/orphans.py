@@ -26,18 +26,18 @@ def orphan_findings(orphans: Sequence[Orphan], policy: Policy) -> Iterator[Findi
         return
     if count <= accepted:
         facts = {"count": count, "accepted": accepted, "fewer": count if count < accepted else None}
-        yield Finding("warning", "orphans_accepted", facts=facts)
+        yield Finding("orphans_accepted", facts=facts)
         return
     ran = _newest(policy.last_shards, count - accepted)
     keys = () if ran else tuple(one.key for one in orphans)
     facts = {"count": count, "accepted": accepted or None}
-    yield Finding("incomplete", "orphans", units=keys, facts=facts)
+    yield Finding("orphans", units=keys, facts=facts)
     by_shard: dict[tuple[str, int], list[UnitKey]] = defaultdict(list)
     for key in sorted(ran):
         by_shard[ran[key].shard, ran[key].run_id].append(key)
     for (shard, run_id), units in sorted(by_shard.items()):
         names = {"run_id": run_id, "tests": tuple(key.unit for key in units)}
-        yield Finding("incomplete", "orphans_lost", shard, tuple(units), names)
+        yield Finding("orphans_lost", shard, tuple(units), names)
 
 
 def _newest(last: Mapping[UnitKey, LastShard], count: int) -> Mapping[UnitKey, LastShard]:

@@ -82,9 +82,7 @@ def effective_policy(
     """
     run = context.run
     own = _PolicyFiles(context.config, _own_quarantine(context))
-    found = [
-        Finding("failed", "quarantine", facts={"problem": one}) for one in own.quarantine.problems
-    ]
+    found = [Finding("quarantine", facts={"problem": one}) for one in own.quarantine.problems]
     law = own
     strict: Policy | None = None
     if run is not None and run.is_unmerged:
@@ -104,7 +102,7 @@ def effective_policy(
         if changes:
             event = "merge_group" if run.pull_request is None else "pull_request"
             facts = {"event": event, "keys": changes}
-            found.append(Finding("warning", "policy_changed", facts=facts))
+            found.append(Finding("policy_changed", facts=facts))
     base_plan, problems = _base_plan(context, law.commit, plan_path)
     found += problems
     known: Mapping[CaseKey, KnownFailure] = {}
@@ -160,7 +158,7 @@ def quarantine_of(context: RunContext) -> Quarantine:
 def _strictest(error: CiguardError, findings: list[Finding]) -> Policy:
     """No quarantine, no failure ignored, no unit fewer; each finding of the comparison fails."""
     facts = {"error": error.what, "advice": error.fix}
-    finding = Finding("warning", "policy_unread", facts=facts)
+    finding = Finding("policy_unread", facts=facts)
     return Policy(
         max_drop=0.0, findings=(*findings, finding), fail_on=FAIL_CONDITIONS, source="strictest"
     )
@@ -195,7 +193,7 @@ def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None
         where = f"{commit[:10]}:{path}"
         return (plan_file.decode(content, where) if content is not None else None), []
     except CiguardError as error:
-        return None, [Finding("warning", "base_plan_unread", facts={"error": error.what})]
+        return None, [Finding("base_plan_unread", facts={"error": error.what})]
 
 
 def _changes_history_file(
@@ -220,7 +218,8 @@ def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
     """What is wrong on the base alone: who mends it must be able to merge that."""
     for what in base.quarantine.problems:
         if what not in own.quarantine.problems:
-            yield Finding("warning", "quarantine", facts={"place": "base", "problem": what})
+            facts = {"place": "base", "problem": what}
+            yield Finding("quarantine", facts=facts, stated_level="warning")
 
 
 def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
@@ -296,4 +295,4 @@ def _base_failures(
         known, newest = known_failures(history, _base_query(run))
         if newest is not None:
             return known, []
-    return {}, [Finding("warning", "no_base_run")]
+    return {}, [Finding("no_base_run")]

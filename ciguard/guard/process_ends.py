@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.guard.verdict import Finding, Reason
+from ciguard.guard.verdict import Finding
 from ciguard.model import UnitKey
 from ciguard.model.attempts import find_bystanders
 from ciguard.model.types import AFTER_TESTS_S
+from ciguard.render.notes import Note
 from ciguard.text import last_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.verdict import Kind, Level
+    from ciguard.guard.state import Level
     from ciguard.model import Ending, EventLine, Record
 
 # How a process ends that nobody stopped and that did not say it was done.
@@ -50,9 +51,9 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
         }
         units = _units_at_end(record, event.process) if kind == "reaper_killed" else ()
         level: Level = "warning" if why is None else "failed"
-        yield Finding(level, cast("Kind", kind), shard, facts=facts, culprits=units)
+        yield Finding(kind, shard, facts=facts, culprits=units, stated_level=level)
     for event in untold.values():
-        yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
+        yield Finding("unexplained_exit", shard, facts=_exit_facts(record, event))
     if ended_by_itself:
         killed = {one.process for one in record.events if one.kind == "reaper_killed"}
         yield from _died_between_tests(record, shard, killed | red.keys())
@@ -61,10 +62,10 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
         beside[culprit].append(key)
     for culprit, keys in beside.items():
         facts = {"culprit": unit_name(culprit)}
-        yield Finding("warning", "ran_beside", shard, tuple(keys), facts)
+        yield Finding("ran_beside", shard, tuple(keys), facts)
 
 
-def time_after_tests(record: Record) -> Reason | None:
+def time_after_tests(record: Record) -> Note | None:
     """How long a leg took to end behind its last test, and why; None for a short time."""
     events = [one for one in record.events if one.kind == "after_tests"]
     if not events:
@@ -73,7 +74,7 @@ def time_after_tests(record: Record) -> Reason | None:
     after_s = (event.at_s or 0.0) - max((one.at_s or 0.0 for one in record.results), default=0.0)
     if after_s < AFTER_TESTS_S:  # others were still at their tests
         return None
-    return Reason(cast("Kind", event.reason), {"after_s": after_s})
+    return Note(event.reason or "", {"after_s": after_s})
 
 
 def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def _died_between_tests(
         if end.process in outputs.keys() - told and not (left and found):
             facts = {"ending": end.ending, **_exit_facts(record, outputs.pop(end.process))}
             level: Level = "warning" if left else "failed"
-            yield Finding(level, "died_between_tests", shard, facts=facts)
+            yield Finding("died_between_tests", shard, facts=facts, stated_level=level)
 
 
 def _units_given(record: Record) -> Mapping[int, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import fields
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.combinations import base_findings, different_scripts, listing_findings
@@ -32,16 +33,11 @@ from ciguard.guard.moved_tests import (
 )
 from ciguard.guard.orphans import orphan_findings
 from ciguard.guard.verdict import (
-    COUNTED,
     Failure,
     Finding,
     Flaky,
-    Kind,
-    Level,
     Missing,
     Policy,
-    Reason,
-    State,
     Verdict,
 )
 from ciguard.model import UnitKey
@@ -50,6 +46,7 @@ from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
 from ciguard.model.moved_blocks import find_moved_blocks, with_moved_units
 from ciguard.model.moved_units import find_moved_units
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,16 +55,17 @@ if TYPE_CHECKING:
     from ciguard.guard.excusals import Excusals
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.record_selection import Selection
+    from ciguard.guard.state import Level
     from ciguard.model import Plan, Record, Suite
     from ciguard.model.attempts import UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 # One value for all units that it is true of: of many lost shards there are 100,000.
-_NO_RECORD: Final = Reason("shard_without_record")
-_UNFINISHED: Final = Reason("unfinished")
-_NOT_STARTED: Final = Reason("not_started")
-_NOT_MENTIONED: Final = Reason("not_mentioned")
-_EXECUTION: Final[Mapping[str, Kind]] = {
+_NO_RECORD: Final = Note("shard_without_record")
+_UNFINISHED: Final = Note("unfinished")
+_NOT_STARTED: Final = Note("not_started")
+_NOT_MENTIONED: Final = Note("not_mentioned")
+_EXECUTION: Final[Mapping[str, str]] = {
     "not_executed": "tests_not_executed",
     "focus": "tests_focused",
     "filter": "tests_filtered",
@@ -138,7 +136,6 @@ def prove(
     findings = tuple(sorted(found, key=_order))
     flaky_units = tuple(_flaky(legs, final, selection, _movable(plan)))
     return Verdict(
-        state=_state(failures, missing, findings),
         plan=plan,
         planned=len(planned),
         new=listed.new,
@@ -150,7 +147,6 @@ def prove(
         passed_after_oom=tuple(one for one in flaky_units if one.ran_out_of_memory),
         missing=missing,
         findings=findings,
-        counts=_counts(legs),
         quarantined=excusals.quarantined,
         failing_on_base=excusals.failing_on_base,
         failure_groups=causes,
@@ -193,24 +189,8 @@ def _legs(plan: Plan, selection: Selection, facts: RunFacts) -> list[LegResult]:
     ]
 
 
-def _counts(legs: Iterable[LegResult]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for leg in legs:
-        counts.update(leg.row.counts)
-    return {outcome: counts[outcome] for outcome in COUNTED if counts[outcome]}
-
-
 def _order(finding: Finding) -> tuple[int, str, str, str]:
     return _LEVELS.index(finding.level), finding.shard, finding.kind, f"{finding.facts}"
-
-
-def _state(
-    failures: Sequence[Failure], missing: Sequence[Missing], findings: Sequence[Finding]
-) -> State:
-    levels = {finding.level for finding in findings}
-    if missing or "incomplete" in levels:
-        return "incomplete"
-    return "failed" if failures or "failed" in levels else "passed"
 
 
 def _final_results(
@@ -267,21 +247,21 @@ def _lost_by_shard(missing: Sequence[Missing]) -> dict[str, tuple[UnitKey, ...]]
     }
 
 
-def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> Reason:
+def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> Note:
     if leg.record is None:
         return _NO_RECORD
     if end is not None:
         stopped = next((case for case in end.cases if classify_result(case) == "unfinished"), None)
         if stopped is None:
-            return Reason("last_try_unfinished")
-        return Reason("stopped", {"ending": stopped.ending})
+            return Note("last_try_unfinished")
+        return Note("stopped", {"ending": stopped.ending})
     if key in leg.last_start:
         return _UNFINISHED
     if key in leg.missing_reasons:
         event = leg.missing_reasons[key]
-        return Reason("reported", {"event": event.kind, "detail": event.detail})
+        return Note("reported", {"event": event.kind, "detail": event.detail})
     if is_from_result_files(leg.record):
-        return Reason("no_case")
+        return Note("no_case")
     if leg.end.problem is not None:
         return _NOT_STARTED
     return _NOT_MENTIONED
@@ -346,11 +326,11 @@ def _misplaced(
     for leg in legs:
         unplanned = tuple(sorted(leg.units.keys() - planned))
         if unplanned:
-            yield Finding("warning", "unplanned", leg.shard.key, unplanned)
+            yield Finding("unplanned", leg.shard.key, unplanned)
     # Those that were planned so are told of with the plan.
     counts = Counter(key for leg in legs for key in leg.planned & doubled)
     if found := tuple(sorted(key for key in doubled if counts[key] <= 1)):
-        yield Finding("warning", "ran_in_several_shards", units=found)
+        yield Finding("ran_in_several_shards", units=found)
 
 
 def _missing_in_own_shard(
@@ -369,36 +349,36 @@ def _missing_in_own_shard(
         ]
         elsewhere = tuple(sorted((leg.planned - ended[0]) & ended[1]))
         if elsewhere:
-            yield Finding("incomplete", "results_elsewhere", leg.shard.key, elsewhere)
+            yield Finding("results_elsewhere", leg.shard.key, elsewhere)
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
     """What of the inventory a reader of a green check must know; `planned` are the plan's units."""
     inventory = plan.inventory
     if not planned:
-        yield Finding("incomplete", "nothing_planned")
+        yield Finding("nothing_planned")
     for error in inventory.errors:
-        yield Finding("incomplete", "collection_error", facts={"error": error})
+        yield Finding("collection_error", facts={"error": error})
     unplanned = (
         inventory.collected - len(planned) - len(inventory.excluded) - len(inventory.orphans)
     )
     if unplanned > 0:
-        yield Finding("incomplete", "not_planned", facts={"count": unplanned})
+        yield Finding("not_planned", facts={"count": unplanned})
     yield from base_findings(plan, policy, planned)
     yield from orphan_findings(inventory.orphans, policy)
     if len(planned) < sum(len(shard.units) for shard in plan.shards):
         counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
         twice = tuple(sorted(key for key, count in counts.items() if count > 1))
-        yield Finding("warning", "duplicate_unit", units=twice)
+        yield Finding("duplicate_unit", units=twice)
     if inventory.files_without_units:
         emptied = inventory.files_without_units
         reasons = sorted({reason for reason, file, _ in plan.omitted if file in emptied})
         facts = {"count": len(emptied), "files": emptied, "reasons": reasons}
-        yield Finding("incomplete", "omitted_file" if reasons else "emptied_file", facts=facts)
+        yield Finding("omitted_file" if reasons else "emptied_file", facts=facts)
     if inventory.excluded:
         units = tuple(UnitKey(one.suite, one.variant, one.unit) for one in inventory.excluded)
         rules = sorted({one.rule for one in inventory.excluded})
-        yield Finding("warning", "excluded", units=units, facts={"rules": rules})
+        yield Finding("excluded", units=units, facts={"rules": rules})
 
 
 def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:
@@ -412,12 +392,12 @@ def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Findin
         variants = [""] if known is None else sorted(suite.variants.keys() - known.variants.keys())
         for variant in variants:
             facts = {"suite": name, "variant": variant}
-            yield Finding("incomplete", "suite_not_planned", facts=facts)
+            yield Finding("suite_not_planned", facts=facts)
         changed = [] if known is None else _changed_keys(suite, known)
         if changed:
-            yield Finding("warning", "suite_changed", facts={"suite": name, "keys": changed})
+            yield Finding("suite_changed", facts={"suite": name, "keys": changed})
     for name in sorted(plan.suites.keys() - suites.keys()):
-        yield Finding("warning", "suite_removed", facts={"suite": name})
+        yield Finding("suite_removed", facts={"suite": name})
 
 
 def _changed_keys(suite: Suite, known: Suite) -> list[str]:
@@ -448,27 +428,27 @@ def check_nothing_ran(
         units = tuple(sorted(key for key in planned if key[:2] == suite_key))
         facts = {"suite": suite_key[0], "variant": suite_key[1]}
         level: Level = "warning" if policy.empty == "pass" else "incomplete"
-        yield Finding(level, "nothing_ran", units=units, facts=facts)
+        yield Finding("nothing_ran", units=units, facts=facts, stated_level=level)
 
 
 def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
     """Name the dry runs, focus and filters that the tested processes reported, each once."""
-    shards: Counter[tuple[Level, Kind, str]] = Counter()
+    shards: Counter[tuple[str, str]] = Counter()
     for record in (leg.record for leg in legs if leg.record is not None):
         foreign = unplanned_settings(record.events, plan.suites)
         shards.update(
-            ("incomplete", _EXECUTION[reason], setting)
+            (_EXECUTION[reason], setting)
             for reason, settings in foreign.items()
             for setting in settings
         )
         reported = (one for one in record.events if one.kind == "execution")
         filters = {event.detail for event in reported if event.reason == "filter"}
         planned = filters.difference(foreign.get("filter", ()))
-        shards.update(("warning", "filter_planned", setting) for setting in planned)
-    for (level, kind), found in groupby(sorted(shards), key=lambda key: key[:2]):
-        settings = [key[2] for key in found]
-        count = max(shards[level, kind, setting] for setting in settings)
-        yield Finding(level, kind, facts={"settings": settings, "count": count})
+        shards.update(("filter_planned", setting) for setting in planned)
+    for kind, found in groupby(sorted(shards), key=itemgetter(0)):
+        settings = [setting for _, setting in found]
+        count = max(shards[kind, setting] for setting in settings)
+        yield Finding(kind, facts={"settings": settings, "count": count})
 
 
 def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
@@ -476,7 +456,7 @@ def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iter
     for shard, paths in files.items():
         facts = {"theirs": shard, "count": len(paths), "paths": list(paths)}
         shards = [one.key for one in plan.shards]
-        yield Finding("incomplete", "results_of_unknown_shard", facts={**facts, "shards": shards})
+        yield Finding("results_of_unknown_shard", facts={**facts, "shards": shards})
 
 
 def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
@@ -486,10 +466,10 @@ def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
         problems: each as "where: why", in any order.
     """
     found = [
-        Finding("incomplete", "unread_file", facts={"problem": problem})
+        Finding("unread_file", facts={"problem": problem})
         for problem in sorted(problems)[:MAX_UNREAD]
     ]
     if len(problems) > MAX_UNREAD:
         count = len(problems) - MAX_UNREAD
-        found.append(Finding("incomplete", "unread_files", facts={"count": count}))
+        found.append(Finding("unread_files", facts={"count": count}))
     return tuple(found)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.guard.diagnosis import is_from_result_files
-from ciguard.guard.verdict import Finding, Reason
+from ciguard.guard.verdict import Finding
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.verdict import Kind
     from ciguard.model import Plan, Record, ShardLine
 
 OWN_FILE: Final = "/supervisor.jsonl"  # of a leg, beside those of its processes
@@ -31,7 +31,7 @@ class Selection:
 
     newest: Mapping[str, Record]
     earlier: Mapping[str, tuple[Record, ...]]
-    rejected: Mapping[str, Reason]
+    rejected: Mapping[str, Note]
     findings: tuple[Finding, ...]
 
 
@@ -39,7 +39,7 @@ class _Foreign(NamedTuple):
     """A record that does not count, by the shard that it is of, and why."""
 
     shard: str
-    reason: Reason
+    reason: Note
 
 
 def select(
@@ -114,9 +114,9 @@ def is_undated(record: Record) -> bool:
 
 def _split_other_attempts(
     by_shard: dict[str, list[tuple[int, Record]]], attempts: Mapping[str, int]
-) -> dict[str, tuple[Reason, tuple[Record, ...]]]:
+) -> dict[str, tuple[Note, tuple[Record, ...]]]:
     """Take out the shards whose record of the attempt in which they ran last is missing."""
-    taken: dict[str, tuple[Reason, tuple[Record, ...]]] = {}
+    taken: dict[str, tuple[Note, tuple[Record, ...]]] = {}
     for shard, ran_last in attempts.items():
         found = by_shard.get(shard, [])
         # One of a later attempt than its job had is no better than an older one.
@@ -124,13 +124,13 @@ def _split_other_attempts(
             del by_shard[shard]
             facts = {"theirs": found[-1][0], "ours": ran_last}
             records = tuple(record for _, record in found)
-            taken[shard] = (Reason("other_attempt", facts), records)
+            taken[shard] = (Note("other_attempt", facts), records)
     return taken
 
 
 def _split_foreign(
     absent: AbstractSet[str], foreign: Sequence[_Foreign], *, any_of_ours: bool
-) -> tuple[dict[str, Reason], list[Finding]]:
+) -> tuple[dict[str, Note], list[Finding]]:
     """Where a shard has no record, the stranger in its place is the cause and no warning beside it.
 
     Where all are of another plan that is one cause, and nothing need be done for any one shard.
@@ -138,9 +138,9 @@ def _split_foreign(
     other_plans = [one for one in foreign if one.reason.kind == "other_plan"]
     if other_plans and not any_of_ours:
         facts = {**other_plans[0].reason.facts, "more": len(other_plans) - 1 or None}
-        cause = Reason("only_other_plans", facts)
+        cause = Note("only_other_plans", facts)
         rest = [_warning(one) for one in foreign if one not in other_plans]
-        first = Finding("incomplete", cause.kind, facts=facts)
+        first = Finding(cause.kind, facts=facts)
         return dict.fromkeys(absent, cause), [first, *rest]
     rejected = {one.shard: one for one in foreign if one.shard in absent}
     warnings = [_warning(one) for one in foreign if one not in rejected.values()]
@@ -148,7 +148,7 @@ def _split_foreign(
 
 
 def _warning(foreign: _Foreign) -> Finding:
-    return Finding("warning", foreign.reason.kind, foreign.shard, facts=foreign.reason.facts)
+    return Finding(foreign.reason.kind, foreign.shard, facts=foreign.reason.facts)
 
 
 def _unnamed(
@@ -167,15 +167,14 @@ def _unnamed(
         older = (claims.run_attempt or 0) < attempt
         if run == [claims.plan_id, claims.run_id or 0] and older:
             facts = {"source": record.source, "theirs": claims.run_attempt, "ours": attempt}
-            kind: Kind = "older_record_without_shard_line"
-            return Finding("warning", kind, claims.shard, facts=facts)
+            return Finding("older_record_without_shard_line", claims.shard, facts=facts)
     if record.results or record.starts or record.processes or not record.damage:
-        return Finding("incomplete", "no_shard_line", facts={"files": [record.source]})
+        return Finding("no_shard_line", facts={"files": [record.source]})
     empty = record.empty_files
     is_harmless = all(one.endswith(OWN_FILE) for one in empty) and counting.keys() == keys
     if len(empty) == len(record.damage) and is_harmless:
-        return Finding("warning", "empty_record_file", facts={"files": empty})
-    return Finding("incomplete", "no_shard_line", facts={"files": record.damage})
+        return Finding("empty_record_file", facts={"files": empty})
+    return Finding("no_shard_line", facts={"files": record.damage})
 
 
 def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
@@ -191,7 +190,7 @@ def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
 
 def _mismatch(
     plan: Plan, keys: set[str], record: Record, head_shas: AbstractSet[str]
-) -> Reason | None:
+) -> Note | None:
     """Why a record is not of this plan; None if it is."""
     header = record.identity
     if header.plan_id != plan.id:
@@ -203,9 +202,9 @@ def _mismatch(
     if _has_other_head(header, head_shas) and not is_from_result_files(record):
         return _not_of_ours("other_commit", record, header.head_sha, sorted(head_shas))
     if header.shard not in keys:
-        return Reason("unknown_shard", {"source": record.source, "theirs": header.shard})
+        return Note("unknown_shard", {"source": record.source, "theirs": header.shard})
     return None
 
 
-def _not_of_ours(kind: Kind, record: Record, theirs: Any, ours: Any) -> Reason:
-    return Reason(kind, {"source": record.source, "theirs": theirs, "ours": ours})
+def _not_of_ours(kind: str, record: Record, theirs: Any, ours: Any) -> Note:
+    return Note(kind, {"source": record.source, "theirs": theirs, "ours": ours})

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.errors import ExitCode
+from ciguard.guard.state import EXIT_CODE, decide_state, level_of
 from ciguard.model import ENDINGS, OUTCOMES
 from ciguard.model.machine_use import NOT_MEASURED
 
@@ -18,88 +18,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ciguard.codec.quarantine import Entry
+    from ciguard.errors import ExitCode
+    from ciguard.guard.state import Level, State
     from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, EmptyPolicy, Ending, Plan, Result, UnitCount, UnitKey
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
+    from ciguard.render.notes import Note
 
-State = Literal["passed", "failed", "incomplete"]
-Level = Literal["incomplete", "failed", "warning"]
-
-EXIT_CODE: Final[Mapping[State, ExitCode]] = {
-    "passed": ExitCode.OK,
-    "failed": ExitCode.TESTS_FAILED,
-    "incomplete": ExitCode.INCOMPLETE,
-}
 # How cases are counted: an expected failure is skipped by its outcome, but it ran.
 COUNTED: Final = (*OUTCOMES, "xfailed")
-
-
-# What can be known of a run, each with the words of wording.py; grouped by where it is found.
-Kind = Literal[
-    # how a leg ended, by its own last line or by its job
-    "timeout", "out_of_memory", "crash", "deadline", "memory_guard", "cancelled", "superseded",
-    "lost_runner", "runner_shutdown", "disk_full", "setup_failed", "never_started", "unknown",
-    # how else a record ends
-    "truncated", "empty_record", "checkpoint", "exit_code", "internal_error",
-    # what the platform says of its job
-    "no_job", "job_limit", "not_executed", "cancelled_by_fail_fast", "step_timeout", "step_failed",
-    "artifact_name", "conclusion_unknown", "job_open", "job_succeeded", "tests_exited",
-    "record_without_job", "job_contradicts", "job_ambiguous", "jobs_unknown", "no_token",
-    "jobs_refused", "jobs_unmatched", "jobs_without_shard", "attempt_unknown", "not_planned_again",
-    # `needs`
-    "needs_empty", "job_excused", "job_failed", "job_unexplained", "job_not_successful",
-    # evidence
-    "annotation", "other_job", "log", "job", "step", "memory", "event", "stops", "not_fetched",
-    "not_queried", "failed_allocation",
-    # which record counts
-    "no_record", "no_record_of_plan", "other_plan", "only_other_plans", "other_repository",
-    "other_commit", "other_run", "other_attempt", "unknown_shard", "no_shard_line",
-    "older_record_without_shard_line", "empty_record_file", "results_of_unknown_shard",
-    "unread_file", "unread_files", "duplicate_record", "damaged", "unreadable_metric",
-    # what a leg cannot have written
-    "contradictory", "process_lines", "process_end", "concurrent_units", "too_many_tries",
-    "lines_missing", "end_incomplete", "failure_missing",
-    "unexplained_exit", "died_between_tests", "ran_beside", "reaper_killed",
-    "no_exit", "threads_left", "session_teardown", "process_exit",
-    # why a unit has no result
-    "not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run",
-    "no_result", "no_reason_recorded", "not_mentioned", "reported", "shard_without_record",
-    "stopped", "last_try_unfinished", "unfinished", "no_case", "not_started",
-    "claim_without_record", "not_claimed_again",
-    # the plan and its inventory
-    "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
-    "combination_gone", "duplicate_unit", "emptied_file", "omitted_file", "excluded",
-    "suite_not_planned", "suite_changed", "suite_removed", "nothing_ran", "unplanned",
-    "tests_not_executed", "tests_focused", "tests_filtered", "filter_planned",
-    "orphans", "orphans_lost", "orphans_accepted", "base_tests_gone",
-    "base_plan_unread", "cases_gone", "cases_gone_of_changed_file", "cases_gone_of_unchanged_file",
-    "all_cases_gone",
-    "ran_in_several_shards", "results_elsewhere", "different_scripts", "different_listings",
-    "cached_results", "no_listing", "nothing_listed", "listing_short",
-    # the policy
-    "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
-    "policy_changed", "policy_unread", "no_base_run",
-]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """What is known, as values: wording.py has the words.
-
-    `facts`: names, numbers and lists of names. The end of a key is the unit of its number: `_s`,
-    `_bytes`, `_ratio`, or none.
-    """
-
-    kind: Kind
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence(Reason):
-    """Something that was seen; `url` is of a page that shows it, "" where there is none."""
-
-    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +35,22 @@ class Finding:
     """Something that a person should know; all but warnings decide the state.
 
     `cause` is the reason for it, where that is known. Of a leg that died, `evidence` shows why, and
-    the `culprits` had begun when it did.
+    the `culprits` had begun when it did. `stated_level`: where the policy or the facts decide, and
+    not the kind alone.
     """
 
-    level: Level
-    kind: Kind
+    kind: str
     shard: str = ""
     units: tuple[UnitKey, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    cause: Reason | None = None
-    evidence: tuple[Evidence, ...] = ()
+    cause: Note | None = None
+    evidence: tuple[Note, ...] = ()
     culprits: tuple[UnitKey, ...] = ()
+    stated_level: Level | None = None
+
+    @property
+    def level(self) -> Level:
+        return self.stated_level or level_of(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +86,7 @@ class Leg:
     has_script: bool = False
     machine: MachineUse = NOT_MEASURED
     memory_bytes: int | None = None
-    after_tests: Reason | None = None
+    after_tests: Note | None = None
     seeds: Mapping[int, str] = field(default_factory=dict)
     started_at: datetime | None = None
 
@@ -170,7 +103,7 @@ class Failure:
 class Excused(Failure):
     """A failure that does not fail the run, and why."""
 
-    reason: Reason
+    reason: Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +175,7 @@ class Missing:
 
     key: UnitKey
     shard: str
-    reason: Reason
+    reason: Note
     planned_shard: str = ""
 
 
@@ -258,13 +191,11 @@ class Verdict:
         quarantined, failing_on_base: bad cases that are not among the failures, in the same order.
         failure_groups, hotspots: of the failures, the largest first.
         findings: what makes it incomplete first, then what makes it fail, then warnings.
-        counts: final cases by outcome.
         new, gone: units that exist and were not planned, and the reverse; None where they were
             listed before they were planned.
         moved: what ran in another shard than planned; None of a plan whose units stay.
     """
 
-    state: State
     plan: Plan
     planned: int
     with_result: int
@@ -273,7 +204,6 @@ class Verdict:
     flaky: tuple[Flaky, ...]
     missing: tuple[Missing, ...]
     findings: tuple[Finding, ...]
-    counts: Mapping[str, int]
     quarantined: tuple[Excused, ...] = ()
     failing_on_base: tuple[Excused, ...] = ()
     failure_groups: tuple[FailureGroup, ...] = ()
@@ -282,6 +212,19 @@ class Verdict:
     new: int | None = None
     gone: int | None = None
     moved: MovedUnits | None = None
+
+    @property
+    def state(self) -> State:
+        levels = {finding.level for finding in self.findings}
+        return decide_state(levels, is_missing=bool(self.missing), is_failed=bool(self.failures))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Final cases by outcome."""
+        counts: Counter[str] = Counter()
+        for leg in self.legs:
+            counts.update(leg.counts)
+        return {outcome: counts[outcome] for outcome in COUNTED if counts[outcome]}
 
     @property
     def endings(self) -> Mapping[Ending, int]:

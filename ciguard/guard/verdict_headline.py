@@ -11,13 +11,13 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.guard.verdict import Excused, Failure, Finding, Kind, Verdict
+    from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
 MAX_SHARDS: Final = 3  # in the headline; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
-ORPHANS: Final[tuple[Kind, ...]] = ("orphans", "orphans_lost")
+ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
 # Who reads the headline alone is told these too.
-HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = (
+HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
     "base_plan_unread",
     "base_tests_gone",
     "cases_gone",

@@ -27,10 +27,11 @@ from ciguard.guard.failed_allocations import allocation_of
 from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.moved_units_view import moved_section
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
+from ciguard.render.notes import MAX_NAMED
 from ciguard.render.variant_groups import (
     fingerprint,
     group_variants,
@@ -144,7 +145,7 @@ def _missing_reasons(verdict: Verdict) -> dict[UnitKey, str]:
         place = id(one.reason), one.planned_shard
         if place not in texts:
             moved = f", claimed by shard {one.shard} from shard {one.planned_shard}"
-            texts[place] = reason_text(one.reason) + moved * bool(one.planned_shard)
+            texts[place] = note_text(one.reason) + moved * bool(one.planned_shard)
     return {one.key: texts[id(one.reason), one.planned_shard] for one in verdict.missing}
 
 
@@ -157,7 +158,7 @@ def _finding(finding: Finding, shards: Sequence[str], reasons: Mapping[UnitKey, 
 
 def _details(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[Item]:
     for seen in finding.evidence:
-        text = Link(Code(reason_text(seen), 300), seen.url)
+        text = Link(Code(note_text(seen), 300), seen.url)
         yield Item((f"{seen.kind.replace('_', ' ')}: ", text))
     if finding.culprits:
         one = len(finding.culprits) == 1
@@ -270,7 +271,7 @@ def how(result: Result) -> str:
 def _ending(result: Result) -> str:
     """How it went wrong, and what it had asked for if memory ran out."""
     found = allocation_of(result)
-    return f"{how(result)}, {reason_text(found)}" if found else how(result)
+    return f"{how(result)}, {note_text(found)}" if found else how(result)
 
 
 def _stacks(failed: Sequence[FailedTest]) -> Section:
@@ -317,7 +318,7 @@ def _missing(verdict: Verdict, links: Links) -> Section:
 
 
 def _excused(word: str, verdict: Verdict, found: Sequence[Excused], links: Links) -> Section:
-    why = {one.result.key: reason_text(one.reason) for one in found}
+    why = {one.result.key: note_text(one.reason) for one in found}
     grouped = group_by_test(found, lambda one: f"{how(one.result)} {why[one.result.key]}")
     rows = tuple(
         (
@@ -462,7 +463,7 @@ def _leg(leg: Leg, links: Links, words: Sequence[str], *, has_peaks: bool) -> Ro
     peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
     counts = (leg.bad, leg.counts.get("skipped", 0), *(_ended(leg.endings, one) for one in words))
     slowed = slowdown_text(leg.machine, leg.wall_s)
-    after = reason_text(leg.after_tests) if leg.after_tests is not None else ""
+    after = note_text(leg.after_tests) if leg.after_tests is not None else ""
     return (
         Link(leg.shard, links.job(leg.shard)),
         leg_ending(leg),

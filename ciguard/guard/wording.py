@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from signal import Signals
-from string import Formatter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.execution import WORDS as EXECUTION
-from ciguard.text import count_of, duration, one_line, size
+from ciguard.render.notes import Words, fill, name_some
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.guard.verdict import Finding, Kind, Reason
+    from ciguard.guard.verdict import Finding
+    from ciguard.render.notes import Note
 
-MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
 MAX_SHARDS_NAMED: Final = 40  # that have one finding in common: their keys are short
-MAX_CHARS: Final = 400  # of a foreign text in a sentence
-_MESSAGES: Final = ("error", "advice", "output")  # facts that are no names
 WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
 _RERUN: Final = "check the log of its job, then run it again"
@@ -43,18 +39,7 @@ _THREADS: Final = "end each thread in the test that starts it, or make it a daem
 _OUTPUT: Final = "see the last output in its record"
 
 
-class Words(NamedTuple):
-    """Templates of a message and of what to do about it, both without a full stop.
-
-    A field shows a fact, or `units`, the number of units that are meant; `{units:test}` counts
-    tests. A part in brackets is left out where a fact in it is missing.
-    """
-
-    message: str
-    fix: str = ""
-
-
-WORDS: Final[Mapping[Kind, Words]] = {
+WORDS: Final[Mapping[str, Words]] = {
     "timeout": Words("time limit exceeded", _TIME),
     "out_of_memory": Words("out of memory", _MEMORY),
     "crash": Words("crashed[: {output}]", _OUTPUT),
@@ -453,9 +438,6 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
 }
 
-_OPTIONAL: Final = re.compile(r"\[([^\[\]]*)\]")
-_MISSING: Final = (None, "", ())
-
 
 def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
     """A finding in one sentence without its full stop.
@@ -463,84 +445,26 @@ def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
     Args:
         shards: all that it is true of, where they are several.
     """
-    text = _format(WORDS[finding.kind].message, _facts(finding))
+    text = fill(WORDS[finding.kind].message, _facts(finding))
     place = f"shard {finding.shard}: " if finding.shard else ""
     if len(shards) > 1:
         place = f"{count_of(len(shards), 'shard')} ({name_some(shards, MAX_SHARDS_NAMED)}): "
-    cause = f": {reason_text(finding.cause)}" if finding.cause is not None else ""
+    cause = f": {note_text(finding.cause)}" if finding.cause is not None else ""
     return f"{place}{text}{cause}"
 
 
 def finding_fix(finding: Finding) -> str:
     """What to do about a finding, by its cause where that says it; "" where nothing need be."""
-    own = _format(WORDS[finding.kind].fix, _facts(finding))
+    own = fill(WORDS[finding.kind].fix, _facts(finding))
     cause = finding.cause
-    return (_format(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or own
+    return (fill(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or own
 
 
-def name_some(names: Sequence[str], most: int = MAX_NAMED, separator: str = ", ") -> str:
-    """ "a, b and 3 more"."""
-    more = len(names) - most
-    named = separator.join(map(one_line, names[:most]))
-    return named + (f" and {more:,} more" if more > 0 else "")
-
-
-def reason_text(reason: Reason) -> str:
-    """A cause, or what was seen, in words."""
-    return _format(WORDS[reason.kind].message, {"units": 1, **reason.facts})
+def note_text(note: Note) -> str:
+    """Word a cause or evidence."""
+    return fill(WORDS[note.kind].message, {"units": 1, **note.facts})
 
 
 def _facts(finding: Finding) -> dict[str, Any]:
     file = finding.units[0].unit.partition("::")[0] if finding.units else None
     return {"units": len(finding.units), "file": file, **finding.facts}
-
-
-def _format(template: str, facts: Mapping[str, Any]) -> str:
-    def optional(part: re.Match[str]) -> str:
-        names = [name for _, name, _, _ in _FORMATTER.parse(part[1]) if name]
-        return "" if any(facts.get(name) in _MISSING for name in names) else part[1]
-
-    return _FORMATTER.vformat(_OPTIONAL.sub(optional, template), (), facts)
-
-
-class _FactFormatter(Formatter):
-    """Shows a fact by the unit at the end of its name, or counts what the template names."""
-
-    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
-        return _shown(field_name, self.get_value(field_name, args, kwargs)), field_name
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec == "words":
-            return str(value).replace("_", " ")
-        if format_spec == "exit":
-            return _exit(value)
-        if format_spec == ",":
-            return f"{value:,}"
-        return count_of(value, format_spec) if format_spec else str(value)
-
-
-_FORMATTER: Final = _FactFormatter()
-
-
-def _shown(name: str, value: Any) -> Any:
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return one_line(" ".join(value.split()) if name in _MESSAGES else value, MAX_CHARS)
-    if isinstance(value, (list, tuple)):
-        return name_some(value)
-    if name.endswith("_s"):
-        return duration(value)
-    if name.endswith("_bytes"):
-        return size(value)
-    return f"{100 * value:.1f} %" if name.endswith("_ratio") else value
-
-
-def _exit(code: int | str) -> str:
-    """ "exit code 1", "SIGSEGV", and "exit code -" where it is not known."""
-    if isinstance(code, str) or code >= 0:
-        return f"exit code {code}"
-    try:
-        return Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"

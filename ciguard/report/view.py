@@ -15,7 +15,7 @@ from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, j
 from ciguard.guard import view as guard_view
 from ciguard.guard.verdict import Policy
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import reason_text
+from ciguard.guard.wording import note_text
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import as_markdown
 from ciguard.render.mermaid import bar_chart
@@ -77,12 +77,10 @@ class ReportData:
 def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
     """The failures that the guard has excused: they make nothing worse in the comparison either."""
     ignored = {
-        one.result.key: Excuse("ignored", reason_text(one.reason))
-        for one in verdict.failing_on_base
+        one.result.key: Excuse("ignored", note_text(one.reason)) for one in verdict.failing_on_base
     }
     return ignored | {
-        one.result.key: Excuse("quarantined", reason_text(one.reason))
-        for one in verdict.quarantined
+        one.result.key: Excuse("quarantined", note_text(one.reason)) for one in verdict.quarantined
     }
 
 

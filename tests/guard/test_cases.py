@@ -24,9 +24,10 @@ from ciguard.errors import ExitCode
 from ciguard.github.retry import RetryPolicy
 from ciguard.guard import log_patterns
 from ciguard.guard.command import command
-from ciguard.guard.verdict import Finding, Reason
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.verdict import Finding
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import ENDINGS, EndLine, UnitKey
+from ciguard.render.notes import Note
 from ciguard.sources import inputs
 
 if TYPE_CHECKING:
@@ -175,10 +176,12 @@ def run_guard(
 
 def finding_of(written: dict[str, Any]) -> Finding:
     """A finding as the command wrote it: kind and facts are enough for its words."""
-    cause = written["cause"] and Reason(**written["cause"])
+    cause = written["cause"] and Note(**written["cause"])
     shard = written["shard"] or ""
     units = tuple(UnitKey(**one) for one in written["units"])
-    return Finding(written["level"], written["kind"], shard, units, written["facts"], cause)
+    return Finding(
+        written["kind"], shard, units, written["facts"], cause, stated_level=written["level"]
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -201,7 +204,7 @@ def test_guard_gives_the_expected_verdict(
     assert case.expected_headline in " / ".join([verdict["headline"], *reported])
     if case.shows:
         seen = answer.of(case.shard)["evidence"][0]
-        assert case.shows in reason_text(Reason(seen["kind"], seen["facts"]))
+        assert case.shows in note_text(Note(seen["kind"], seen["facts"]))
     if case.calls is not None:
         assert answer.calls == ["jobs", *case.calls]
     dead = [leg for leg in answer.legs.values() if leg["ending"] != "completed"]

@@ -22,9 +22,9 @@ from guard.fake_jobs import (
 from guard.fixtures import World, make_plan
 
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
-from ciguard.guard.verdict import Evidence
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import reason_text
+from ciguard.guard.wording import note_text
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -42,7 +42,7 @@ def test_annotation_of_one_cancelled_job_applies_to_all() -> None:
     assert headline(verdict).startswith(
         "INCOMPLETE: shards 01, 02, 03 of 3 have no record (superseded)"
     )
-    assert death(verdict, "03").evidence[0] == Evidence("other_job", {"text": SUPERSEDED})
+    assert death(verdict, "03").evidence[0] == Note("other_job", {"text": SUPERSEDED})
     # One that failed is not explained by it.
     jobs = (*jobs[:2], failed())
     reported = FakeRunApi(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
@@ -68,7 +68,7 @@ def test_unmatched_jobs_are_described(names: tuple[str, ...], output: str) -> No
     platform = query_jobs(World().plan, (), FakeEvaluatedRun(Only(jobs), 1))
     assert platform is not None
     assert platform.unknown is not None
-    assert reason_text(platform.unknown) == output
+    assert note_text(platform.unknown) == output
 
 
 @pytest.mark.parametrize("faulty", ["annotations", "log"])
@@ -82,7 +82,7 @@ def test_refused_request_is_reported_and_sent_once(faulty: str) -> None:
     assert reported.calls.count(faulty) == 1
     for shard in ("01", "02", "03"):
         assert any(
-            one.kind == "not_fetched" and "403" in reason_text(one)
+            one.kind == "not_fetched" and "403" in note_text(one)
             for one in death(verdict, shard).evidence
         )
 

@@ -18,7 +18,7 @@ from ciguard.guard.github_facts import NeededJob
 from ciguard.guard.json import as_json, outputs_of
 from ciguard.guard.verdict import Finding, Policy
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.history.query import KnownFailure
 from ciguard.model import (
     CaseKey,
@@ -80,7 +80,7 @@ def test_quarantined_failure_is_shown_and_does_not_fail_the_run(one: Entry) -> N
     assert not verdict.failure_groups
     (shown,) = verdict.quarantined
     assert (shown.shard, shown.result.unit, shown.result.outcome) == ("01", "a.t::two", "failed")
-    assert reason_text(shown.reason) == "the mail server answers late (#4711, until 2026-12-01)"
+    assert note_text(shown.reason) == "the mail server answers late (#4711, until 2026-12-01)"
     assert verdict.counts == {"passed": 7, "failed": 1}
     assert outputs_of(verdict)["quarantined"] == "1"
 
@@ -261,7 +261,7 @@ def test_base_failure_is_ignored_and_listed() -> None:
     assert verdict.state == "passed"
     assert headline(verdict).endswith("; 1 ignored test failed")
     (one,) = verdict.failing_on_base
-    assert reason_text(one.reason) == "also fails on main since run 123"
+    assert note_text(one.reason) == "also fails on main since run 123"
     assert red(Policy(base_failures=known("a.t::one"))).prove().state == "failed"
 
 
@@ -302,12 +302,12 @@ def test_entry_of_a_flaky_unit_is_not_stale() -> None:
 
 def policy_change(*keys: str) -> Finding:
     facts = {"event": "pull_request", "keys": keys}
-    return Finding("warning", "policy_changed", facts=facts)
+    return Finding("policy_changed", facts=facts)
 
 
 def test_policy_finding_fails_and_its_note_ends_the_headline() -> None:
     facts = {"problem": "quarantine.toml: a.t has expired on 2026-11-01"}
-    problem = Finding("failed", "quarantine", facts=facts)
+    problem = Finding("quarantine", facts=facts)
     policy = Policy(findings=(problem, policy_change("guard.max_drop")))
     verdict = World(policy=policy).prove()
     assert verdict.exit_code == 10

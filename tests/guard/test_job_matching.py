@@ -14,9 +14,9 @@ from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict import Reason
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -76,7 +76,7 @@ def test_rerun_of_an_ambiguous_job_invalidates_the_older_record() -> None:
         verdict = verdict_of(World(), FakeRunApi(twins, without=("03",)), attempt=attempt)
         (output,) = verdict.findings
         assert (output.level, output.kind) == (level, "job_ambiguous")
-        what = "".join(map(reason_text, output.evidence))
+        what = "".join(map(note_text, output.evidence))
         assert "its record is of attempt 1" in finding_message(output)
     assert "in attempt 2" in what
 
@@ -98,10 +98,10 @@ def test_records_of_another_run_or_attempt_fail_without_github() -> None:
     world = World()
     records = read_records(world.files().items())
     for run, attempt, state in ((7, 1, "passed"), (8, 1, "incomplete"), (7, 2, "incomplete")):
-        silent = RunFacts(run, attempt, unknown=Reason("no_token"))
+        silent = RunFacts(run, attempt, unknown=Note("no_token"))
         assert prove(world.plan, records, platform=silent).state == state, (run, attempt)
     later = World(legs={key: make_leg(world.plan, key, attempt=3) for key in world.legs})
-    silent = RunFacts(7, 2, unknown=Reason("no_token"))
+    silent = RunFacts(7, 2, unknown=Note("no_token"))
     verdict = prove(world.plan, read_records(later.files().items()), platform=silent)
     assert verdict.state == "incomplete"
     assert "is of attempt 3, this is 2" in finding_message(verdict.findings[0])

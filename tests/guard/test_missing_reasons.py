@@ -10,7 +10,7 @@ from guard.fixtures import World, text_of
 
 from ciguard.guard.json import annotations_of, as_json
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import (
     ENDINGS,
     EndLine,
@@ -95,7 +95,7 @@ def test_time_behind_the_last_test_is_in_the_row_of_its_shard(
     world.legs["01"].own.insert(-1, event)
     verdict = world.prove()
     after = verdict.legs[0].after_tests
-    assert (reason_text(after) if after else None) == (row and f"after its last test {row}")
+    assert (note_text(after) if after else None) == (row and f"after its last test {row}")
     assert [(one.kind, one.facts["threads"]) for one in verdict.findings] == [
         (kind, detail) for kind in findings
     ]
@@ -121,7 +121,7 @@ def test_event_in_the_record_is_the_reason_of_a_missing_unit(
     world.end("01", exit_code=13)
     world.legs["01"].own.insert(0, EventLine(kind, 1.0, 1, unit="a.t::two", detail=why))
     verdict = world.prove()
-    assert [reason_text(one.reason) for one in verdict.missing] == [why]
+    assert [note_text(one.reason) for one in verdict.missing] == [why]
     (finding,) = verdict.findings
     assert finding_message(finding) == "shard 01: 1 planned test without a result"
     assert finding.kind == kind
@@ -164,7 +164,7 @@ def test_a_missing_unit_has_a_reason(damage: Callable[[World], None], reason: st
     world = World()
     damage(world)
     missing = world.prove().missing
-    assert [(one.key.unit, one.shard, reason_text(one.reason)) for one in missing] == [
+    assert [(one.key.unit, one.shard, note_text(one.reason)) for one in missing] == [
         ("a.t::two", "01", reason)
     ]
 

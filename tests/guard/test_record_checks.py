@@ -9,7 +9,7 @@ import pytest
 from guard.fixtures import passed
 
 from ciguard.guard.legs import contradictions
-from ciguard.guard.wording import reason_text
+from ciguard.guard.wording import note_text
 from ciguard.model import (
     EventLine,
     Line,
@@ -37,7 +37,7 @@ def found(*lines: Line, tries: int = 1) -> list[str]:
         results=tuple(one for one in lines if isinstance(one, Result)),
         starts=tuple(one for one in lines if isinstance(one, StartLine)),
     )
-    return list(map(reason_text, contradictions(record, tries)))
+    return list(map(note_text, contradictions(record, tries)))
 
 
 def test_losses_of_an_earlier_step_are_no_contradiction() -> None:

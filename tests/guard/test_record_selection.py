@@ -13,12 +13,12 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict import Reason
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import (
     ShardLine,
 )
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +144,7 @@ def test_record_must_match_the_head_sha_of_the_run(
     for leg in world.legs.values():
         leg.header = replace(leg.header, head_sha="a" * 40, tested_sha="c" * 40, event=event)
     platform = RunFacts(
-        7, 1, unknown=Reason("no_token"), head_shas=frozenset(one * 40 for one in heads)
+        7, 1, unknown=Note("no_token"), head_shas=frozenset(one * 40 for one in heads)
     )
     verdict = prove(world.plan, read_records(world.files().items()), platform=platform)
     assert verdict.state == ("passed" if counts else "incomplete")

@@ -16,12 +16,13 @@ from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict import Failure, Policy, Reason
+from ciguard.guard.verdict import Failure, Policy
 from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import EventLine, Result
 from ciguard.render.markdown import as_markdown
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +115,7 @@ def test_needs_without_a_job_is_a_warning() -> None:
 
 def test_that_the_ends_of_the_jobs_are_unknown_is_named() -> None:
     world = World()
-    unknown = RunFacts(run_id=7, run_attempt=1, unknown=Reason("no_token"))
+    unknown = RunFacts(run_id=7, run_attempt=1, unknown=Note("no_token"))
     records = read_records(world.files().items())
     verdict = prove(world.plan, records, platform=unknown)
     output = next(finding_message(one) for one in verdict.findings if one.kind == "jobs_unknown")

@@ -17,9 +17,10 @@ from ciguard.compare.compare_runs import NO_CONTEXT, Context, compare_run
 from ciguard.compare.comparison import triggered
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.wording import headline as compare_headline
-from ciguard.guard.verdict import Excused, Reason
+from ciguard.guard.verdict import Excused
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units
+from ciguard.render.notes import Note
 from ciguard.report.sticky_texts import MAX_CHARS
 from ciguard.report.view import Report, ReportData, excuses_of
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan
 
-LATE_MAIL = Reason("quarantined", {"reason": "late mail", "issue": "#7", "until": "2026-12-01"})
+LATE_MAIL = Note("quarantined", {"reason": "late mail", "issue": "#7", "until": "2026-12-01"})
 
 
 def comment(plan: Plan, verdict: Verdict, limit: int = 65_000, **more: Any) -> str:

@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ciguard.guard.verdict import Evidence, Finding, Reason
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.verdict import Finding
+from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import BAD_OUTCOMES, UnitKey
+from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ciguard.serve.state.run_rows import RunRow
 
-T = TypeVar("T", Finding, Evidence)
+T = TypeVar("T", Finding, Note)
 
 BAR: Final = 100.0  # width of a bar's room
 MAX_RUN_MS: Final = 35 * 86_400_000  # GitHub ends a run after 35 days
@@ -187,14 +188,14 @@ def problems(verdict: Mapping[str, Any]) -> tuple[Problem, ...]:
 def _finding(values: dict[str, Any]) -> Finding:
     cause = values["cause"]
     return Finding(
-        values["level"],
         values["kind"],
         values["shard"] or "",
         tuple(UnitKey(**value) for value in values["units"]),
         values["facts"],
-        Reason(cause["kind"], cause["facts"]) if cause else None,
-        tuple(Evidence(value["kind"], value["facts"]) for value in values["evidence"]),
+        Note(cause["kind"], cause["facts"]) if cause else None,
+        tuple(Note(value["kind"], value["facts"]) for value in values["evidence"]),
         tuple(UnitKey(**value) for value in values["culprits"]),
+        stated_level=values["level"],
     )
 
 
@@ -204,7 +205,7 @@ def _problem(values: dict[str, Any]) -> Problem:
     return Problem(
         finding.level,
         _words(finding_message, finding),
-        tuple(_words(reason_text, item) for item in finding.evidence),
+        tuple(_words(note_text, item) for item in finding.evidence),
         tuple(tests[:MAX_UNITS]),
         max(0, len(tests) - MAX_UNITS),
         _words(finding_fix, finding, ""),

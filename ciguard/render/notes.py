@@ -1,0 +1,107 @@
+"""A finding, a cause or evidence as a kind with facts, and the one formatter that words it. Pure.
+
+The table of sentences of a verb stands beside the code that finds them, as in guard/wording.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from signal import Signals
+from string import Formatter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ciguard.text import count_of, duration, one_line, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
+MAX_CHARS: Final = 400  # of a foreign text in a sentence
+_MESSAGES: Final = ("error", "advice", "output")  # facts that are no names
+_OPTIONAL: Final = re.compile(r"\[([^\[\]]*)\]")
+_MISSING: Final = (None, "", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A kind with its facts: a table of words has its sentence.
+
+    `facts`: names, numbers, lists of names. The end of a key is the unit of its number: `_s`,
+    `_bytes`, `_ratio`, or none. `url` is the page of the evidence, where it has one.
+    """
+
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    url: str = ""
+
+
+class Words(NamedTuple):
+    """Templates of a message and of the advice that follows it, both without a full stop.
+
+    A field shows a fact, or `units`, the number of units that are meant; `{units:test}` counts
+    tests. A part in brackets is left out where a fact in it is missing.
+    """
+
+    message: str
+    fix: str = ""
+
+
+def fill(template: str, facts: Mapping[str, Any]) -> str:
+    """Return the template with its facts, and without the parts whose facts are missing."""
+
+    def optional(part: re.Match[str]) -> str:
+        names = [name for _, name, _, _ in _FORMATTER.parse(part[1]) if name]
+        return "" if any(facts.get(name) in _MISSING for name in names) else part[1]
+
+    return _FORMATTER.vformat(_OPTIONAL.sub(optional, template), (), facts)
+
+
+def name_some(names: Sequence[str], most: int = MAX_NAMED, separator: str = ", ") -> str:
+    """ "a, b and 3 more"."""
+    more = len(names) - most
+    named = separator.join(map(one_line, names[:most]))
+    return named + (f" and {more:,} more" if more > 0 else "")
+
+
+class _FactFormatter(Formatter):
+    """A formatter that shows a fact by the unit at the end of its name, or counts it."""
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
+        return _shown(field_name, self.get_value(field_name, args, kwargs)), field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "words":
+            return str(value).replace("_", " ")
+        if format_spec == "exit":
+            return _exit(value)
+        if format_spec == ",":
+            return f"{value:,}"
+        return count_of(value, format_spec) if format_spec else str(value)
+
+
+_FORMATTER: Final = _FactFormatter()
+
+
+def _shown(name: str, value: Any) -> Any:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return one_line(" ".join(value.split()) if name in _MESSAGES else value, MAX_CHARS)
+    if isinstance(value, (list, tuple)):
+        return name_some(value)
+    if name.endswith("_s"):
+        return duration(value)
+    if name.endswith("_bytes"):
+        return size(value)
+    return f"{100 * value:.1f} %" if name.endswith("_ratio") else value
+
+
+def _exit(code: int | str) -> str:
+    """ "exit code 1", "SIGSEGV", and "exit code -" where it is not known."""
+    if isinstance(code, str) or code >= 0:
+        return f"exit code {code}"
+    try:
+        return Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
