@@ -33,7 +33,7 @@ ADAPTED = (
         "sources",
     ),
     *("init.generated_files", "init.repository", "render", "git"),
-    *("guard.policy", "guard.log_patterns", "guard.run_context"),
+    *("guard.policy", "guard.log_patterns"),
     "workflow",
 )
 
@@ -95,10 +95,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "cli": ("__version__", "errors", "console", "config.invocation"),
     "git": ("errors",),
     "guard.policy": (
-        *("codec", "config", "errors", "sources.local", "github", "model"),
-        *("history.file", "history.query", "guard.verdict", "guard.run_context"),
+        *("codec", "config", "console", "errors", "sources", "github", "model"),
+        *("history.file", "history.query", "guard.verdict"),
     ),
-    "guard.run_context": ("config", "console", "github.events", "config.invocation", "sources"),
     "guard.evaluation": (
         *("codec", "console", "errors", "github", "config.invocation", "model", "guard", "sources"),
         *("history.stores", "history.file", "config", "text"),

@@ -470,8 +470,7 @@ def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
     if not (invocation.folder / QUARANTINE).is_file():
         return {}
     # Imported here: it reads the configuration of the base, with pydantic.
-    from ciguard.guard.policy import quarantine_of  # noqa: PLC0415
-    from ciguard.guard.run_context import context_of  # noqa: PLC0415
+    from ciguard.guard.policy import context_of, quarantine_of  # noqa: PLC0415
 
     return quarantined(head, quarantine_of(context_of(invocation)).entries)
 

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.combinations import lost_too_many
+from ciguard.guard.inventory_checks import lost_too_many
 from ciguard.guard.verdict import Finding
 from ciguard.model import UnitKey
 from ciguard.model.execution import unplanned_settings

@@ -16,7 +16,7 @@ from ciguard.guard.evaluation import (
     write_annotations,
 )
 from ciguard.guard.json import as_json
-from ciguard.guard.run_context import context_of
+from ciguard.guard.policy import context_of
 from ciguard.guard.view import document
 from ciguard.render.plaintext import as_text
 from ciguard.sources.inputs import open_inputs

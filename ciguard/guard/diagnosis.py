@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
-from ciguard.guard.failed_allocations import failed_allocation
 from ciguard.guard.log_patterns import (
     DISK_OF_RUNNER,
     KILLED_CODES,
     exit_code,
+    failed_allocation,
     first_match,
     refused_artifact,
 )

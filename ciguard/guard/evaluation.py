@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob, RunFacts
+    from ciguard.guard.policy import RunContext
     from ciguard.guard.record_selection import Selection
-    from ciguard.guard.run_context import RunContext
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import Attempt

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.guard.failed_allocations import allocation_of
-from ciguard.guard.failed_tests import group_by_test
 from ciguard.guard.failure_groups import summary_line
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.view import describe_result, how
-from ciguard.guard.wording import finding_message
+from ciguard.guard.log_patterns import allocation_of
+from ciguard.guard.view import describe_result, group_by_test, how
+from ciguard.guard.wording import finding_message, headline
 from ciguard.model import repository_path
 from ciguard.render.notes import MAX_NAMED, name_some
 from ciguard.text import one_line, unit_name
@@ -18,16 +16,8 @@ from ciguard.text import one_line, unit_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.guard.failed_tests import FailedTest
-    from ciguard.guard.verdict import (
-        Excused,
-        Failure,
-        FailureGroup,
-        Finding,
-        Flaky,
-        Leg,
-        Verdict,
-    )
+    from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
+    from ciguard.guard.view import FailedTest
     from ciguard.model import Result, Suite, UnitKey
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits

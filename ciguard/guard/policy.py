@@ -1,33 +1,39 @@
-"""The policy that a run is judged by: a proposal by that of its base, all else by its own.
+"""The context and policy by which a run is judged: a proposal by its base's, the rest by its own.
 
+A command makes the context of its folder and environment, a service of GitHub's facts of the run.
 Where the base's cannot be read the strictest one holds, which no policy of the base could be harder
 than; what passes under it would have passed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
+from ciguard import console
 from ciguard.codec import plan_file
 from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.quarantine import Quarantine
 from ciguard.config import file as configuration
 from ciguard.config.sections import SuiteConfig
 from ciguard.errors import CiguardError, InputError
+from ciguard.github.events import current_run
 from ciguard.guard.verdict import Finding, Policy
 from ciguard.model import FAIL_CONDITIONS
+from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import date
 
     from ciguard.config.file import Config
+    from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.guard.run_context import RunContext
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery, KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, Plan, Suite, UnitCount, UnitKey
+    from ciguard.sources.repository_files import RepositoryFiles
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # What of the configuration could make a red run green: all of these sections; and of suites that
@@ -35,6 +41,53 @@ NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 _POLICY_SECTIONS: Final = ("policy", "guard", "history")
 MAX_PLAN_BYTES: Final = 1 << 28  # about 210 bytes a test
 _HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What a run is judged in.
+
+    Attributes:
+        run: the workflow run that is judged, or that judges it; None outside of GitHub Actions.
+        config: of the tree that is judged.
+        environ: variables that set keys of the base's configuration as well.
+        today: on which quarantines end.
+        warn: is handed what keeps no verdict away, as one line.
+        is_remote: it is judged from outside of the repository's own jobs.
+    """
+
+    run: ActionsRun | None
+    config: Config
+    files: RepositoryFiles
+    environ: Mapping[str, str] = field(repr=False)
+    today: date
+    warn: Callable[[str], None]
+    is_remote: bool = False
+
+    @property
+    def is_from_fork(self) -> bool:
+        """Say whether what is judged is another repository's own claim."""
+        if self.run is None:
+            return False
+        return self.run.is_subject_from_fork or (self.is_remote and self.run.is_fork)
+
+
+def context_of(invocation: Invocation) -> RunContext:
+    """What the command is called in.
+
+    Raises:
+        UsageError: the folder's own configuration has mistakes.
+        InputError: variables or payload of GitHub Actions are malformed.
+    """
+    run = current_run(invocation.environ)
+    return RunContext(
+        run,
+        invocation.config(),
+        CheckoutFiles(invocation.folder, invocation.environ, run),
+        invocation.environ,
+        datetime.now(UTC).date(),
+        lambda text: console.err(f"warning: {text}"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,27 @@
 """Planned units against recorded results: exactly one final outcome each, or it is named. Pure.
 
 The expected legs come from the plan, never from what arrived: no job can detect its own absence.
-Also the checks of a whole run: its inventory, a static plan, unread files, the policy.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import fields
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.combinations import base_findings, different_scripts, listing_findings
+from ciguard.codec.quarantine import entry_of
 from ciguard.guard.diagnosis import is_from_result_files
-from ciguard.guard.excusals import apply_policy, stale_entries
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
+from ciguard.guard.inventory_checks import (
+    check_inventory,
+    check_nothing_ran,
+    check_stale_plan,
+    different_scripts,
+    listing_findings,
+)
 from ciguard.guard.legs import (
     LegResult,
     cached_results,
@@ -24,22 +29,7 @@ from ciguard.guard.legs import (
     leg_findings,
     read_leg,
 )
-from ciguard.guard.moved_tests import (
-    MOVED_STATUSES,
-    UNCLAIMED,
-    moved_shards,
-    unclaimed_findings,
-    with_moves,
-)
-from ciguard.guard.orphans import orphan_findings
-from ciguard.guard.verdict import (
-    Failure,
-    Finding,
-    Flaky,
-    Missing,
-    Policy,
-    Verdict,
-)
+from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Missing, Policy, Verdict
 from ciguard.model import UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
 from ciguard.model.execution import unplanned_settings
@@ -52,12 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.excusals import Excusals
+    from ciguard.codec.quarantine import Entry
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.state import Level
-    from ciguard.model import Plan, Record, Suite
-    from ciguard.model.attempts import UnitResult
+    from ciguard.model import Outcome, Plan, Record, Suite
+    from ciguard.model.attempts import Status, UnitResult
+    from ciguard.model.moved_blocks import MovedBlock
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 # One value for all units that it is true of: of many lost shards there are 100,000.
@@ -70,8 +61,10 @@ _EXECUTION: Final[Mapping[str, str]] = {
     "focus": "tests_focused",
     "filter": "tests_filtered",
 }
-# From records, and no business of the file.
-OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "omitted", "setup_s", "teardown_s"})
+# Reasons that no leg of this attempt is to blame for.
+UNCLAIMED: Final[tuple[str, ...]] = ("not_claimed_again", "claim_without_record")
+# Of a unit that moved the worst last: what did not finish in one leg may have in the other.
+MOVED_STATUSES: Final[tuple[Status, ...]] = ("unfinished", "good", "bad")
 MAX_UNREAD: Final = 20  # one by one; a million refused files are no million findings
 
 
@@ -352,85 +345,6 @@ def _missing_in_own_shard(
             yield Finding("results_elsewhere", leg.shard.key, elsewhere)
 
 
-def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
-    """What of the inventory a reader of a green check must know; `planned` are the plan's units."""
-    inventory = plan.inventory
-    if not planned:
-        yield Finding("nothing_planned")
-    for error in inventory.errors:
-        yield Finding("collection_error", facts={"error": error})
-    unplanned = (
-        inventory.collected - len(planned) - len(inventory.excluded) - len(inventory.orphans)
-    )
-    if unplanned > 0:
-        yield Finding("not_planned", facts={"count": unplanned})
-    yield from base_findings(plan, policy, planned)
-    yield from orphan_findings(inventory.orphans, policy)
-    if len(planned) < sum(len(shard.units) for shard in plan.shards):
-        counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
-        twice = tuple(sorted(key for key, count in counts.items() if count > 1))
-        yield Finding("duplicate_unit", units=twice)
-    if inventory.files_without_units:
-        emptied = inventory.files_without_units
-        reasons = sorted({reason for reason, file, _ in plan.omitted if file in emptied})
-        facts = {"count": len(emptied), "files": emptied, "reasons": reasons}
-        yield Finding("omitted_file" if reasons else "emptied_file", facts=facts)
-    if inventory.excluded:
-        units = tuple(UnitKey(one.suite, one.variant, one.unit) for one in inventory.excluded)
-        rules = sorted({one.rule for one in inventory.excluded})
-        yield Finding("excluded", units=units, facts={"rules": rules})
-
-
-def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:
-    """What a static plan does not know, or knows otherwise.
-
-    Args:
-        suites: as configured now.
-    """
-    for name, suite in sorted(suites.items()):
-        known = plan.suites.get(name)
-        variants = [""] if known is None else sorted(suite.variants.keys() - known.variants.keys())
-        for variant in variants:
-            facts = {"suite": name, "variant": variant}
-            yield Finding("suite_not_planned", facts=facts)
-        changed = [] if known is None else _changed_keys(suite, known)
-        if changed:
-            yield Finding("suite_changed", facts={"suite": name, "keys": changed})
-    for name in sorted(plan.suites.keys() - suites.keys()):
-        yield Finding("suite_removed", facts={"suite": name})
-
-
-def _changed_keys(suite: Suite, known: Suite) -> list[str]:
-    changed = [
-        field.name
-        for field in fields(suite)
-        if field.name not in OBSERVED_KEYS | {"variants"}
-        and getattr(suite, field.name) != getattr(known, field.name)
-    ]
-    both = suite.variants.keys() & known.variants.keys()
-    if any(suite.variants[one] != known.variants[one] for one in both):
-        changed.append("variant")
-    return changed
-
-
-def check_nothing_ran(
-    final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey], policy: Policy
-) -> Iterator[Finding]:
-    """Name each suite and variant whose every unit was skipped: nothing is proved of it."""
-    ran: dict[tuple[str, str], bool] = {}
-    for key in planned:
-        if not ran.get(key[:2]):
-            end = final.get(key)
-            ran[key[:2]] = end is None or any(
-                case.outcome != "skipped" or case.is_expected_failure for case in end.cases
-            )
-    for suite_key in sorted(suite_key for suite_key, one_ran in ran.items() if not one_ran):
-        units = tuple(sorted(key for key in planned if key[:2] == suite_key))
-        facts = {"suite": suite_key[0], "variant": suite_key[1]}
-        level: Level = "warning" if policy.empty == "pass" else "incomplete"
-        yield Finding("nothing_ran", units=units, facts=facts, stated_level=level)
-
-
 def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
     """Name the dry runs, focus and filters that the tested processes reported, each once."""
     shards: Counter[tuple[str, str]] = Counter()
@@ -473,3 +387,113 @@ def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
         count = len(problems) - MAX_UNREAD
         found.append(Finding("unread_files", facts={"count": count}))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Excusals:
+    """Failures that count, and those that do not, each in the order in which they came."""
+
+    failures: tuple[Failure, ...]
+    quarantined: tuple[Excused, ...] = ()
+    failing_on_base: tuple[Excused, ...] = ()
+
+
+def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
+    """Tell failures apart. A unit without a result is none: nothing excuses that."""
+    counting, quarantined, ignored = [], [], []
+    for failure in failures:
+        key = failure.result.key
+        entry = entry_of(policy.quarantine, key.unit_key)
+        known = policy.base_failures.get(key)
+        if entry is not None:
+            until = entry.until.isoformat()
+            facts = {"reason": entry.reason, "issue": entry.issue, "until": until}
+            reason = Note("quarantined", facts)
+            quarantined.append(Excused(failure.shard, failure.result, reason))
+        elif known is not None and _same_failure(known.outcome, failure.result.outcome):
+            reason = Note("failing_on_base", {"branch": known.branch, "since_run": known.since_run})
+            ignored.append(Excused(failure.shard, failure.result, reason))
+        else:
+            counting.append(failure)
+    return Excusals(tuple(counting), tuple(quarantined), tuple(ignored))
+
+
+def _same_failure(before: Outcome, now: Outcome) -> bool:
+    """A test that died where it failed on the base is worse than there, and counts."""
+    return before == now or {before, now} == {"failed", "errored"}
+
+
+def stale_entries(
+    entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], planned: Iterable[UnitKey]
+) -> Iterator[Finding]:
+    """Entries whose tests passed, and those that mean nothing any more.
+
+    Args:
+        final: how units ended.
+        planned: planned units, with or without an end.
+    """
+    keys = sorted({*planned, *final}) if entries else ()
+    for entry in entries:
+        matching = [key for key in keys if entry.matches(key)]
+        if not matching:
+            yield Finding("quarantine_stale", facts={"entry": entry.name})
+        elif all(_passed(final.get(key)) for key in matching):
+            facts = {"entry": entry.name, "count": len(matching)}
+            yield Finding("quarantine_passed", facts=facts)
+
+
+def _passed(end: UnitResult | None) -> bool:
+    """Say that a unit passed at once. One that was skipped has shown nothing."""
+    if end is None or end.status != "good" or end.failures:
+        return False
+    return any(case.outcome == "passed" for case in end.cases)
+
+
+def moved_shards(blocks: Iterable[MovedBlock]) -> Mapping[UnitKey, frozenset[str]]:
+    """By unit of a block that a leg claimed, the legs that may have run it."""
+    return {unit.key: block.shards for block in blocks if block.claimers for unit in block.units}
+
+
+def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tuple[Missing, ...]:
+    """Return the missing units with the shard of the plan, where a block of theirs moved.
+
+    A leg that gave a block away owes nothing of it; the leg that claimed it does, and so does one
+    that has it by the record of the owner and left none itself. Where no record claims it, its
+    units are missing all the same: that another leg runs them is no result.
+    """
+    if not missing or not blocks:
+        return tuple(missing)
+    home = {unit.key: block for block in blocks for unit in block.units}
+    unclaimed = {block.name: _unclaimed(block) for block in blocks}
+    found = []
+    for one in missing:
+        block = home.get(one.key)
+        if block is None:
+            found.append(one)
+            continue
+        reason = unclaimed[block.name] or one.reason
+        planned = block.owner if block.owner != one.shard else ""
+        found.append(replace(one, reason=reason, planned_shard=planned))
+    return tuple(found)
+
+
+def _unclaimed(block: MovedBlock) -> Note | None:
+    if block.claimers or block.is_lost:
+        return None
+    if block.earlier is None:
+        return Note("claim_without_record", {"claimer": block.taker or None})
+    shard, attempt = block.earlier
+    # Its own leg runs them whatever is known of claims; the claimer only with its older record.
+    facts = {"claimer": shard, "attempt": attempt, "owner": block.owner}
+    return Note("not_claimed_again", facts)
+
+
+def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
+    """One finding for each shard and reason, with its facts."""
+    found: dict[tuple[str, str, str], list[Missing]] = defaultdict(list)
+    for one in missing:
+        if one.reason.kind in UNCLAIMED:
+            found[one.shard, one.reason.kind, f"{one.reason.facts}"].append(one)
+    for (shard, kind, _), of_shard in sorted(found.items()):
+        units = tuple(one.key for one in of_shard)
+        yield Finding(kind, shard, units, of_shard[0].reason.facts)

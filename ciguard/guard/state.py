@@ -18,48 +18,24 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
     "failed": ExitCode.TESTS_FAILED,
     "incomplete": ExitCode.INCOMPLETE,
 }
-# A kind that is not here makes a run incomplete. The policy and the facts of a run decide otherwise
-# of some findings (`Finding.stated_level`).
-LEVELS: Final[Mapping[str, Level]] = {
-    "failure_missing": "failed",
-    "job_failed": "failed",
-    "quarantine": "failed",
-    "unexplained_exit": "failed",
-    "base_plan_unread": "warning",
-    "base_tests_gone": "warning",
-    "cases_gone": "warning",
-    "cases_gone_of_changed_file": "warning",
-    "combination_gone": "warning",
-    "duplicate_record": "warning",
-    "duplicate_unit": "warning",
-    "empty_record_file": "warning",
-    "excluded": "warning",
-    "fewer_units_accepted": "warning",
-    "filter_planned": "warning",
-    "job_excused": "warning",
-    "job_open": "warning",
-    "jobs_unknown": "warning",
-    "needs_empty": "warning",
-    "no_base_run": "warning",
-    "older_record_without_shard_line": "warning",
-    "orphans_accepted": "warning",
-    "other_attempt": "warning",
-    "other_commit": "warning",
-    "other_plan": "warning",
-    "other_repository": "warning",
-    "other_run": "warning",
-    "policy_changed": "warning",
-    "policy_unread": "warning",
-    "quarantine_passed": "warning",
-    "quarantine_stale": "warning",
-    "ran_beside": "warning",
-    "ran_in_several_shards": "warning",
-    "suite_changed": "warning",
-    "suite_removed": "warning",
-    "unknown_shard": "warning",
-    "unplanned": "warning",
-    "unreadable_metric": "warning",
-}
+# A kind that is in no row makes a run incomplete. Some findings have another level by the policy or
+# their facts (`Finding.stated_level`).
+_KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
+    "failed": (
+        "failure_missing", "job_failed", "quarantine", "unexplained_exit",
+    ),
+    "warning": (
+        "base_plan_unread", "base_tests_gone", "cases_gone", "cases_gone_of_changed_file",
+        "combination_gone", "duplicate_record", "duplicate_unit", "empty_record_file", "excluded",
+        "fewer_units_accepted", "filter_planned", "job_excused", "job_open", "jobs_unknown",
+        "needs_empty", "no_base_run", "older_record_without_shard_line", "orphans_accepted",
+        "other_attempt", "other_commit", "other_plan", "other_repository", "other_run",
+        "policy_changed", "policy_unread", "quarantine_passed", "quarantine_stale", "ran_beside",
+        "ran_in_several_shards", "suite_changed", "suite_removed", "unknown_shard", "unplanned",
+        "unreadable_metric",
+    ),
+}  # fmt: skip
+LEVELS: Final = {kind: level for level, kinds in _KINDS.items() for kind in kinds}
 
 
 def level_of(kind: str) -> Level:

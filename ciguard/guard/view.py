@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -23,11 +23,9 @@ from ciguard.document import (
     identifier,
     join,
 )
-from ciguard.guard.failed_allocations import allocation_of
-from ciguard.guard.failed_tests import group_by_test
+from ciguard.guard.log_patterns import allocation_of
 from ciguard.guard.moved_units_view import moved_section
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
@@ -41,12 +39,11 @@ from ciguard.render.variant_groups import (
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.document import Block, Row, Span
-    from ciguard.guard.failed_tests import FailedTest
-    from ciguard.guard.verdict import Excused, Finding, Flaky, Leg, Verdict
-    from ciguard.model import CaseKey, Ending, Result, UnitKey
+    from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Leg, Verdict
+    from ciguard.model import CaseKey, Ending, Result, Suite, UnitKey
     from ciguard.render.links import Links
 
 MANY: Final = 10  # failures from which on their causes are shown first
@@ -486,3 +483,42 @@ def leg_ending(leg: Leg) -> str:
     """How a shard ended, in words."""
     is_known = leg.recorded or leg.ending != "unknown"
     return leg.ending.replace("_", " ") if is_known else "no record"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """A test that failed in one way; at least one failure, each of another variant."""
+
+    failures: tuple[Failure, ...]
+
+    @property
+    def first(self) -> Failure:
+        """The failure that stands for all."""
+        return self.failures[0]
+
+    @property
+    def key(self) -> CaseKey:
+        """Its name; without a variant where there are several failures."""
+        key = self.first.result.key
+        return key if len(self.failures) == 1 else key._replace(variant="")
+
+    def combinations(self, suites: Mapping[str, Suite]) -> str:
+        """ "in 2 of 15 combinations: a; b"; "" for a single failure."""
+        return name_combinations([one.result.key for one in self.failures], suites)
+
+
+def group_by_test(
+    failures: Iterable[Failure], how: Callable[[Failure], str]
+) -> Sequence[FailedTest]:
+    """Failures that differ in their variant only, in the order of the first of each.
+
+    Args:
+        how: the words for how it failed. Failures with other words, or another message apart from
+            its numbers and paths, have another cause.
+    """
+    groups = group_variants(
+        failures,
+        lambda one: one.result.key,
+        lambda one: (how(one), fingerprint(first_line(one.result.message or ""))),
+    )
+    return [FailedTest(group) for group in groups]

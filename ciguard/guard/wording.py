@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.execution import WORDS as EXECUTION
 from ciguard.render.notes import Words, fill, name_some
+from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.guard.verdict import Finding
+    from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
     from ciguard.render.notes import Note
 
 MAX_SHARDS_NAMED: Final = 40  # that have one finding in common: their keys are short
@@ -468,3 +469,121 @@ def note_text(note: Note) -> str:
 def _facts(finding: Finding) -> dict[str, Any]:
     file = finding.units[0].unit.partition("::")[0] if finding.units else None
     return {"units": len(finding.units), "file": file, **finding.facts}
+
+
+MAX_SHARDS: Final = 3  # in the headline; the rest is counted
+EXCEPTION_PREFIX: Final = "but "
+ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
+# Who reads the headline alone is told these too.
+HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
+    "base_plan_unread",
+    "base_tests_gone",
+    "cases_gone",
+    "cases_gone_of_changed_file",
+    "combination_gone",
+    "policy_changed",
+    "policy_unread",
+)
+
+
+def headline(verdict: Verdict) -> str:
+    """The sentence that a verdict begins with: its state in capitals, then the worst, named."""
+    decisive = [one for one in verdict.findings if one.level == verdict.state]
+    parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
+    if not parts and not (verdict.state == "failed" and verdict.failures):
+        parts = [finding_message(one) for one in decisive[:2] if one.kind != "unexplained_exit"]
+    if verdict.state == "passed":
+        parts = [_passed(verdict)]
+    orphans = [finding_message(one) for one in decisive if one.kind in ORPHANS]
+    parts += [text for text in orphans[:2] if text not in parts]
+    excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
+    told = [finding_message(one) for one in verdict.findings if one.kind in HEADLINE_WARNINGS]
+    parts += [
+        *_failed(verdict),
+        *(f"{count_of(_units(found), f'{word} test')} failed" for found, word in excused if found),
+        *(text for text in told if text not in parts),
+    ]
+    sentence = "; ".join(parts) + _accepted_orphans(verdict)
+    between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
+    return f"{verdict.state.upper()}{between}{sentence}"
+
+
+def _units(cases: Sequence[Failure | Excused]) -> int:
+    return len({one.result.key.unit_key for one in cases})
+
+
+def _shards(keys: Sequence[str], verdict: Verdict) -> str:
+    """ "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
+    more = f" and {len(keys) - MAX_SHARDS} more" if len(keys) > MAX_SHARDS else ""
+    word = "shard" if len(keys) == 1 else "shards"
+    return f"{word} {', '.join(keys[:MAX_SHARDS])}{more} of {len(verdict.legs)}"
+
+
+def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
+    # Where all records are of another plan, nothing that follows can be repaired otherwise.
+    yield from (finding_message(one) for one in decisive if one.kind == "only_other_plans")
+    dead = {one.shard for one in decisive}
+    absent = [leg for leg in verdict.legs if not leg.recorded and leg.shard in dead]
+    stopped = [leg for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
+    for legs, one, many in (
+        (absent, "has no record", "have no record"),
+        (stopped, "did not end by itself", "did not end by themselves"),
+    ):
+        if legs:
+            endings = sorted({leg.ending for leg in legs} - {"unknown", "completed"})
+            known = f" ({', '.join(endings)})".replace("_", " ") if endings else ""
+            shards = _shards([leg.shard for leg in legs], verdict)
+            yield f"{shards} {one if len(legs) == 1 else many}{known}"
+    if verdict.missing:
+        lost = verdict.planned - verdict.with_result
+        verb = "has" if lost == 1 else "have"
+        tests = count_of(verdict.planned, _noun(verdict))
+        yield f"{lost:,} of {tests} {verb} no result{_difference(verdict)}"
+
+
+def _failed(verdict: Verdict) -> Iterator[str]:
+    if verdict.failures:
+        tests = count_of(verdict.planned, _noun(verdict))
+        said = "" if verdict.missing else _difference(verdict)
+        yield f"{_units(verdict.failures):,} of {tests} failed{said}"
+    red = {one.shard for one in verdict.findings if one.kind == "unexplained_exit"}
+    if red:
+        yield f"a process of {_shards(sorted(red), verdict)} failed, and no failed test explains it"
+
+
+def _passed(verdict: Verdict) -> str:
+    # Shards without a planned test, a file, and anybody who could be asked about their jobs.
+    unknown = sum(not leg.recorded and leg.ending == "unknown" for leg in verdict.legs)
+    shards = count_of(len(verdict.legs) - unknown, "shard")
+    skipped = verdict.counts.get("skipped", 0)
+    tests = count_of(verdict.planned, _noun(verdict))
+    every = f"the one {_noun(verdict)}" if verdict.planned == 1 else f"all {tests}"
+    if skipped and skipped == sum(verdict.counts.values()):
+        was = "was" if verdict.planned == 1 else "were"
+        return f"{EXCEPTION_PREFIX}NOTHING RAN: {every} of {shards} {was} skipped"
+    has = "has" if verdict.planned == 1 else "have"
+    # A unit of most frameworks is a file, with several cases.
+    cases = sum(verdict.counts.values())
+    whose = "of them" if cases == verdict.planned else f"of {count_of(cases, 'case')}"
+    suffix = f", {skipped:,} {whose} skipped" if skipped else ""
+    rest = f", nothing is known of {count_of(unknown, 'shard')} without tests" if unknown else ""
+    return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
+
+
+def _noun(verdict: Verdict) -> str:
+    """ "test file" where the frameworks of all suites select files, whose cases are tests too."""
+    adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
+    are_files = all(one is not None and one.unit == "file" for one in adapters)
+    return "test file" if are_files and adapters else "test"
+
+
+def _accepted_orphans(verdict: Verdict) -> str:
+    """Also of a green run: ", 22,972 in no shard (acknowledged)"."""
+    found = (one for one in verdict.findings if one.kind == "orphans_accepted")
+    return "".join(f", {one.facts['count']:,} in no shard (acknowledged)" for one in found)
+
+
+def _difference(verdict: Verdict) -> str:
+    """Against the run that the plan was made of: ", 6 new, 1 gone"."""
+    counts = ((verdict.new, "new"), (verdict.gone, "gone"))
+    return "".join(f", {count:,} {word}" for count, word in counts if count)

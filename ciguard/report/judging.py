@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns
     from ciguard.guard.github_facts import NeededJob
-    from ciguard.guard.run_context import RunContext
+    from ciguard.guard.policy import RunContext
     from ciguard.history.file import History
     from ciguard.model import Plan, Record
     from ciguard.sources.inputs import RunInputs, SubjectRun

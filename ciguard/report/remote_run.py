@@ -18,7 +18,7 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.contents import file_at
 from ciguard.github.run_client import RunClient
 from ciguard.guard.evaluation import EvaluationOptions
-from ciguard.guard.run_context import RunContext
+from ciguard.guard.policy import RunContext
 from ciguard.report.judging import Judging, describe_error, judge, report_without_plan
 from ciguard.report.view import NOT_EVALUATED, Report
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts

@@ -14,8 +14,7 @@ from ciguard.compare.wording import headline as compare_headline
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
 from ciguard.guard.verdict import Policy
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import note_text
+from ciguard.guard.wording import headline, note_text
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.markdown import as_markdown
 from ciguard.render.mermaid import bar_chart

@@ -10,8 +10,7 @@ from guard.test_effective_policy import PolicyCheckout
 
 from ciguard.codec import plan_file
 from ciguard.guard.verdict import Policy
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_message
+from ciguard.guard.wording import finding_message, headline
 from ciguard.model import Exclusion, InventorySummary, Orphan
 
 if TYPE_CHECKING:

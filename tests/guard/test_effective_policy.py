@@ -16,8 +16,7 @@ from history.git_servers import environment, git
 from ciguard.config.invocation import Invocation
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
-from ciguard.guard.policy import effective_policy
-from ciguard.guard.run_context import context_of
+from ciguard.guard.policy import context_of, effective_policy
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import empty
 from ciguard.model import FAIL_CONDITIONS

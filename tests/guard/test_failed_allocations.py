@@ -7,8 +7,8 @@ from guard.damages import dies_in_its_last_test
 from guard.fake_jobs import FakeRunApi, failed, verdict_of
 from guard.fixtures import World, text_of
 
-from ciguard.guard.failed_allocations import failed_allocation
 from ciguard.guard.json import as_json
+from ciguard.guard.log_patterns import failed_allocation
 
 XLA = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 51712165888 bytes."
 BFC = (

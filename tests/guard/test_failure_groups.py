@@ -10,14 +10,10 @@ from guard.fixtures import World, make_leg, make_plan, text_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.guard.failure_groups import (
-    find_hotspots,
-    group_failures,
-    summary_line,
-)
+from ciguard.guard.failure_groups import find_hotspots, group_failures, summary_line
 from ciguard.guard.json import annotations_of
 from ciguard.guard.verdict import Failure, Hotspot
-from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import headline
 from ciguard.model import Result, Suite
 from ciguard.render.variant_groups import fingerprint
 from ciguard.text import distinct_lines

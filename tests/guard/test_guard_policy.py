@@ -17,17 +17,9 @@ from ciguard.codec.record.lines import encode
 from ciguard.guard.github_facts import NeededJob
 from ciguard.guard.json import as_json, outputs_of
 from ciguard.guard.verdict import Finding, Policy
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.history.query import KnownFailure
-from ciguard.model import (
-    CaseKey,
-    EventLine,
-    ProcessEndLine,
-    ProcessLine,
-    Result,
-    StartLine,
-)
+from ciguard.model import CaseKey, EventLine, ProcessEndLine, ProcessLine, Result, StartLine
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.plaintext import COLUMNS
 from ciguard.report.view import Report, ReportData

@@ -14,8 +14,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from guard import damages
 from guard.fixtures import World, text_of
 
 from ciguard.guard.json import annotations_of, as_json
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.model import (
     ENDINGS,
     EndLine,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import headline
 
 if TYPE_CHECKING:
     from guard.oracle import Run

@@ -10,15 +10,8 @@ from guard.fixtures import World, make_plan
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.verdict import Policy
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message
-from ciguard.model import (
-    Exclusion,
-    InventorySummary,
-    Suite,
-    UnitCount,
-    Variant,
-)
+from ciguard.guard.wording import finding_fix, finding_message, headline
+from ciguard.model import Exclusion, InventorySummary, Suite, UnitCount, Variant
 
 
 def counted(now: int, **more: Any) -> InventorySummary:

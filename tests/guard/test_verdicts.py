@@ -17,9 +17,8 @@ from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Failure, Policy
-from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import document
-from ciguard.guard.wording import finding_fix, finding_message
+from ciguard.guard.wording import finding_fix, finding_message, headline
 from ciguard.model import EventLine, Result
 from ciguard.render.markdown import as_markdown
 from ciguard.render.notes import Note

@@ -11,7 +11,7 @@ from run.leg_runner import OF_MATRIX, PYTEST, listing_plan
 
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Policy
-from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import headline
 from ciguard.model import (
     EndLine,
     EventLine,

@@ -10,7 +10,7 @@ from plan.test_observations import history
 
 from ciguard.codec.inventory_file import InventoryUnit, resolve_suites
 from ciguard.errors import InputError, NothingToDo
-from ciguard.guard.combinations import base_findings
+from ciguard.guard.inventory_checks import base_findings
 from ciguard.guard.verdict import Policy
 from ciguard.history.file import History
 from ciguard.history.query import BaseQuery

@@ -12,7 +12,7 @@ from run.leg_runner import no_survivor
 from run.replay import replays
 
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import headline
 from ciguard.sources.local import read_record_tree
 
 pytestmark = pytest.mark.skipif(
