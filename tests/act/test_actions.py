@@ -20,7 +20,7 @@ from act.fake_machine import ROOT
 if TYPE_CHECKING:
     from act.fake_machine import GitHub, Job, Run
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 OURS = "octo-org/ciguard"
 FOLDERS = (".github", "actions")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-import pytest
-
 from ciguard.workflow.job_templates import ACTIONS
 
 if TYPE_CHECKING:
@@ -18,19 +16,19 @@ RUN = "run-id: '${{ github.run_id }}', github-token: '${{ github.token }}'"
 MAKE = "run: mkdir -p out && echo content > out/file"
 
 CASES = {
-    "each name once": ([MAKE, f"{UPLOAD}\n  with: {{name: a, path: out}}"], True),
-    "a name twice": ([MAKE, *[f"{UPLOAD}\n  with: {{name: a, path: out}}"] * 2], False),
-    "a name that is refused": ([MAKE, f"{UPLOAD}\n  with: {{name: 'a:b', path: out}}"], False),
-    "nothing to upload": ([f"{UPLOAD}\n  with: {{name: a, path: out}}"], True),
+    "each name once": ([MAKE, f"{UPLOAD}\n  with: {{name: ID-a, path: out}}"], True),
+    "a name twice": ([MAKE, *[f"{UPLOAD}\n  with: {{name: ID-a, path: out}}"] * 2], False),
+    "a name that is refused": ([MAKE, f"{UPLOAD}\n  with: {{name: 'ID:b', path: out}}"], False),
+    "nothing to upload": ([f"{UPLOAD}\n  with: {{name: ID-a, path: out}}"], True),
     "nothing to upload, an error": (
-        [f"{UPLOAD}\n  with: {{name: a, path: out, if-no-files-found: error}}"],
+        [f"{UPLOAD}\n  with: {{name: ID-a, path: out, if-no-files-found: error}}"],
         False,
     ),
     "down by name": (
         [
             MAKE,
-            f"{UPLOAD}\n  with: {{name: a, path: out}}",
-            f"{DOWNLOAD}\n  with: {{name: a, path: in, {RUN}}}",
+            f"{UPLOAD}\n  with: {{name: ID-a, path: out}}",
+            f"{DOWNLOAD}\n  with: {{name: ID-a, path: in, {RUN}}}",
             "run: test -f in/file",
         ],
         True,
@@ -38,51 +36,49 @@ CASES = {
     "down by pattern": (
         [
             MAKE,
-            f"{UPLOAD}\n  with: {{name: a-1, path: out}}",
-            f"{UPLOAD}\n  with: {{name: b-1, path: out}}",
-            f"{DOWNLOAD}\n  with: {{pattern: a-*, path: in, {RUN}}}",
-            "run: test -f in/a-1/file && test ! -e in/b-1",
+            f"{UPLOAD}\n  with: {{name: ID-a-1, path: out}}",
+            f"{UPLOAD}\n  with: {{name: ID-b-1, path: out}}",
+            f"{DOWNLOAD}\n  with: {{pattern: ID-a-*, path: in, {RUN}}}",
+            "run: test -f in/ID-a-1/file && test ! -e in/ID-b-1",
         ],
         True,
     ),
     "down by a pattern that nothing has": (
-        [f"{DOWNLOAD}\n  with: {{pattern: a-*, path: in, {RUN}}}"],
+        [f"{DOWNLOAD}\n  with: {{pattern: ID-a-*, path: in, {RUN}}}"],
         True,
     ),
     "down by a name that nothing has": (
-        [f"{DOWNLOAD}\n  with: {{name: a, path: in, {RUN}}}"],
+        [f"{DOWNLOAD}\n  with: {{name: ID-a, path: in, {RUN}}}"],
         False,
     ),
     "down without the run": (
         [
             MAKE,
-            f"{UPLOAD}\n  with: {{name: ciguard-a, path: out}}",
-            f"{DOWNLOAD}\n  with: {{name: ciguard-a, path: in}}",
+            f"{UPLOAD}\n  with: {{name: ciguard-ID, path: out}}",
+            f"{DOWNLOAD}\n  with: {{name: ciguard-ID, path: in}}",
         ],
         False,
     ),
     "a hidden file": (
         [
             "run: echo content > .hidden",
-            f"{UPLOAD}\n  with: {{name: a, path: .hidden, if-no-files-found: error}}",
+            f"{UPLOAD}\n  with: {{name: ID-a, path: .hidden, if-no-files-found: error}}",
         ],
         False,
     ),
 }
 
 
-@pytest.mark.parametrize(
-    ("number", "steps", "green"),
-    [(number, *case) for number, case in enumerate(CASES.values(), 900)],
-    ids=CASES,
-)
-def test_artifact_action_stubs_behave_like_the_real_actions(
-    github: GitHub, number: int, steps: list[str], green: bool
-) -> None:
-    job = "name: tests\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps:\n"
-    listed = "\n".join(f"- {step}" for step in steps)
-    file = github.checkout.parent / f"{number}.yml"
-    file.write_text(job + textwrap.indent(listed, " " * 6), "utf-8")
-    run = github.execute(str(file), "push", {}, run_id=number)
-    assert run.green is green, run.talk
-    assert run.job("a").result == ("success" if green else "failure")
+def test_artifact_action_stubs_behave_like_the_real_actions(github: GitHub) -> None:
+    """Each case is a job of one run, with its own names of artifacts."""
+    text = "name: tests\non: push\njobs:\n"
+    for number, (steps, _) in enumerate(CASES.values()):
+        listed = "\n".join(f"- {step}" for step in steps).replace("ID", f"job{number:02}")
+        job = f"  job{number:02}:\n    runs-on: ubuntu-latest\n    steps:\n"
+        text += job + textwrap.indent(f"{listed}\n", " " * 6)
+    file = github.checkout.parent / "stand-ins.yml"
+    file.write_text(text, "utf-8")
+    run = github.execute(str(file), "push", {}, run_id=900)
+    results = {case: run.job(f"job{n:02}").result for n, case in enumerate(CASES)}
+    expected = {case: "success" if green else "failure" for case, (_, green) in CASES.items()}
+    assert results == expected, run.talk
