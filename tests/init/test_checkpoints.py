@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from conftest import call_in_process
 from init.workflow_steps import Job
 from run.leg_runner import LISTS, UNGUARDED, build_pyz, plan_of, until
@@ -110,6 +111,7 @@ def test_leg_continues_over_steps_and_fails_for_an_early_failure(
     assert (code, [one["unit"] for one in verdict["flaky"]]) == (0, [UNITS[1]])
 
 
+@pytest.mark.soak
 def test_lost_runner_loses_only_results_after_last_checkpoint(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
 
@@ -142,6 +144,7 @@ def test_lost_runner_loses_only_results_after_last_checkpoint(tmp_path: Path) ->
     assert len(runs_from_records(read_record_tree(tmp_path / "artifacts"), "x")) == 1
 
 
+@pytest.mark.soak
 def test_steps_share_a_deadline_and_other_endings_fail(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
 

@@ -20,8 +20,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def check(folder: Path, shape: Shape) -> None:
-    leg, plan = run_hostile(folder, shape)
+@pytest.mark.soak
+@pytest.mark.parametrize("processes", [1, 2, 4])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("tries", [1, 2])
+def test_each_unit_has_the_expected_ending(
+    tmp_path: Path, processes: int, workers: int, tries: int
+) -> None:
+    shape = Shape(processes, workers, tries)
+    leg, plan = run_hostile(tmp_path, shape)
     record = leg.record()
     assert differences(record, shape) == {}, leg.printed[-4000:]
     assert leg.process.returncode == 10
@@ -41,17 +48,3 @@ def check(folder: Path, shape: Shape) -> None:
     replays(leg.record_folder, plan)
     no_survivor(leg)
     shutil.rmtree(leg.record_folder)  # 200 MB each, which pytest would keep three times
-
-
-def test_each_unit_has_the_expected_ending(tmp_path: Path) -> None:
-    check(tmp_path, Shape(1, 0, 1))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("processes", [1, 2, 4])
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("turn", range(5))
-def test_each_unit_has_the_expected_ending_in_all_shapes(
-    tmp_path: Path, processes: int, workers: int, turn: int
-) -> None:
-    check(tmp_path, Shape(processes, workers, tries=1 + turn % 2))

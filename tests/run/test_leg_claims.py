@@ -97,7 +97,7 @@ def is_secret(folder: Path, leg: Leg) -> None:
     assert TOKEN not in leg.printed
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_own_blocks_and_those_of_another_shard(tmp_path: Path, processes: int) -> None:
     with claim_service("01.1", "01.2", "02.1", "01.3") as service:
         plan = lay_out(tmp_path, service.address, processes=processes)
@@ -119,6 +119,7 @@ def test_own_blocks_and_those_of_another_shard(tmp_path: Path, processes: int) -
     replays(leg.record_folder, plan)
 
 
+@pytest.mark.soak
 def test_every_python_of_a_leg_can_ask(tmp_path: Path, foreign_python: Path) -> None:
     program = (str(foreign_python), str(build_pyz(tmp_path / "run.pyz")))
     with claim_service("02.1") as service:
@@ -180,8 +181,14 @@ def test_a_block_of_another_plan_is_refused(tmp_path: Path) -> None:
     ("words", "environ", "reason", "output"),
     [
         ((), GITHUB, "no_token", "no token for the service: CIGUARD_CLAIMS_TOKEN is not set"),
-        ((), {"CIGUARD_CLAIMS_TOKEN": TOKEN}, "not_asked", "it belongs to no run on GitHub"),
-        (("--until", "test_third"), ASKS, "not_asked", "it runs a part of its shard"),
+        pytest.param(
+            *((), {"CIGUARD_CLAIMS_TOKEN": TOKEN}, "not_asked", "it belongs to no run on GitHub"),
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            *(("--until", "test_third"), ASKS, "not_asked", "it runs a part of its shard"),
+            marks=pytest.mark.soak,
+        ),
         (("--for", "10m"), ASKS, "not_asked", "it runs a part of its shard"),
     ],
 )
@@ -225,7 +232,7 @@ def test_a_leg_that_resumes_runs_what_it_had_claimed(tmp_path: Path) -> None:
     assert "shard 01: 3 passed" in leg.said
 
 
-@pytest.mark.parametrize("held_at_begin", [True, False])
+@pytest.mark.parametrize("held_at_begin", [pytest.param(True, marks=pytest.mark.soak), False])
 def test_a_leg_that_is_run_again_hears_what_it_had_claimed(
     tmp_path: Path, *, held_at_begin: bool
 ) -> None:

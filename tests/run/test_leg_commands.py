@@ -316,12 +316,6 @@ def test_killed_command_died(tmp_path: Path, text: str) -> None:
     assert "SIGKILL" in (result.message or "")
 
 
-def test_missing_command_is_a_usage_error(tmp_path: Path) -> None:
-    leg = start(tmp_path, "--record", "record", "--", "no-such-program").wait(2)
-    assert "no program 'no-such-program'" in leg.printed
-    assert not leg.record_folder.exists()
-
-
 def test_non_executable_file_is_an_error_with_a_fix(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"\0\1\2")
     (tmp_path / "data").chmod(0o755)

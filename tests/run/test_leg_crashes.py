@@ -101,14 +101,15 @@ def test_dead_worker_names_its_test_and_the_others_continue(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "words",
     [
         # xdist would wait for ever here: the new worker waits for a second test, and there is none.
         ("-n", "1", "--dist", "loadgroup"),
         # Here it would let the dead worker's test kill four more, and then give up the rest.
-        pytest.param(("-n", "1", "--dist", "loadfile"), marks=pytest.mark.soak),
-        pytest.param(("-n", "1", "--max-worker-restart=0"), marks=pytest.mark.soak),
+        ("-n", "1", "--dist", "loadfile"),
+        ("-n", "1", "--max-worker-restart=0"),
     ],
     ids=["loadgroup", "loadfile", "no restart"],
 )
@@ -187,6 +188,7 @@ def test_test_beside_a_death_is_not_flaky_in_any_program(tmp_path: Path) -> None
     ran_beside(leg, "bad", ["a", "c"])
 
 
+@pytest.mark.soak
 def test_hanging_test_does_not_fail_a_concurrent_test(tmp_path: Path) -> None:
     """Two workers are in a test when one of them is over its limit: the other ran innocently."""
     (tmp_path / "test_two.py").write_text("""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
-from run.leg_runner import PYTEST, no_survivor, plan_of, start, start_shard
+from run.leg_runner import PYTEST, clean_environ, no_survivor, plan_of, start, start_shard
 from small_disk import full, small_disk
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.model import Suite
+from ciguard.run.__main__ import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +33,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_and_read_error(folder: Path, *words: str, expect: int) -> str:
-    printed = start(folder, *words).wait(expect).printed
-    assert "Traceback" not in printed
+def run_and_read_error(folder: Path, *words: str, expect: int, **environ: str) -> str:
+    """Call the program in this process: no leg starts."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with (
+        patch.dict(os.environ, clean_environ(**environ), clear=True),
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(out),
+    ):
+        code = run(words)
+    out.seek(0)
+    printed = out.read()
+    assert code == expect, printed
     return printed
 
 
 def test_a_plan_is_found_in_the_folder_of_its_artifact(folder: Path) -> None:
-    run_and_read_error(folder, "--plan", ".", *WORDS[2:], expect=0)
+    start(folder, "--plan", ".", *WORDS[2:]).wait(0)
 
 
 def test_unknown_shard_is_an_error(folder: Path) -> None:
@@ -60,7 +74,7 @@ def test_missing_plan_is_an_error(folder: Path) -> None:
 
 
 def test_existing_record_is_not_overwritten(folder: Path) -> None:
-    run_and_read_error(folder, *WORDS, expect=0)
+    start(folder, *WORDS).wait(0)
     before = {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
     assert "a record is written once" in run_and_read_error(folder, *WORDS, expect=3)
     assert before == {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
@@ -96,7 +110,7 @@ def test_plan_of_another_commit_is_an_error(folder: Path) -> None:
     plan = replace(plan_of(["test_a.py::test_a"]), head_sha="a" * 40)
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     github = {"GITHUB_ACTIONS": "true", "GITHUB_SHA": "b" * 40}
-    printed = start(folder, *WORDS, **github).wait(3).printed
+    printed = run_and_read_error(folder, *WORDS, expect=3, **github)
     assert f"plan: is for commit {'a' * 40}, and this run is of {'b' * 40}" in printed
     assert "  fix: download the plan" in printed
     assert not (folder / "record").exists()
@@ -126,10 +140,6 @@ def test_unknown_option_is_a_usage_error(folder: Path) -> None:
     assert printed.endswith("unrecognized arguments: --shrad 01\n")
 
 
-def test_help_is_that_of_the_leg(folder: Path) -> None:
-    assert "--shard KEY" in run_and_read_error(folder, "--help", expect=0)
-
-
 def test_closed_output_pipe_does_not_stop_the_leg(folder: Path) -> None:
     program = [sys.executable, "-m", "ciguard", "run", *WORDS]
     with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, bufsize=0) as leg:
@@ -138,7 +148,13 @@ def test_closed_output_pipe_does_not_stop_the_leg(folder: Path) -> None:
     assert leg.returncode == 0
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        "<&- >&- 2>&-",
+        *(pytest.param(one, marks=pytest.mark.soak) for one in ("<&-", ">&-", "2>&-")),
+    ],
+)
 def test_closed_standard_stream_does_not_stop_the_leg(folder: Path, closed: str) -> None:
     """Also where the record's own file would get the number of one."""
     line = f'exec "$0" -m ciguard run "$@" {closed}'
@@ -213,7 +229,7 @@ def test_b(): pass
     assert leg.outcomes() == {unit: "failed"}
 
 
-@pytest.mark.parametrize("option", ["-I", "-E"])
+@pytest.mark.parametrize("option", ["-I", pytest.param("-E", marks=pytest.mark.soak)])
 def test_an_interpreter_that_ignores_pythonpath_is_named(tmp_path: Path, option: str) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     suite = replace(PYTEST, command=(sys.executable, option, "-m", "pytest"))

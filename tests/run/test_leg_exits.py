@@ -54,7 +54,14 @@ def command_leg(folder: Path, code: str, *, units: str = "ab", tries: int = 1) -
     return leg
 
 
-@pytest.mark.parametrize(("code", "words"), [(1, ()), (1, ("-n", "2")), (3, ())])
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, ()),
+        pytest.param(1, ("-n", "2"), marks=pytest.mark.soak),
+        pytest.param(3, (), marks=pytest.mark.soak),
+    ],
+)
 def test_exit_status_set_by_a_hook_makes_the_leg_red(
     tmp_path: Path, code: int, words: tuple[str, ...]
 ) -> None:
@@ -115,7 +122,11 @@ def pytest_unconfigure(): os.kill(os.getpid(), 11)
 
 
 @pytest.mark.parametrize(
-    ("hook", "words"), [(LATE, "killed by SIGSEGV"), (GATE.format(code=3), "exit code 3")]
+    ("hook", "words"),
+    [
+        (LATE, "killed by SIGSEGV"),
+        pytest.param(GATE.format(code=3), "exit code 3", marks=pytest.mark.soak),
+    ],
 )
 def test_a_failed_test_does_not_explain_a_crash(tmp_path: Path, hook: str, words: str) -> None:
     """What excuses the test would excuse the crash behind it."""
@@ -355,7 +366,7 @@ def test_thread_left_over_blames_no_file_that_could_not_be_imported(
     ("hook", "reason", "words"),
     [
         ("sessionfinish", "session_teardown", "session teardown (hooks, coverage)"),
-        ("unconfigure", "process_exit", "process exit"),
+        pytest.param("unconfigure", "process_exit", "process exit", marks=pytest.mark.soak),
     ],
 )
 def test_time_behind_the_last_test_is_accounted_for(

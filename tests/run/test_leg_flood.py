@@ -7,6 +7,7 @@ import select
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit
@@ -28,6 +29,7 @@ def test_later(): pass
 """
 
 
+@pytest.mark.soak
 def test_slow_output_reader_does_not_delay_a_timeout(tmp_path: Path) -> None:
     (tmp_path / "test_flood.py").write_text(FLOOD)
     units = [PlannedUnit("test_flood.py::test_flood", timeout_s=0.5)]

@@ -30,7 +30,6 @@ def note(name, n):
     with open(name, "a") as stream:
         stream.write(f"{{n}}\\n")
 """
-MOMENTS, SOAKED = 1, 27
 
 
 def executed(folder: Path, name: str = "ran") -> Counter[str]:
@@ -39,12 +38,15 @@ def executed(folder: Path, name: str = "ran") -> Counter[str]:
     return Counter(place.read_text().split()) if place.exists() else Counter()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize(
-    "seed",
+    ("number", "seed"),
     [
-        *range(MOMENTS),
-        *(pytest.param(n, marks=pytest.mark.soak) for n in range(MOMENTS, MOMENTS + SOAKED)),
+        (signal.SIGKILL, 0),
+        *(
+            pytest.param(number, seed, marks=pytest.mark.soak)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+            for seed in range(1, 13)
+        ),
     ],
 )
 def test_next_leg_completes_an_interrupted_one(

@@ -75,12 +75,6 @@ def test_legs_share_new_tests_and_leave_out_those_that_are_gone(tmp_path: Path) 
     assert all(leg.planned > 0 for leg in verdict.legs), "new tests are shared by a hash"
     for record in read_record_tree(tmp_path / "records"):
         assert len(record.processes) == 1, "the process that lists is the one that tests"
-
-
-def test_decisions_after_a_listing_replay(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text(TESTS)
-    plan = listing_plan(("test_a.py::test_gone", "test_a.py::test_old"))
-    begin(tmp_path, plan).wait(0)
     replays(tmp_path / "records" / "01", plan)
 
 
@@ -107,6 +101,7 @@ def test_several_processes_share_what_was_listed(tmp_path: Path) -> None:
     assert {result.process for result in record.results} == {1, 2}
 
 
+@pytest.mark.soak
 def test_workers_of_xdist_wait_for_the_same_units(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(TESTS)
     suite = replace(PYTEST, args=("-n", "2"))
@@ -123,7 +118,7 @@ def test_excluded_tests_are_named_and_not_run(tmp_path: Path) -> None:
     assert (finding.kind, len(finding.units)) == ("excluded", 6)
 
 
-@pytest.mark.parametrize("suite", [PYTEST, OF_MATRIX])
+@pytest.mark.parametrize("suite", [PYTEST, pytest.param(OF_MATRIX, marks=pytest.mark.soak)])
 def test_a_file_that_cannot_be_imported_makes_the_run_incomplete(
     tmp_path: Path, suite: Suite
 ) -> None:
@@ -163,7 +158,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
     assert (finding.kind, finding.facts["files"]) == ("emptied_file", ("b.txt",))
 
 
-@pytest.mark.parametrize("suite", [PYTEST, OF_MATRIX])
+@pytest.mark.parametrize("suite", [PYTEST, pytest.param(OF_MATRIX, marks=pytest.mark.soak)])
 def test_a_process_that_dies_while_it_lists_ends_the_leg(tmp_path: Path, suite: Suite) -> None:
     (tmp_path / "test_a.py").write_text("import os\nos._exit(3)\n")
     leg = begin(tmp_path, listing_plan(("test_a.py::test_old",), (), suite=suite)).wait(13)
@@ -264,7 +259,10 @@ def test_a_signal_while_it_lists_ends_the_leg_with_a_record(tmp_path: Path) -> N
     no_survivor(leg)
 
 
-@pytest.mark.parametrize(("until_", "count"), [("test_old", 1), ("test_each[5]", 8)])
+@pytest.mark.parametrize(
+    ("until_", "count"),
+    [pytest.param("test_old", 1, marks=pytest.mark.soak), ("test_each[5]", 8)],
+)
 def test_a_shard_runs_up_to_a_planned_or_a_new_test(
     tmp_path: Path, until_: str, count: int
 ) -> None:

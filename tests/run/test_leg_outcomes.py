@@ -94,7 +94,9 @@ def from_junit(folder: Path) -> dict[tuple[str, str], str]:
 
 
 @pytest.mark.parametrize(
-    ("processes", "words"), [(1, ()), (2, ()), (1, ("-n", "2"))], ids=["1", "2", "xdist"]
+    ("processes", "words"),
+    [(2, ()), pytest.param(1, ("-n", "2"), marks=pytest.mark.soak)],
+    ids=["2", "xdist"],
 )
 def test_outcomes_match_a_run_without_ciguard(
     tmp_path: Path, processes: int, words: tuple[str, ...]

@@ -42,7 +42,7 @@ def naps(folder: Path, processes: int = 1) -> Plan:
     return plan_of(UNITS, suites={"": SHOWING}, processes=processes)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_progress_lines_in_ci_are_outside_of_groups(tmp_path: Path, processes: int) -> None:
     plan = naps(tmp_path, processes)
     leg = start_shard(tmp_path, plan, program=PROGRAM, CI="true", GITHUB_ACTIONS="true").wait(10)
@@ -90,7 +90,7 @@ def test_annotation_paths_are_relative_to_the_repository_root(tmp_path: Path) ->
     assert "::error file=backend/test_a.py,line=1," in leg.printed
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.parametrize("words", [(), pytest.param(("-n", "2"), marks=pytest.mark.soak)])
 def test_crash_and_timeout_are_annotated_at_the_test(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:

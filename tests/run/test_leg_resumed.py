@@ -99,12 +99,11 @@ def outcomes(record: Record) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("number", "rerun", "processes", "policy"),
     [
-        (signal.SIGTERM, 1, 1, UNGUARDED),
         (signal.SIGKILL, 2, 2, LISTS),
         *(
             pytest.param(*one, marks=pytest.mark.soak)
             for one in product([signal.SIGTERM, signal.SIGKILL], [1, 2], [1, 2], [UNGUARDED, LISTS])
-            if one not in {(signal.SIGTERM, 1, 1, UNGUARDED), (signal.SIGKILL, 2, 2, LISTS)}
+            if one != (signal.SIGKILL, 2, 2, LISTS)
         ),
     ],
 )
@@ -158,7 +157,7 @@ def test_slow():
 """
 
 
-@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("broken", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_failed_unit_gets_its_remaining_tries(tmp_path: Path, *, broken: bool) -> None:
     """Its leg was lost before the repeat: executed twice in all, and not three times."""
     names = ("before", "flaky", "slow")

@@ -17,12 +17,10 @@ UNITS = ("test_bad.py::test_one", "test_bad.py::test_two")
 @pytest.mark.parametrize(
     ("through", "option", "workers"),
     [
-        ("args", "--setup-plan", ()),
         ("addopts", "--setup-only", ()),
-        ("environment", "--setup-plan", ()),
-        ("args", "--setup-only", ("-n", "2")),
-        ("addopts", "--trace", ()),
-        ("environment", "--collect-only", ()),
+        pytest.param("args", "--setup-plan", (), marks=pytest.mark.soak),
+        pytest.param("args", "--setup-only", ("-n", "2"), marks=pytest.mark.soak),
+        pytest.param("environment", "--collect-only", (), marks=pytest.mark.soak),
     ],
 )
 def test_setting_under_which_no_test_executes_is_refused(

@@ -66,8 +66,15 @@ def running(
         leg.process.communicate()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "code", "processes"),
+    [
+        pytest.param(signal.SIGINT, 130, 1, marks=pytest.mark.soak),
+        pytest.param(signal.SIGINT, 130, 2, marks=pytest.mark.soak),
+        pytest.param(signal.SIGTERM, 143, 1, marks=pytest.mark.soak),
+        (signal.SIGTERM, 143, 2),
+    ],
+)
 def test_signal_stops_the_leg_gracefully(
     tmp_path: Path, number: int, code: int, processes: int
 ) -> None:
@@ -118,7 +125,14 @@ def test_second_signal_ends_the_leg_immediately(tmp_path: Path) -> None:
 
 
 def test_killed_leg_leaves_its_record_and_no_process(tmp_path: Path) -> None:
+    """Its tests die first where the kernel runs out of memory."""
     with running(tmp_path) as leg:
+        if Path("/proc/self/oom_score_adj").exists():
+            (process,) = leg.record().processes
+            pids = tree(process.pid or 0)
+            assert pids
+            scores = {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in pids}
+            assert scores == {1000}
         leg.process.kill()
         leg.wait(-signal.SIGKILL)
         record = leg.record()
@@ -229,18 +243,6 @@ def test_reaper_that_stays_stopped_is_killed_with_its_processes(tmp_path: Path) 
         thread.join()
         process.close()
     until(lambda: not pids_with(str(tmp_path)), what="nothing is left")
-
-
-@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="Linux only")
-def test_oom_killer_prefers_tests_over_the_leg(tmp_path: Path) -> None:
-    with running(tmp_path) as leg:
-        (process,) = leg.record().processes
-        assert process.pid is not None
-        pids = tree(process.pid)
-        assert pids
-        assert {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in pids} == {1000}
-        leg.process.kill()
-        leg.wait()
 
 
 SLOW_START = """

@@ -32,7 +32,7 @@ UNTIL_IT_PASSES = """#!/bin/sh
     ("script", "folders", "body"),
     [
         (ONE_AFTER_THE_OTHER, "ab", "pass"),
-        (TWICE, "a", "pass"),
+        pytest.param(TWICE, "a", "pass", marks=pytest.mark.soak),
         (UNTIL_IT_PASSES, "a", "import os; os.mkdir('seen')\n    assert os.path.exists('twice')"),
     ],
     ids=["one after the other", "twice", "until it passes"],

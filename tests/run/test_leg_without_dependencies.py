@@ -66,10 +66,14 @@ def test_bare_python_runs_tests_of_another_environment(pyz: Path, folder: Path) 
         [*program[:3], "-c", "import click, pytest"], capture_output=True, check=False
     )
     assert bare.returncode != 0, "this Python has nothing installed"
-    leg = start_shard(folder, plan_of(UNITS), program=program, PYZ=str(pyz)).wait(10)
+    (folder / "private").mkdir()
+    environ = {"PYZ": str(pyz), "TMPDIR": str(folder / "private")}
+    leg = start_shard(folder, plan_of(UNITS), program=program, **environ).wait(10)
     assert leg.outcomes() == OUTCOMES
+    assert list((folder / "private").glob("ciguard-*")) == []
 
 
+@pytest.mark.soak
 def test_missing_ctypes_is_reported(pyz: Path, folder: Path, tmp_path: Path) -> None:
     """The program of the leg, with another name in the place of ctypes."""
     maimed = tmp_path / "maimed.pyz"
@@ -115,6 +119,7 @@ def test_project_named_ciguard_tests_itself(pyz: Path, folder: Path) -> None:
     assert leg.outcomes() == {"test_any.py::test_mine": "passed"}
 
 
+@pytest.mark.soak
 def test_a_rootdir_that_is_not_the_working_folder(pyz: Path, folder: Path) -> None:
     """Ids are relative to the folder with the ini-file, whatever folder the suite runs in."""
     (folder / "pytest.ini").write_text("[pytest]\n")
@@ -124,14 +129,3 @@ def test_a_rootdir_that_is_not_the_working_folder(pyz: Path, folder: Path) -> No
     plan = plan_of(["below/test_deep.py::test_deep"], suites={"": suite})
     leg = start_shard(folder, plan, program=(sys.executable, "-I", "-S", str(pyz))).wait(0)
     assert leg.outcomes() == {"below/test_deep.py::test_deep": "passed"}
-
-
-def test_private_folder_is_removed_afterwards(pyz: Path, folder: Path) -> None:
-    (folder / "private").mkdir()
-    program = (sys.executable, "-I", "-S", str(pyz))
-    plan = plan_of(UNITS)
-    leg = start_shard(
-        folder, plan, program=program, TMPDIR=str(folder / "private"), PYZ=str(pyz)
-    ).wait(10)
-    assert leg.outcomes() == OUTCOMES
-    assert list((folder / "private").glob("ciguard-*")) == []

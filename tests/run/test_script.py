@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,21 +31,27 @@ def test_counts(n):
 PLAN = ("plan", "--shards", "1", "--history", "none", "--artifact", "plan")
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    """A project whose tests pass only as its own script runs them."""
-    folder = tmp_path / "shop"
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
+    """A planned project whose tests pass only as its own script runs them."""
+    folder = tmp_path_factory.mktemp("planned")
     (folder / "sub" / "tests").mkdir(parents=True)
     (folder / "sub" / "tests" / "test_shop.py").write_text(TESTS, "utf-8")
     (folder / "sub" / "pytest.ini").write_text("[pytest]\n", "utf-8")
     (folder / "ciguard.toml").write_text('[suite.""]\ncwd = "sub"\n', "utf-8")
+    ciguard(*PLAN, cwd=folder)
     return folder
+
+
+@pytest.fixture
+def shop(planned: Path, tmp_path: Path) -> Path:
+    """The planned project in a folder that a test may change."""
+    return shutil.copytree(planned, tmp_path / "shop")
 
 
 def run_script(
     ciguard: Ciguard, folder: Path, text: str, *arguments: str, expect: int = 0, **environ: str
 ) -> Record:
-    ciguard(*PLAN, cwd=folder)
     (folder / "step.sh").write_text(text, "utf-8")
     command = ("run", "--plan", "plan", "--shard", "01", "--record", "record")
     script = ("--script", "step.sh", *arguments)
@@ -183,65 +186,3 @@ def test_words_that_contradict_each_other_are_refused(
     ciguard("plan", "--inventory", "-", "--history", "none", "-o", "p", cwd=tmp_path, stdin="a::b")
     done = ciguard("run", *shlex.split(words), cwd=tmp_path, expect=2)
     assert what in done.stderr
-
-
-TOX = """[tox]
-env_list = py
-no_package = true
-[testenv]
-set_env = STAGE=ci
-deps = pytest
-commands = python -m pytest tests
-"""
-NOX = """import nox
-
-@nox.session
-def tests(session):
-    session.install("pytest")
-    session.run("python", "-m", "pytest", "tests", env={"STAGE": "ci"})
-"""
-MAKE = "test:\n\t@STAGE=ci python -m pytest tests\n"
-
-
-@pytest.fixture(scope="module")
-def runners(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """PATH with tox and nox out of the package index, where that is reachable."""
-    folder = tmp_path_factory.mktemp("runners")
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    command = [str(folder / "bin" / "pip"), "install", "--quiet", "tox", "nox", "pytest"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"needs tox and nox of a package index: {done.stderr.strip()[-200:]}")
-    return f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-
-
-@pytest.fixture
-def runner_project(shop: Path) -> Path:
-    """The project with a file for each runner."""
-    for name, text in (("tox.ini", TOX), ("noxfile.py", NOX), ("Makefile", MAKE)):
-        (shop / "sub" / name).write_text(text, "utf-8")
-    return shop
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("command", ["tox -e py", "nox -s tests", "make -s test"])
-def test_runner_executes_exactly_the_planned_tests(
-    runner_project: Path, ciguard: Ciguard, runners: str, command: str
-) -> None:
-    record = run_script(ciguard, runner_project, f"{command}\n", PATH=runners)
-    plan = json.loads((runner_project / "plan" / "plan.json").read_text("utf-8"))
-    planned = [unit["unit"] for shard in plan["shards"] for unit in shard["units"]]
-    assert len(planned) == 4
-    assert sorted(result.unit for result in record.results) == sorted(planned)
-    assert outcomes(record) == {"passed": 4}
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(600)
-def test_two_environments_of_tox_in_one_script_are_refused(
-    runner_project: Path, ciguard: Ciguard, runners: str
-) -> None:
-    record = run_script(ciguard, runner_project, "tox -e a,b\n", PATH=runners, expect=13)
-    assert record.end is not None
-    assert record.end.ending == "setup_failed"

@@ -78,7 +78,12 @@ def missing_lines(folder: Path, **environ: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("words", "processes"), [((), 1), ((), 2), (("-n", "2"), 1)], ids=["one", "two", "xdist"]
+    ("words", "processes"),
+    [
+        pytest.param((), 1, marks=pytest.mark.soak, id="one"),
+        pytest.param((), 2, id="two"),
+        pytest.param(("-n", "2"), 1, marks=pytest.mark.soak, id="xdist"),
+    ],
 )
 def test_coverage_of_all_processes_can_be_combined(
     tmp_path: Path, words: tuple[str, ...], processes: int
@@ -104,6 +109,7 @@ def test_data_that_is_not_whole_yet_is_left_out(tmp_path: Path) -> None:
     assert missing_lines(tmp_path) == [7, 9]
 
 
+@pytest.mark.soak
 def test_coverage_file_set_by_the_user_has_the_data_of_all_processes(tmp_path: Path) -> None:
     file = str(tmp_path / "own")
     names = ("one", "two", "environment", "dies", "three", "four")
@@ -112,6 +118,7 @@ def test_coverage_file_set_by_the_user_has_the_data_of_all_processes(tmp_path: P
     assert not (tmp_path / ".coverage").exists()
 
 
+@pytest.mark.soak
 def test_data_of_an_earlier_step_stays_if_told_so(tmp_path: Path) -> None:
     leg(tmp_path, ("one", "two"), (), 1)
     (tmp_path / "record").rename(tmp_path / "record-of-another-step")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the mark is Linux's clear_refs")
 
+SOAK = pytest.mark.soak
 MEGABYTE = 1_000_000
 SUITE = """
 import gc, mmap, threading, time
@@ -97,13 +98,13 @@ RESOURCE = "error::ResourceWarning"
     [
         ((), {}, "", ""),
         (("-W", "error"), {}, "", ""),
-        (("-W", "e"), {}, "", ""),
-        ((), {"PYTHONWARNINGS": ERROR.partition("::")[0]}, "", ""),
         ((), {}, f"filterwarnings = {RESOURCE}\n    {ERROR}", ""),
-        (("-p", "no:warnings"), {}, "", ""),
-        ((), {}, "", f"@pytest.mark.filterwarnings('{ERROR}')"),
+        pytest.param(("-W", "e"), {}, "", "", marks=SOAK),
+        pytest.param((), {"PYTHONWARNINGS": ERROR.partition("::")[0]}, "", "", marks=SOAK),
+        pytest.param(("-p", "no:warnings"), {}, "", "", marks=SOAK),
+        pytest.param((), {}, "", f"@pytest.mark.filterwarnings('{ERROR}')", marks=SOAK),
     ],
-    ids=["none", "option", "abbreviated", "variable", "ini", "none asked", "mark"],
+    ids=["none", "option", "ini", "abbreviated", "variable", "none asked", "mark"],
 )
 def test_garbage_cycles_are_not_charged_to_the_next_test(
     project: Project, words: tuple[str, ...], environment: dict[str, str], ini: str, mark: str

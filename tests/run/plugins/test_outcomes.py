@@ -126,6 +126,7 @@ def test_outcomes_match_junit(project: Project) -> None:
     check_against_junit(project)
 
 
+@pytest.mark.soak
 def test_outcomes_under_every_python_version(project: Project, foreign_python: Path) -> None:
     project.python = foreign_python
     check_against_junit(project)
@@ -156,10 +157,7 @@ def test_none():
 """
 
 
-def test_threads_left_over_are_named_with_the_tests_that_began_them(
-    project: Project, foreign_python: Path
-) -> None:
-    project.python = foreign_python
+def test_threads_left_over_are_named_with_the_tests_that_began_them(project: Project) -> None:
     project.write("test_threads.py", THREADS)
     session = project.run()
     left = [(line["detail"], line.get("unit")) for line in session.events("thread_left")]
@@ -208,7 +206,7 @@ class TestCase(unittest.TestCase):
 """
 
 
-@pytest.mark.parametrize("style", ["auto", "short"])
+@pytest.mark.parametrize("style", ["auto", pytest.param("short", marks=pytest.mark.soak)])
 def test_message_names_the_last_frame_of_the_project(project: Project, style: str) -> None:
     project.write("helper.py", "import json\ndef parse(text):\n    return json.loads(text)\n")
     project.write("test_unit.py", CASES)
@@ -341,10 +339,9 @@ def test_good(): pass
     assert flaky["message"] == "test_flaky.py:5: MemoryError", "why it went wrong the first time"
 
 
-@pytest.mark.parametrize("option", ["-x", "--maxfail=2"])
-def test_maxfail_still_works(project: Project, option: str) -> None:
+def test_maxfail_still_works(project: Project) -> None:
     project.write("test_many.py", "\n".join(f"def test_{n}(): assert 0" for n in range(5)))
-    assert len(project.run(option).results) == (1 if option == "-x" else 2)
+    assert len(project.run("--maxfail=2").results) == 2
 
 
 def test_plugin_does_nothing_without_its_variables(project: Project) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -84,6 +86,7 @@ def test_controller_records_the_victim_of_a_dead_worker(project: Project) -> Non
         assert starts == [line["unit"] for line in lines if line["type"] == "result"]
 
 
+@pytest.mark.soak
 def test_worker_killed_by_the_kernel_is_out_of_memory(project: Project) -> None:
     project.write(
         "test_die.py",
@@ -101,6 +104,7 @@ def test_other(): pass
     assert endings == {"test_takes_all": "out_of_memory", "test_other": "completed"}
 
 
+@pytest.mark.soak
 def test_an_interrupted_worker_has_no_victim(project: Project) -> None:
     """The leg told them to stop: whatever they were at gets another turn."""
     project.write(
