@@ -131,11 +131,8 @@ def test_death_outside_of_tests_is_seen(gtest: Loop, way: str) -> None:
 
 
 @pytest.mark.soak
-def test_program_that_is_not_built_is_named(gtest: Loop) -> None:
+def test_program_that_is_not_built_cannot_be_listed(gtest: Loop) -> None:
     (gtest.folder / "build" / "other").unlink()
-    verdict = gtest.run()
-    assert verdict["verdict"] == "incomplete"
-    assert {one["unit"] for one in verdict["missing"]} >= {"[other] Sums.Adds"}
     with pytest.raises(AssertionError, match="build the tests first"):
         gtest.plan()
 

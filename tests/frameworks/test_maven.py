@@ -120,38 +120,12 @@ def test_own_reports_go_on(maven: Loop) -> None:
 
 
 @pytest.mark.soak
-def test_rerun_of_surefire_is_a_retry(maven: Loop) -> None:
-    verdict = maven.run(FLAKY="1", MORE="-Dsurefire.rerunFailingTestsCount=1")
-    is_whole(verdict, maven)
-    assert verdict["verdict"] == "passed"
-    found = [line for line in maven.record_lines() if line.get("unit") == "p.FlakyTest"]
-    results = [line for line in found if line["type"] == "result"]
-    assert [(line["outcome"], line["try"]) for line in results] == [
-        ("failed", 1),
-        ("passed", 2),
-    ]
-    assert [one["unit"] for one in verdict["flaky"]] == ["p.FlakyTest"]
-
-
-@pytest.mark.soak
-def test_settings_that_leave_tests_out_are_named(maven: Loop) -> None:
-    dry, tag = "-Djunit.platform.execution.dryRun.enabled=true", "-DexcludedGroups=slow"
-    maven.run(MORE=f"{dry} {tag}")
-    assert maven.execution() == {f"not_executed {dry}", f"filter {tag}"}
-    assert maven.listed_filters(MORE=tag) == [tag]
-
-
-@pytest.mark.soak
 def test_what_does_not_compile_cannot_be_listed(maven: Loop) -> None:
     (maven.folder / "src/test/java/p/BrokenTest.java").write_text(
         "package p; class BrokenTest { X x; }"
     )
     with pytest.raises(AssertionError, match=r"BrokenTest\.java:\[1,31\] cannot find symbol"):
         maven.plan()
-    verdict = maven.run()
-    assert verdict["verdict"] == "incomplete"
-    assert len(verdict["missing"]) == len(UNITS)
-    assert "fix: make Maven reach its tests" in maven.printed
 
 
 @pytest.mark.soak

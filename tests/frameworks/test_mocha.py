@@ -133,18 +133,6 @@ def test_failure_in_require_is_shown(mocha: Loop) -> None:
 
 
 @pytest.mark.soak
-def test_only_is_of_its_file(mocha: Loop) -> None:
-    source = (mocha.folder / CASES).read_text()
-    (mocha.folder / CASES).write_text(source.replace('it("skips', 'it.only("skips'))
-    verdict = mocha.run()
-    is_whole(verdict, mocha)
-    assert (verdict["verdict"], bad(verdict)) == ("incomplete", {})
-    assert f"{CASES}: .only" in mocha.printed
-    assert results(mocha, CASES) == {"cases skips itself": "skipped"}
-    assert results(mocha, LOCAL) == {"has its hooks": "passed"}
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize(
     "options",
     [

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("framework", "package", "option"),
     [
-        ("jest", "jest", "--version"),
         ("mocha", "mocha", "--version"),
-        ("playwright", "@playwright/test", "--version"),
-        ("vitest", "vitest", "--help"),  # names the version, too
+        pytest.param("jest", "jest", "--version", marks=pytest.mark.soak),
+        pytest.param("playwright", "@playwright/test", "--version", marks=pytest.mark.soak),
+        pytest.param("vitest", "vitest", "--help", marks=pytest.mark.soak),  # names it, too
     ],
 )
 def test_options_reach_the_framework_and_not_npx(

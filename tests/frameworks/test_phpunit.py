@@ -133,16 +133,6 @@ def test_file_that_ends_the_process_at_import_is_found(phpunit: Loop, way: str) 
 
 
 @pytest.mark.soak
-def test_files_that_are_gone_or_empty_are_named(phpunit: Loop) -> None:
-    (phpunit.folder / SETUP).unlink()
-    (phpunit.folder / IMPORTS).write_text("<?php\n")
-    verdict = phpunit.run()
-    assert verdict["verdict"] == "incomplete"
-    assert bad(verdict) == {}
-    assert [one["unit"] for one in verdict["missing"]] == [IMPORTS, SETUP]
-
-
-@pytest.mark.soak
 def test_memory_is_that_of_the_file_that_holds_it(phpunit: Loop) -> None:
     phpunit.run()
     holds_memory(phpunit, "tests/MemoryTest.php", least_mib=75, most_mib=130)

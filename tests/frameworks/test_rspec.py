@@ -13,7 +13,6 @@ from frameworks.loop import (
     is_whole,
     kill_at_random_moments,
     lay_out,
-    needs_gem,
     needs_program,
 )
 
@@ -138,23 +137,11 @@ def test_own_formatters_and_filters_go_on(rspec: Loop) -> None:
 @pytest.mark.parametrize(
     ("files", "environ", "expected"),
     [
-        ({".rspec": "--require spec_helper --dry-run"}, {}, "not_executed .rspec: --dry-run"),
-        pytest.param(
-            {}, {"SPEC_OPTS": "--dry-run"}, "not_executed SPEC_OPTS: --dry-run", marks=SOAK
-        ),
         pytest.param(
             {SETUP: "RSpec.configure { |config| config.dry_run = true }"},
             {},
             "not_executed RSpec.configure: dry_run = true",
             marks=SOAK,
-        ),
-        (
-            {
-                SETUP: "RSpec.configure { |config| config.filter_run_when_matching :focus }\n"
-                'RSpec.describe("x") { fit("a") {}; it("b") {} }'
-            },
-            {},
-            f"focus {SETUP}: focus",
         ),
         ({}, {"SPEC_OPTS": "--seed 7 -e more"}, "filter SPEC_OPTS: -e more"),
         pytest.param(
@@ -179,17 +166,6 @@ def test_what_does_not_execute_or_leaves_examples_out_is_named(
     assert (verdict["verdict"], setting in verdict["headline"]) == ("incomplete", True)
     assert rspec.seeds() == {"--seed 7"} or "--seed" not in str(environ)
     assert rspec.listed_filters(**environ) == ([setting] if reason == "filter" else [])
-
-
-@pytest.mark.soak
-def test_retry_is_a_rerun_of_its_case(rspec: Loop) -> None:
-    needs_gem("rspec/retry", "ruby-rspec-retry")
-    tried = 'it("is flaky", retry: 3) { raise "once" if ($tries = $tries.to_i + 1) == 1 }'
-    (rspec.folder / SETUP).write_text(f'require "rspec/retry"\nRSpec.describe("x") {{ {tried} }}')
-    verdict = rspec.run()
-    assert verdict["verdict"] == "passed"
-    (line,) = (one for one in rspec.record_lines() if one.get("reruns"))
-    assert (line["case"], line["outcome"], line["reruns"]) == ("x is flaky", "passed", 1)
 
 
 @pytest.mark.soak

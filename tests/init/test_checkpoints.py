@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,27 +141,3 @@ def test_lost_runner_loses_only_results_after_last_checkpoint(tmp_path: Path) ->
     assert verdict["legs"][0]["run_attempt"] == 2
     assert "10 values of 1 run added" in history(tmp_path)
     assert len(runs_from_records(read_record_tree(tmp_path / "artifacts"), "x")) == 1
-
-
-@pytest.mark.soak
-def test_steps_share_a_deadline_and_other_endings_fail(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-
-    def held(name: str, _: object) -> bool:
-        if name == PART % 2:
-            (checkout / "block").touch()
-        return False
-
-    job = job_in(tmp_path, replace(UNGUARDED, deadline_s=8.0)).execute(held)
-    # Where part 2 is quick enough, it stops the test at its own checkpoint: part 3 gets it again.
-    parts = [job.outcomes[PART % number] for number in (1, 2, 3)]
-    assert parts in (["success", "success", "failure"], ["success", "failure", "skipped"])
-    assert job.red
-    code, verdict = guard(tmp_path)
-    assert code == 13
-    assert verdict["legs"][0]["ending"] == "deadline"
-    (record,) = read_record_tree(tmp_path / "artifacts")
-    began_s = max(one.at_s or 0.0 for one in record.events if one.kind == "resumed")
-    # None where a busy machine began the last part after the deadline of all.
-    over_s = [one.at_s or 0.0 for one in record.events if one.reason == "deadline"]
-    assert all(one_s < began_s + 8.0 for one_s in over_s)

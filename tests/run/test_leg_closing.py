@@ -113,20 +113,6 @@ def test_leg_and_guard_word_a_setting_alike(tmp_path: Path, setting: str, words:
     assert f"{words} in 1 shard: runner.toml: {setting}" in finding_message(finding)
 
 
-def test_without_the_key_an_exit_in_a_test_goes_unseen(tmp_path: Path) -> None:
-    """What the key is for: the results that are there look like all there are."""
-    plan = plan_for("lost", closes=False)
-    leg = start_shard(tmp_path, plan).wait()
-    assert bad_units(leg, plan) == {}
-
-
-def test_unit_that_hangs_behind_its_first_result_is_named(tmp_path: Path) -> None:
-    plan = plan_for("hang", timeout_s=1.0)
-    leg = start_shard(tmp_path, plan).wait(10)
-    assert bad_units(leg, plan) == {"dies": "timeout"}
-    replays(leg.record_folder, plan)
-
-
 def results_of(leg: Leg, unit: str) -> int:
     if not leg.record_folder.is_dir():
         return 0

@@ -188,27 +188,6 @@ def test_test_beside_a_death_is_not_flaky_in_any_program(tmp_path: Path) -> None
     ran_beside(leg, "bad", ["a", "c"])
 
 
-@pytest.mark.soak
-def test_hanging_test_does_not_fail_a_concurrent_test(tmp_path: Path) -> None:
-    """Two workers are in a test when one of them is over its limit: the other ran innocently."""
-    (tmp_path / "test_two.py").write_text("""
-import time, pathlib
-def test_hangs(): time.sleep(60)
-def test_slow():
-    first = not pathlib.Path("seen").exists()
-    pathlib.Path("seen").touch()
-    time.sleep(60 if first else 0)
-""")
-    suite = replace(PYTEST, args=("-n", "2"))
-    hanging = PlannedUnit("test_two.py::test_hangs", timeout_s=1.0)
-    units = [hanging, PlannedUnit("test_two.py::test_slow")]
-    leg = start_shard(tmp_path, plan_of(units, suites={"": suite})).wait(10)
-    assert leg.outcomes() == {
-        "test_two.py::test_hangs": "died",
-        "test_two.py::test_slow": "passed",
-    }
-
-
 def test_unit_list_may_exceed_the_environment_size_limit(tmp_path: Path) -> None:
     """All ids together are more than the 128 KiB that one environment variable takes."""
     (tmp_path / "test_many.py").write_text("""
@@ -320,29 +299,6 @@ def test_vanished_unit_is_missing(tmp_path: Path) -> None:
     assert "every unit was started" not in leg.printed
 
 
-def test_a_leaking_suite_is_recycled_under_a_small_budget(tmp_path: Path) -> None:
-    (tmp_path / "test_leak.py").write_text("""
-import pytest
-kept = []
-@pytest.mark.parametrize("n", range(12))
-def test_leak(n): kept.append(bytearray(b"x" * (30 << 20)))
-""")
-    # Retention is not known beforehand: what makes room is what the process is seen to hold.
-    units = [
-        PlannedUnit(f"test_leak.py::test_leak[{n}]", peak_delta_bytes=60 << 20) for n in range(12)
-    ]
-    plan = plan_of(units, budget_bytes=400 << 20)
-    leg = start_shard(tmp_path, plan).wait(0)
-    record = leg.record()
-    recycled = [event for event in record.events if event.kind == "recycled"]
-    assert 1 <= len(recycled) <= 6
-    assert len(record.processes) == len(recycled) + 1
-    assert len(record.results) == 12
-    assert max(end.peak_bytes or 0 for end in record.process_ends) < 400 << 20
-    assert {end.ending for end in record.process_ends} == {"completed"}
-    replays(leg.record_folder, plan)
-
-
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the guard rail needs /proc")
 def test_largest_process_is_stopped_when_memory_runs_out(tmp_path: Path) -> None:
     """The machine's memory is a file here, lowered while a test is running."""
@@ -440,24 +396,17 @@ def test_leaves(): os._exit(3)
     replays(leg.record_folder, plan)
 
 
-@pytest.mark.parametrize(
-    ("line", "how"),
-    [
-        ("import os; os._exit(139)", "crash, killed by SIGSEGV (exit code 139)"),
-        ("import os; os._exit(0)", "crash, exit code 0"),
-    ],
-)
-def test_other_files_run_despite_a_file_that_crashes_on_import(
-    tmp_path: Path, line: str, how: str
-) -> None:
-    (tmp_path / "test_bad.py").write_text(f"{line}\ndef test_a(): pass\ndef test_b(): pass\n")
+def test_other_files_run_despite_a_file_that_crashes_on_import(tmp_path: Path) -> None:
+    (tmp_path / "test_bad.py").write_text(
+        "import os; os._exit(0)\ndef test_a(): pass\ndef test_b(): pass\n"
+    )
     (tmp_path / "test_good.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
     units = [f"test_{file}.py::test_{name}" for file in ("bad", "good") for name in "ab"]
     plan = plan_of(units)
     leg = start_shard(tmp_path, plan).wait(13)
     assert leg.outcomes() == dict.fromkeys(units[2:], "passed"), "none that began died"
     assert [one.units for one in leg.record().processes] == [4, 2, 2]
-    why = f"it could not be imported: a process that read no other file ended ({how}"
+    why = "it could not be imported: a process that read no other file ended (crash, exit code 0"
     assert leg.said.count(why) == 2
     output = [one for one in leg.record().events if one.kind == "not_imported"]
     assert [one.unit for one in output] == units[:2]

@@ -188,18 +188,6 @@ def test_failed_unit_gets_its_remaining_tries(tmp_path: Path, *, broken: bool) -
     replays(tmp_path / "records" / "2", replace(plan, shards=(rest,)))
 
 
-def test_third_leg_resumes_from_two_records_with_nothing_left(tmp_path: Path) -> None:
-    lay_out(tmp_path, plan_of(UNITS))
-    interrupted(tmp_path, signal.SIGKILL, **attempt(1))
-    shard(tmp_path, "2", "--resume-from", "records/z-first", **attempt(2)).wait(10)
-    before = ran(tmp_path)
-    words = ("--resume-from", "records/z-first", "--resume-from", "records/2")
-    leg = shard(tmp_path, "3", *words, **attempt(3)).wait(10)
-    assert "resumed: 6 of 6 tests ended before, in 2 records" in leg.printed
-    assert ran(tmp_path) == before
-    assert guard(tmp_path)[1]["findings"] == []
-
-
 def test_clock_continues_and_the_deadline_is_per_step(tmp_path: Path) -> None:
     plan = plan_of(UNITS, policy=LegPolicy(guard_rail="off", deadline_s=30.0))
     lay_out(tmp_path, plan)
