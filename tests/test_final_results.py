@@ -109,12 +109,6 @@ def test_guard_agrees_with_resolved_attempts(record: Record) -> None:
     assert {one.key for one in verdict.missing} == wanted - done
 
 
-def test_guard_resolves_a_retried_crash() -> None:
-    verdict = prove(PLAN, [crash_and_retry()])
-    assert (verdict.failures, verdict.counts) == ((), {"passed": 3})
-    assert [one.key.unit for one in verdict.flaky] == ["a"]
-
-
 @given(records())
 def test_export_agrees_with_resolved_attempts(record: Record) -> None:
     verdict, units = prove(PLAN, [record]), units_of(record)
@@ -128,15 +122,6 @@ def test_export_agrees_with_resolved_attempts(record: Record) -> None:
         for case in unit.cases
         if classify_result(case) == "good" and case.key in unit.count_failed_attempts()
     }
-
-
-def test_export_gives_every_case_the_crash_of_its_unit() -> None:
-    record = crash_and_retry()
-    (made,) = combinations(PLAN, [record], None, prove(PLAN, [record]))
-    found = {
-        case.key.case: ([one.ending for one in case.failures], case.is_flaky) for case in made.cases
-    }
-    assert found == {"b": ([], False), "c1": (["crash"], True), "c2": (["crash"], True)}
 
 
 def rows_of(run: Run) -> list[tuple[CaseKey, str, str, float]]:
@@ -166,17 +151,6 @@ READERS = [
     pytest.param(lambda record: runs_from_records([record], "run")[0], id="record"),
     pytest.param(lambda record: from_history(history_of([record]), 0), id="history"),
 ]
-
-
-@pytest.mark.parametrize("read", READERS)
-def test_run_columns_resolve_a_retried_crash(read: Callable[[Record], Run]) -> None:
-    run = read(crash_and_retry())
-    assert [(key.case, wall_s) for key, _, _, wall_s in rows_of(run)] == [
-        ("c1", 1.0),
-        ("c2", 1.0),
-        ("b", 1.0),
-    ]
-    assert [key.case for key in run.flaky] == ["c1", "c2"]
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -256,15 +230,6 @@ def test_leg_verdict_agrees_with_resolved_attempts(record: Record) -> None:
     for result in record.results:
         tally.add(result)
     agrees(verdict_of(tally), units_of(record))
-
-
-def test_leg_verdict_resolves_a_retried_crash() -> None:
-    tally = Tally()
-    for result in crash_and_retry().results:
-        tally.add(result)
-    found = verdict_of(tally)
-    assert (found.exit_code, found.counts) == (ExitCode.OK, {"passed": 3})
-    assert [key.unit for key in found.flaky] == ["a"]
 
 
 @given(records(), st.integers(0, 8))

@@ -128,18 +128,6 @@ def test_configuration_in_a_guide_is_accepted(page: Path) -> None:
             config.parse({config.FILE: block.encode()}, {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_between_pages_resolve(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text("utf-8")):
-        name, _, anchor = target.partition("#")
-        file = (page.parent / name).resolve() if name else page
-        assert file.exists(), target
-        if anchor:
-            titles = re.findall(r"(?m)^#+ (.*)$", file.read_text("utf-8"))
-            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-                              for title in titles}, target  # fmt: skip
-
-
 def test_the_audit_of_its_guide_finds_what_the_guide_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "audit-a-matrix.md").read_text(encoding="utf-8")
     workflow = tmp_path / ".github" / "workflows" / "ci.yml"

@@ -8,7 +8,7 @@ import zipfile
 from contextlib import suppress
 
 import pytest
-from codec.hostile_zips import HOSTILE, LINE, bomb, made
+from codec.hostile_zips import HOSTILE, LINE, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,13 +116,3 @@ def test_damaged_archive_is_rejected_or_reads_the_same(
             continue
         # A name or time that differs is no damage; what is inside is vouched for by its sum.
         assert [body for _, body in found] == [body for _, body in read(VALID)][: len(found)]
-
-
-@settings(deadline=None)
-@given(st.binary(max_size=300))
-def test_any_bytes_are_an_archive_or_an_error(content: bytes) -> None:
-    for tried in (content, VALID[:-22] + content, content + bomb()[-60:]):
-        try:
-            read(tried)
-        except InputError as error:
-            assert error.what  # noqa: PT017  # either is fine; nothing else may come

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import contextlib
-import copy
 import hashlib
 import json
 from dataclasses import MISSING, fields, replace
@@ -265,24 +263,6 @@ def test_modified_plan_is_rejected() -> None:
 def test_invalid_plan_file_is_an_input_error(raw: bytes) -> None:
     with pytest.raises(InputError):
         decode(raw, "plan.json")
-
-
-@given(st.data())
-def test_any_changed_value_gives_at_most_an_input_error(data: st.DataObject) -> None:
-    """Any value of JSON in any place of a good plan, under a good id."""
-    content = copy.deepcopy(content_of(plan()))
-    inner: Any = content
-    while True:
-        step = data.draw(
-            st.sampled_from(sorted(inner) if isinstance(inner, dict) else range(len(inner)))
-        )
-        if not (isinstance(inner[step], dict | list) and inner[step] and data.draw(st.booleans())):
-            break
-        inner = inner[step]
-    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-    inner[step] = data.draw(scalars | st.lists(scalars) | st.dictionaries(st.text(), scalars))
-    with contextlib.suppress(InputError):
-        decode(sealed(content), "x")
 
 
 # --- The published schema ----------------------------------------------------------------------

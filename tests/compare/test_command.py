@@ -315,11 +315,3 @@ CODES = [
 @pytest.mark.parametrize(("words", "code"), CODES)
 def test_exit_codes(ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int) -> None:
     ciguard("compare", "base", "head", *words, cwd=place, expect=code)
-
-
-def test_comparing_a_run_with_itself_is_inconclusive(ciguard: Ciguard, place: Path) -> None:
-    done = ciguard(
-        *("compare", "base", "base", "--fail-on", "new-failure,timeout,oom,memory,duration"),
-        cwd=place,
-    )
-    assert "INCONCLUSIVE: both are the same run" in done.stdout

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 from compare.compare_factories import case, run_of
 from compare.samples import confirmed, hurt, same
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import with_state
@@ -54,16 +51,3 @@ def test_comparison_survives_write_and_read(make: object) -> None:
 def test_invalid_comparison_is_rejected(content: bytes, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
         read_comparison(content, "x.json")
-
-
-HURT = written(hurt())
-
-
-@settings(deadline=None)
-@given(st.data())
-def test_any_damage_gives_at_most_an_input_error(data: st.DataObject) -> None:
-    content = bytearray(HURT)
-    place = data.draw(st.integers(0, len(content) - 1))
-    content[place : place + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=5))
-    with contextlib.suppress(InputError):
-        read_comparison(bytes(content), "x.json")

@@ -112,17 +112,6 @@ def test_a_job_without_a_known_result_is_incomplete(
     assert done.stdout.startswith("INCOMPLETE: job legs is")
 
 
-def test_failed_tests_do_not_explain_a_failed_plan(ciguard: Ciguard, tmp_path: Path) -> None:
-    for job, code in (("legs", 10), ("plan", 13)):
-        needs = f'{{"{job}": {{"result": "failure"}}}}'
-        world = World()
-        world.result("01", "a.t::one", outcome="failed")
-        (tmp_path / job).mkdir()
-        plan, records = world.write(tmp_path / job)
-        words = ("guard", "--plan", plan, "--records", records, "--needs", needs)
-        ciguard(*words, cwd=tmp_path, expect=code)
-
-
 @pytest.mark.parametrize("needs", ["", "{", "[]", "{nope}", '{"legs": 3}'])
 def test_malformed_needs(ciguard: Ciguard, tmp_path: Path, needs: str) -> None:
     plan, records = World().write(tmp_path)

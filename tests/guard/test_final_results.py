@@ -6,7 +6,7 @@ import pytest
 from guard import damages
 from guard.fixtures import World, make_plan, passed, text_of
 
-from ciguard.model import LegPolicy, ProcessEndLine, ProcessLine, Result, StartLine, UnitKey
+from ciguard.model import ProcessEndLine, ProcessLine, Result, UnitKey
 from ciguard.render.plaintext import COLUMNS
 
 
@@ -73,40 +73,6 @@ def test_unit_that_died_and_passed_in_the_next_process_passes(
         else "flaky test: failed, then passed"
     )
     assert f"\n1 {words}" in text_of(verdict)
-
-
-def test_unit_with_an_unfinished_retry_is_missing() -> None:
-    world = World()
-    world.legs["01"].own.insert(0, StartLine("a.t::two", process=2))
-    verdict = world.prove()
-    assert verdict.state == "incomplete"
-    assert [one.reason.kind for one in verdict.missing] == ["last_try_unfinished"]
-
-
-def test_one_failed_case_fails_the_unit() -> None:
-    world = World()
-    leg = world.legs["01"]
-    leg.inner.append(passed("a.t::two", case="a.t::two[x=1]"))
-    leg.inner.append(passed("a.t::two", case="a.t::two[x=2]", outcome="failed"))
-    world.end("01", counts={"passed": 4, "failed": 1}, exit_code=10)
-    verdict = world.prove()
-    assert [failure.result.case for failure in verdict.failures] == ["a.t::two[x=2]"]
-    assert verdict.counts == {"passed": 9, "failed": 1}
-
-
-def test_failed_case_without_a_retry_is_a_failure() -> None:
-    world = World(plan=make_plan(policy=LegPolicy(max_tries=2)))
-    world.drop("01", Result, unit="a.t::two")
-    own = world.legs["01"].own
-    own.insert(0, passed("a.t::two", case="row-a", outcome="failed"))
-    own.insert(1, passed("a.t::two", case="row-b"))
-    own[-1:-1] = [ProcessLine(2, 1), ProcessEndLine(2, "completed", 0)]
-    own.insert(0, passed("a.t::two", case="row-b", process=2))
-    world.end("01", counts={"passed": 3, "failed": 1}, exit_code=10)
-    verdict = world.prove()
-    assert verdict.state == "failed"
-    assert [(one.result.case, one.result.process) for one in verdict.failures] == [("row-a", 1)]
-    assert verdict.flaky == ()
 
 
 def test_two_variants_are_two_units() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from guard.fake_jobs import FAILED, KILLED, FakeRunApi, job, verdict_of
 from guard.fixtures import World, make_plan, passed, text_of
-from guard.fixtures import two_suites as suites_plan
 
 from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
@@ -307,36 +306,6 @@ def test_policy_finding_fails_and_its_note_ends_the_headline() -> None:
         "FAILED: quarantine.toml: a.t has expired on 2026-11-01; "
         "this pull request changes guard.max_drop"
     )
-
-
-def test_two_suites_with_two_variants_give_one_verdict() -> None:
-    plan = suites_plan()
-    world = World(plan=plan)
-    assert headline(world.prove()) == "PASSED: all 6 tests of 2 shards have a result"
-    # The same unit fails in one variant of one suite only.
-    leg = world.legs["01"]
-    leg.inner = [
-        passed("t", suite="web", variant="node 22", outcome="failed", message="Error: no")
-        if isinstance(line, Result) and line.variant == "node 22"
-        else line
-        for line in leg.inner
-    ]
-    world.end("01", exit_code=10, counts={"passed": 2, "failed": 1})
-    verdict = world.prove()
-    assert headline(verdict) == "FAILED: 1 of 6 tests failed"
-    assert [one.name for one in verdict.hotspots] == ["[web/node 22] t"]
-    assert "[web/node 22] t" in text_of(verdict)
-    # An entry for one variant holds for it alone.
-    for variant, state in (("node 22", "passed"), ("node 20", "failed")):
-        world.policy = Policy(quarantine=(entry("t", suite="web", variant=variant),))
-        assert world.prove().state == state
-    # A way that left nothing is missing, whatever the others did.
-    other = world.legs["02"]
-    other.inner = [line for line in other.inner if getattr(line, "variant", "") != "node 20"]
-    world.end("02", counts={"passed": 2})
-    verdict = world.prove()
-    assert verdict.state == "incomplete"
-    assert [one.key for one in verdict.missing] == [("web", "node 20", "u")]
 
 
 def world_with_policy() -> World:

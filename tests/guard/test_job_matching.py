@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guard.damages import shard_03_in_attempt_2
-from guard.fake_jobs import BEGAN, FakeRunApi, death, failed, job, verdict_of
+from guard.fake_jobs import FakeRunApi, death, failed, job, verdict_of
 from guard.fixtures import World, make_leg
 
 from ciguard.codec.record.reader import read_records
@@ -160,9 +160,3 @@ def test_older_record_is_incomplete_if_rerun_jobs_are_unknown() -> None:
     assert verdict.exit_code == ExitCode.INCOMPLETE
     assert {one.shard for one in verdict.findings if one.kind == "attempt_unknown"} == {"01", "02"}
     assert verdict_of(World(), None).exit_code == ExitCode.OK
-
-
-def test_job_factory_uses_the_given_start_time() -> None:
-    """The helper's attempts do not overlap: a copy is told by its times."""
-    assert job("03").started_at != job("03", attempt=2).started_at
-    assert job("03", began=BEGAN).started_at == BEGAN

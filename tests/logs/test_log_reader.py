@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ciguard.errors import UsageError
 from ciguard.logs.allocator_blocks import SHARE, TRANSIENT
@@ -143,12 +141,6 @@ def test_no_number_is_no_value() -> None:
     found = LogReader([row]).read(io.BytesIO(b"hit rate: nan\nhit rate: 7\nhit rate: inf\n"))
     assert [(one.value, one.place.line) for one in found.values] == [(7, 2)]
     assert [(one.text, one.place.line) for one in found.unreadable] == [("nan", 1), ("inf", 3)]
-
-
-@given(st.lists(st.binary(max_size=40) | st.just(b"\n" + PEAK + b"\n"), max_size=20))
-def test_any_bytes_are_read(parts: list[bytes]) -> None:
-    found = read(b"".join(parts))
-    assert all(1 <= one.place.line <= found.lines for one in found.values)
 
 
 class Repeated(io.RawIOBase):

@@ -10,13 +10,9 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jsonschema
 import pytest
 from conftest import clean_environment
-from plan.plan_requests import LISTED, NONE, ids, plan_of
-
-from ciguard.codec import plan_file as codec
-from ciguard.codec.plan_file import COLUMNS_FROM
+from plan.plan_requests import NONE, ids, plan_of
 
 if TYPE_CHECKING:
     from conftest import Ciguard
@@ -94,11 +90,6 @@ def test_an_empty_inventory_is_nothing_to_do(tmp_path: Path, ciguard: Ciguard) -
     ciguard("plan", *NONE, cwd=tmp_path, expect=5)
 
 
-def test_repeated_units_are_refused(tmp_path: Path, ciguard: Ciguard) -> None:
-    done = ciguard("plan", "--inventory", "-", cwd=tmp_path, stdin="a\nb\na\n", expect=3)
-    assert "stdin: listed more than once: a\n" in done.stderr
-
-
 def test_retries_of_a_suite_with_result_files_are_a_warning(listed: Path, ciguard: Ciguard) -> None:
     suite = '[suite.web]\nframework = "command"\nlist = ["cat", "units.txt"]\ncommand = ["true"]\n'
     for more, output in (("", False), ('results = ["*.xml"]\n', True)):
@@ -113,15 +104,6 @@ def test_retries_of_a_suite_with_result_files_are_a_warning(listed: Path, ciguar
     assert "policy.retries" not in done.stderr, "none of its units is planned"
 
 
-def test_an_inventory_in_any_order_gives_the_same_bytes(tmp_path: Path, ciguard: Ciguard) -> None:
-    words = ("plan", "--inventory", "-", *NONE, "--shards", "4", "--format", "json")
-    one, other = (
-        ciguard(*words, cwd=tmp_path, stdin="\n".join(lines)).stdout
-        for lines in (LISTED.split("\n"), reversed(LISTED.split("\n")))
-    )
-    assert one == other
-
-
 def test_unusual_ids_survive_planning(tmp_path: Path, ciguard: Ciguard) -> None:
     names = ["a\nb", "quote\"s'", "😀", "x" * 5000, "::", "t[a::b/c]", "\u2028", "-o"]
     packed = gzip.compress(json.dumps([{"unit": name} for name in names]).encode())
@@ -130,19 +112,6 @@ def test_unusual_ids_survive_planning(tmp_path: Path, ciguard: Ciguard) -> None:
     plan = plan_of(ciguard(*words, "--format", "json", cwd=tmp_path).stdout)
     assert sorted(ids(plan)) == sorted(names)
     ciguard(*words, cwd=tmp_path)
-
-
-@pytest.mark.parametrize(("count", "form"), [(30, list), (COLUMNS_FROM, dict)])
-def test_written_plan_conforms_to_the_published_schema(
-    count: int, form: type, tmp_path: Path, ciguard: Ciguard
-) -> None:
-    text = "\n".join(f"tests/test_{n % 99}.py::test_{n}" for n in range(count))
-    words = ("plan", "--inventory", "-", *NONE, "--shards", "3", "-o", "plan.json")
-    ciguard(*words, cwd=tmp_path, stdin=text)
-    plan = json.loads((tmp_path / "plan.json").read_bytes())
-    assert {type(shard["units"]) for shard in plan["shards"]} == {form}
-    jsonschema.validate(plan, json.loads(SCHEMA.read_text("utf-8")))
-    assert len(codec.decode((tmp_path / "plan.json").read_bytes(), "x").shards) == 3
 
 
 def test_artifact_and_output_hold_the_same_plan(listed: Path, ciguard: Ciguard) -> None:
@@ -252,19 +221,3 @@ def test_explain_option_prints_a_unit(listed: Path, ciguard: Ciguard) -> None:
     assert done.stdout.startswith(f"{unit}\n\nshard ")
     assert "every test is assumed to take the same time" in done.stdout
     ciguard(*words, "no such unit", cwd=listed, expect=3)
-
-
-def test_every_planned_unit_runs(project: Path, ciguard: Ciguard) -> None:
-    """The plan's own program, run as a leg runs it, records every planned unit as passed."""
-    ciguard("plan", *NONE, "--shards", "2", "--artifact", "art", cwd=project)
-    plan = json.loads((project / "art" / "plan.json").read_bytes())
-    ran = []
-    for shard in plan["shards"]:
-        ciguard(
-            *("run", "--plan", "art", "--shard", shard["key"], "--record", f"rec/{shard['key']}"),
-            cwd=project,
-        )
-    for path in sorted((project / "rec").rglob("*.jsonl")):
-        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        ran += [line["unit"] for line in lines if line["type"] == "result"]
-    assert sorted(ran) == sorted(ids(plan))

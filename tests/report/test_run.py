@@ -151,25 +151,6 @@ def test_a_hostile_artifact_makes_the_run_incomplete(
     assert found["missing"] == []
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [
-        (Fault(path="/artifacts", status=404, message="Not Found"), 4),
-        (Fault(path="/artifacts", status=401, message="Bad credentials"), 4),
-        (Fault(path="/zip", status=410, message="Gone"), 4),  # the plan comes first
-        # Which legs ran again is not known, so a record may be of one that died since.
-        (Fault(path="/jobs", status=404, message="Not Found"), 13),
-    ],
-)
-def test_unanswered_request_never_passes(
-    call: Call, server: FakeGitHub, world: World, fault: Fault, code: int
-) -> None:
-    server.faults.append(replace(fault))
-    done = call("guard", expect=code)
-    if code != 4:
-        assert "the verdict does not consider how the jobs ended" in " ".join(done.stdout.split())
-
-
 def test_records_decide_for_an_explicit_attempt(
     call: Call, server: FakeGitHub, world: World
 ) -> None:
@@ -284,10 +265,3 @@ def test_unreadable_confirmation_leaves_a_suspect_with_a_note(
     assert "| suspect | 20.0 MiB | 40.0 MiB |" in unescape(done.stdout)
     assert "The result of the experiment cannot be read: no confirmation" in done.stdout
     assert "warning: ciguard-confirmation-7-1/ciguard-confirmation.json: " in done.stderr
-
-
-@pytest.mark.usefixtures("suspected")
-def test_rejected_confirmation_archive_leaves_a_suspect(call: Call, server: FakeGitHub) -> None:
-    content, _ = HOSTILE["bomb"]
-    add_artifact(server, "ciguard-confirmation-7-1", content)
-    assert "The result of the experiment cannot be read" in call("report", "--history", "h").stdout

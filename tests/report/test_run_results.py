@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from codec.hostile_zips import HOSTILE
 from fakegithub.actions import add_artifact, add_job
 from guard.fixtures import SHARDS, make_plan
 from guard.test_result_files import junit
@@ -127,17 +126,6 @@ def test_of_one_attempt_the_newest_artifact_of_a_name_counts(
     call("guard", *WORDS, expect=10)
 
 
-@pytest.mark.parametrize("name", ["bomb", "a link", "../supervisor.jsonl"])
-def test_a_hostile_artifact_is_incomplete(call: Call, uploaded: FakeGitHub, name: str) -> None:
-    content, why = HOSTILE[name]
-    add_artifact(uploaded, "results-extra", content)
-    found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
-    (finding,) = found["findings"]
-    assert finding["kind"] == "unread_file"
-    assert finding["facts"]["problem"].startswith("results-extra")
-    assert why in finding["facts"]["problem"]
-
-
 def test_expired_artifacts(call: Call, uploaded: FakeGitHub) -> None:
     uploaded.facts[2]["expired"] = True
     found = json.loads(call("guard", *WORDS, "--format", "json", expect=13).stdout)
@@ -157,15 +145,6 @@ def test_a_pattern_that_matches_nothing_is_explained(call: Call, uploaded: FakeG
     error = call(*words, "results-{shard}/*.xml", expect=13).stderr
     assert "no file in 3 artifacts of run 7 is called results-{shard}/*.xml; results-" in error
     assert "/reports/r.xml is there" in error
-
-
-def test_missing_token_and_missing_plan(
-    tmp_path: Path, ciguard: Ciguard, call: Call, uploaded: FakeGitHub
-) -> None:
-    named = ("guard", "--run", "7", "--repo", REPOSITORY, *WORDS)
-    assert "set GITHUB_TOKEN or GH_TOKEN" in ciguard(*named, cwd=tmp_path, expect=2).stderr
-    assert "pass it by --plan FILE" in call("guard", *WORDS[2:], expect=3).stderr
-    assert "both --run and --records" in call("guard", *WORDS, "--records", "x", expect=2).stderr
 
 
 def test_result_files_of_a_run_are_added_to_the_history(

@@ -110,27 +110,6 @@ def test_eight_legs_that_ask_at_once_run_each_block_once(database: Database) -> 
     assert sorted(confirmed) == [f"{name}.{place}" for name in names for place in (1, 2, 3)]
 
 
-def test_eight_legs_at_once_share_the_blocks_of_one(database: Database) -> None:
-    """Each asks once: what is given is given to one of them."""
-    names = [f"{number:02}" for number in range(8)]
-    register(database, {**dict.fromkeys(names, ()), "99": (30.0,) * 8})
-    given: list[str | None] = []
-    start = threading.Barrier(len(names))
-
-    def run(leg: str) -> None:
-        start.wait()
-        given.append(ask(database, leg).block)
-
-    threads = [threading.Thread(target=run, args=[name]) for name in names]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    some = [block for block in given if block is not None]
-    assert len(some) >= 4
-    assert len(set(some)) == len(some)
-
-
 def test_lost_answer_is_given_again_and_at_last_to_the_owner(database: Database) -> None:
     register(database, {"01": (), "02": (30.0, 20.0)})
     assert ask(database, "01").block == "02.1"

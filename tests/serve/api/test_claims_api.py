@@ -5,7 +5,6 @@ Each answer is held against the OpenAPI document, and each request that is taken
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -38,49 +37,6 @@ def test_run_from_its_plan_to_its_last_block(run: RegisteredRun) -> None:
     assert run.confirm(run.job(), "02", "02.2") == 204
     assert run.ask(token, "02") == nothing(taken={"02.1": "01"})
     assert run.ask(token, "01") == nothing(held=["02.1"])
-
-
-def test_lost_answers(run: RegisteredRun) -> None:
-    token = run.token(legs={**LEGS, "01": {**LEGS["01"], "blocks": {}}})
-    assert run.ask(token, "01") == nothing(block="02.1")
-    assert run.ask(token, "01") == nothing(block="02.1")
-    assert run.ask(token, "02") == nothing(block="02.2")
-    assert run.confirm(token, "02", "02.2") == 204
-    assert run.ask(token, "02") == nothing(block="02.1")
-    assert run.confirm(token, "01", "02.1") == 409
-
-
-def test_leg_that_goes_on_alone(run: RegisteredRun) -> None:
-    token = run.token()
-    assert run.ask(token, "02", "alone") == nothing()
-    assert run.ask(token, "01") == nothing(block="01.1")
-    assert run.confirm(token, "01", "01.1") == 204
-    assert run.ask(token, "01") == nothing()
-
-
-def test_eight_legs_at_once_run_each_block_once(run: RegisteredRun) -> None:
-    """One that is not confirmed yet may be its owner's again: only one of the two confirms it."""
-    names = [f"{number:02}" for number in range(8)]
-    leg = {"group": "", "own_s": 60.0}
-    blocks = {name: {f"{name}.{place}": 20.0 - place for place in (1, 2, 3)} for name in names}
-    token = run.token(legs={name: {**leg, "blocks": blocks[name]} for name in names})
-    confirmed: list[str] = []
-    start = threading.Barrier(len(names))
-
-    def work(leg: str) -> None:
-        start.wait()
-        while (block := run.ask(token, leg)["block"]) is not None:
-            status = run.confirm(token, leg, block)
-            assert status in {204, 409}
-            if status == 204:
-                confirmed.append(block)
-
-    threads = [threading.Thread(target=work, args=[name]) for name in names]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert sorted(confirmed) == sorted(block for some in blocks.values() for block in some)
 
 
 def test_plan_that_is_sent_again_keeps_its_claims_and_changes_its_token(run: RegisteredRun) -> None:

@@ -171,15 +171,6 @@ def test_token_that_is_none_is_refused_for_every_repository(api: Api) -> None:
         assert refused[0].headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_revoked_token_opens_nothing(api: Api) -> None:
-    with api.service.database.write() as connection:
-        made = tokens.create(connection, 11)
-    assert api.ask("private", made.secret).status_code == 200
-    with api.service.database.write() as connection:
-        assert tokens.revoke(connection, 11, made.id)
-    assert api.ask("private", made.secret).status_code == 401
-
-
 def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
     row = ObjectHistory(api.service.database, api.objects, 10).current()
     assert row is not None

@@ -55,23 +55,6 @@ def test_run_of_a_repository_that_nobody_named_is_ignored(service: Service, send
     assert lanes(service) == set()
 
 
-@pytest.mark.parametrize("kind", ["installation", "repositories_removed", "repository"])
-def test_removed_repository_is_not_revived_by_a_late_run(
-    service: Service, shop: FakeRepository, send: Send, kind: str
-) -> None:
-    removal = {
-        "installation": deliveries.installation("deleted"),
-        "repositories_removed": deliveries.repositories_removed(shop),
-        "repository": deliveries.repository("deleted", shop),
-    }[kind]
-    assert send(removal).status_code == 202
-    assert known(service, shop.id) is None
-    assert is_asked_for(service)
-    assert send(deliveries.workflow_run(shop, 8)).status_code == 202
-    assert known(service, shop.id) is None
-    assert lanes(service) == set()
-
-
 def test_privatized_repository_is_private_at_once(
     service: Service, shop: FakeRepository, send: Send
 ) -> None:

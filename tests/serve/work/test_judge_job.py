@@ -273,13 +273,6 @@ def test_closed_pull_requests_and_past_runs_get_no_comment(
     assert server.comments == {}
 
 
-def test_run_that_github_does_not_have_yet_is_asked_for_again(
-    service: Service, tmp_path: Path
-) -> None:
-    with pytest.raises(RemoteError, match="404"):
-        judge(service, tmp_path, 7)
-
-
 def test_worker_that_lost_its_lease_writes_nothing_that_others_see(
     service: Service, server: FakeGitHub, tmp_path: Path
 ) -> None:
