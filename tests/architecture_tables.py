@@ -175,7 +175,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("console", "sources", "render.templates"),
         *("plan.block_choice", "plan.blocks.CLAIM_S"),
     ),
-    "serve.state": ("errors", "github.retry", "serve.state"),
+    "serve.state": ("errors", "github.retry", "model", "serve.state"),
 }
 VERBS = (
     "plan",
