@@ -74,7 +74,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "render.templates",
         ),
         *("run.frameworks", "init.checksum", "init.project", "init.repository"),
-        *("init.workflow_files", "init.other_tools", "init.language_suites"),
+        *("init.workflow_files", "init.other_tools"),
     ),
     "render.templates": ("text",),
     "document": ("text",),
@@ -137,7 +137,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "workflow.actions_address",
     ),
     "init.tool_environments": ("errors", "workflow"),
-    "init.job_framework": ("config", "init", "run.frameworks", "workflow"),
     "init.move_in": (
         "workflow.actions_address",
         *("config", "console", "errors", "github.repository_ref", "init", "run.frameworks"),

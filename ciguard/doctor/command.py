@@ -48,8 +48,8 @@ from ciguard.run.platforms.current import CURRENT
 from ciguard.sources import local
 from ciguard.text import count_of, error_lines, last_line, size
 from ciguard.workflow.aggregation import find_judging_jobs, find_undetected_skips
-from ciguard.workflow.moved_job import is_moved
-from ciguard.workflow.triggers import runs_on_push
+from ciguard.workflow.conditions import runs_on_push
+from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.yaml_values import jobs_of
 from ciguard.workflow.yaml_values import load as load_yaml
 

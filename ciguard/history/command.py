@@ -22,16 +22,21 @@ from ciguard.codec.results.result_patterns import newest_attempts
 from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
-from ciguard.history import branch_store, export, stores
+from ciguard.history import branch_store, stores
 from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import FILE_NAME
-from ciguard.history.ingest import history_of, history_of_durations
+from ciguard.history.ingest import (
+    RunMetadata,
+    check_is_merged,
+    history_of,
+    history_of_durations,
+    parse_time,
+)
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
-from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
-from ciguard.history.view import contents, document, incomplete_run
+from ciguard.history.view import contents, document, incomplete_run, json_lines
 from ciguard.model import EndLine, Record
 from ciguard.model.jobs import last_attempt
 from ciguard.model.shard_names import shard_lookup
@@ -246,7 +251,7 @@ def show(invocation: Invocation, location: str | None) -> int:
 @click.pass_obj
 def export_(invocation: Invocation, location: str | None) -> int:
     """Print the history as JSON Lines, one object for each result of a run."""
-    lines = export.lines(_load_known(invocation, location)[0])
+    lines = json_lines(_load_known(invocation, location)[0])
     while block := "\n".join(islice(lines, LINES_PER_WRITE)):
         console.out(block)
     return ExitCode.OK

@@ -1,15 +1,16 @@
 """Records become a history of their own, ready to be joined to the one that is kept: their values,
-and what is remembered of each leg. Pure.
+what is remembered of each leg, and what options say of a run. Pure.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import compress, groupby, islice
 from operator import attrgetter, ne
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -27,8 +28,7 @@ from ciguard.history.file import (
 )
 from ciguard.history.merge import merge, one_run
 from ciguard.history.metric_series import series_of
-from ciguard.history.run_metadata import NOTHING, RunMetadata, reconcile, run_of
-from ciguard.history.runs import HistoryLeg, SuiteOverhead
+from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey, Record, Result, ShardLine, UnitKey, count_units
 from ciguard.model.attempts import FinalResults, final_results
 from ciguard.model.listings import with_listings
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.results.durations import Duration
-    from ciguard.history.runs import HistoryRun
     from ciguard.model import MetricLine, Plan, ProcessEndLine, ProcessLine, Shard
+
+T = TypeVar("T")
 
 MAX_S: Final = 1e9  # 31 years: a clock went wrong
 MAX_TRIES: Final = 255
@@ -50,6 +51,103 @@ _CODE: Final = {
     name: {word or None: code for code, word in enumerate(words)}
     for name, words in CODE_NAMES.items()
 }
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetadata:
+    """Options of `history add`; what is None was not said."""
+
+    run_id: int | None = None
+    run_attempt: int | None = None
+    sha: str | None = None
+    branch: str | None = None
+    event: str | None = None
+    at: datetime | None = None
+    suite: str | None = None
+    variant: str | None = None
+
+
+NOTHING = RunMetadata()
+
+
+def reconcile(option: str, recorded: T | None, given: T | None, where: str) -> T | None:
+    """The recorded value, else the one said.
+
+    Raises:
+        InputError: both are there and differ.
+    """
+    if recorded and given is not None and recorded != given:
+        raise InputError(
+            f"the record says {recorded!r}, {option} says {given!r}",
+            where=where,
+            fix=f"leave {option} out, or name the record that was meant",
+        )
+    return recorded or given
+
+
+def parse_time(text: str, where: str) -> datetime:
+    """An RFC 3339 time as UTC; one without a zone is taken as UTC.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        fix = "write it as 2026-11-21T10:00:00Z"
+        raise InputError(f"no time: {text!r:.60}", where=where, fix=fix) from None
+
+
+def _commit(header: ShardLine, facts: RunMetadata, where: str) -> str | None:
+    """The tested tree; --sha may also name the head that it was made of."""
+    if facts.sha is not None and facts.sha in (header.tested_sha, header.head_sha):
+        return header.tested_sha or header.head_sha
+    return reconcile("--sha", header.tested_sha or header.head_sha, facts.sha, where)
+
+
+def run_of(record: Record, facts: RunMetadata) -> HistoryRun:
+    """The run that a record belongs to, without legs.
+
+    Raises:
+        InputError: nobody says which run it was, or the two sources say different things.
+    """
+    header, where = record.identity, record.source
+    run_id = reconcile("--run-id", header.run_id, facts.run_id, where)
+    if run_id is None:
+        fix = "say which run it was: --run-id N (any number that no other run has)"
+        raise InputError("no run id", where=where, fix=fix)
+    # --at says when the run started, a record when its leg did: two facts, so no contradiction.
+    started = parse_time(header.started_at, where) if header.started_at else None
+    return HistoryRun(
+        run_id=run_id,
+        run_attempt=reconcile("--run-attempt", header.run_attempt, facts.run_attempt, where) or 1,
+        at=facts.at or started or UNDATED,
+        sha=_commit(header, facts, where),
+        parents=header.tested_parents,
+        branch=reconcile("--branch", header.branch, facts.branch, where),
+        event=reconcile("--event", header.event, facts.event, where),
+        repository=header.repository,
+        workflow=header.workflow,
+    )
+
+
+def check_is_merged(event: str | None, subject: str, where: str) -> None:
+    """Keep out what is only proposed: it would judge itself by the values that it adds.
+
+    Args:
+        event: of a run, as it says itself; or of the workflow run that is asking or that this one
+            is about, as the platform says, for a job may say what it likes of the runs in it.
+            None where it is not known.
+        subject: the run.
+
+    Raises:
+        InputError: it is a pull request's or a merge group's.
+    """
+    if event in UNMERGED_EVENTS:
+        what = f"{subject} is a run of {event}: what is only proposed enters no history"
+        fix = "add runs of the base branch: if: github.event_name == 'push'"
+        raise InputError(what, where=where, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,23 @@
-"""What `ciguard history show` shows: a line for each run, oldest first. Pure."""
+"""A history for people, a line for each run, and as JSON Lines, one object a value. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import json
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ciguard.codec.results.base import ExternalName
 from ciguard.document import Column, Paragraph, Table
-from ciguard.history.runs import UNDATED
+from ciguard.history.file import BYTES, CODE_NAMES, SECONDS, History
+from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.text import count_of, one_line, size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
     from ciguard.document import Block
-    from ciguard.history.file import History
-    from ciguard.history.runs import HistoryRun
 
 _COLUMNS: Final = (
     Column("run", "right"),
@@ -64,3 +68,56 @@ def incomplete_run(run: HistoryRun) -> str:
     units = count_of(sum(len(leg.lost_units) for leg in lost), "test")
     of_all = f"{len(lost):,} of {count_of(len(run.legs), 'shard')}"
     return f"run {run.run_id} is incomplete: {of_all} and {units} lost: {names}"
+
+
+def when(at: datetime) -> str | None:
+    """Return a time as a record writes it; None where it is not known."""
+    return None if at == UNDATED else at.isoformat().replace("+00:00", "Z")
+
+
+def _of_run(run: HistoryRun) -> list[dict[str, Any]]:
+    """What all values of a run's legs have in common, by leg."""
+    return [
+        {
+            "run_id": run.run_id,
+            "run_attempt": leg.run_attempt,
+            "at": when(run.at),
+            "sha": run.sha,
+            "branch": run.branch,
+            "event": run.event,
+            "job": leg.job,
+            "shard": leg.shard or None,
+            "shard_ending": leg.ending,
+        }
+        for leg in run.legs
+    ]
+
+
+def json_lines(history: History) -> Iterator[str]:
+    """One JSON object a value, by key and then oldest first, in the record's words.
+
+    What is not known or was not measured is left out, never null.
+    """
+    values = history.values
+    legs = [_of_run(run) for run in history.runs]
+    words = {name: [word or None for word in known] for name, known in CODE_NAMES.items()}
+    measures = {name: getattr(values, name) for name in (*SECONDS, *BYTES)}
+    for row in range(len(values)):
+        key = history.keys[values.key[row]]
+        spelling = history.external_names.get(key, ExternalName())
+        content: dict[str, Any] = {
+            **legs[values.run[row]][values.leg[row]],
+            **key._asdict(),
+            **{name: known[getattr(values, name)[row]] for name, known in words.items()},
+            "try": int(values.try_number[row]),
+            **{name: _number(name, column[row]) for name, column in measures.items()},
+            **spelling._asdict(),
+        }
+        content_lines = {name: item for name, item in content.items() if item is not None}
+        yield json.dumps(content_lines, separators=(",", ":"), allow_nan=False)
+
+
+def _number(name: str, value: np.float64) -> float | int | None:
+    if np.isnan(value):
+        return None
+    return float(value) if name in SECONDS else int(value)

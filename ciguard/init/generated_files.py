@@ -14,9 +14,16 @@ from ciguard.config.sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.checksum import has_same_rest, is_unedited, rest_of
-from ciguard.init.language_suites import joined, suggest_languages
 from ciguard.init.other_tools import no_suite, other_projects
-from ciguard.init.project import Suggestion, detect_framework, is_dependency_file, matches, suggest
+from ciguard.init.project import (
+    Suggestion,
+    detect_framework,
+    is_dependency_file,
+    joined,
+    matches,
+    suggest,
+    suggest_languages,
+)
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.workflow_files import (
     StarterSuite,

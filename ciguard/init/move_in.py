@@ -1,14 +1,19 @@
-"""`ciguard init --into FILE`: a test job of the user's own workflow gets ciguard's actions."""
+"""`ciguard init --into FILE`: a test job of the user's own workflow gets ciguard's actions.
+
+The suite that its tests become has the framework that the job runs; a line that fails a run for the
+share of code that it covers is found, as a shard covers a part.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.config.file import FILE, configured_by
 from ciguard.errors import InputError, UsageError
-from ciguard.init.coverage_gates import CONFIGURATION, find_coverage_gates
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
     GeneratedFile,
@@ -16,15 +21,16 @@ from ciguard.init.generated_files import (
     text_of,
     unused_keys,
 )
-from ciguard.init.job_framework import job_framework
-from ciguard.init.project import is_dependency_file
+from ciguard.init.project import detect_framework, is_dependency_file, suggest_languages
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
 from ciguard.render.templates import environment
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
 from ciguard.workflow.aggregation import NAMED_NEED
+from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.environment_axis import (
     Selection,
     folder_of_tool,
@@ -32,23 +38,48 @@ from ciguard.workflow.environment_axis import (
     select_environments,
     tool_of_all_environments,
 )
-from ciguard.workflow.movable_job import read_job, reject_condition
-from ciguard.workflow.moved_job import is_moved, repin
+from ciguard.workflow.movable_job import NotMovable, read_job, reject_condition, shortened
 from ciguard.workflow.positions import SourceText
-from ciguard.workflow.rewrite import action_path, move_job, uploads_artifact
-from ciguard.workflow.test_commands import find_test_steps
-from ciguard.workflow.triggers import runs_on_push
+from ciguard.workflow.rewrite import action_path, is_moved, move_job, repin, uploads_artifact
+from ciguard.workflow.test_commands import UNKNOWN, find_test_steps
 from ciguard.workflow.yaml_values import MAX_BYTES, load, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ciguard.config.file import Config
+    from ciguard.run.frameworks.base import Framework
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import MovedWorkflow, NewJobs
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; add below `on:`"
+
+CONFIGURATION: Final = re.compile(r"[\w.-]+\.(toml|ini|cfg)|\.coveragerc|noxfile\.py|Makefile")
+_GATE: Final = re.compile(r"(?m)^[^#\n]*?(--(?:cov-)?fail-under|^\s*fail_under\s*=)[^\d\n]*[1-9]")
+
+COMMAND_FIX: Final = (
+    'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
+    "docs/how-to/other-frameworks.md"
+)
+STARTED_FIX: Final = (
+    "write the lines below by hand: framework and command in [suite.NAME] of ciguard.toml, and no "
+    "`command` for the action run"
+)
+# What a workflow calls -> adapters whose plugin enters a script by a variable of the environment.
+ENTERED: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("npm", "yarn", "pnpm"), ("vitest", "jest", "mocha", "playwright")),
+    **{name: (name,) for name in ("jest", "vitest", "mocha", "playwright", "rspec", "maven")},
+    "rake": ("rspec", "minitest"),
+    "rails": ("minitest",),
+}
+# What a workflow calls -> adapters that start the framework themselves, so that no script can.
+STARTED: Final[Mapping[str, str]] = {
+    "go test": "go",
+    "ctest": "ctest",
+    "cargo nextest": "nextest",
+    "phpunit": "phpunit",
+}
 
 
 def moved_files(
@@ -312,3 +343,69 @@ def remarks(job: MovableJob, moved: MovedWorkflow, branch: str) -> list[str]:
                 "needs.ciguard.result and needs.ciguard-report.result are success, too"
             )
     return found
+
+
+def find_coverage_gates(texts: Mapping[str, str]) -> list[str]:
+    """`FILE:LINE` of the first gate of each file.
+
+    Args:
+        texts: by name.
+    """
+    return [
+        f"{name}:{text.count(chr(10), 0, found.start(1)) + 1}"
+        for name, text in texts.items()
+        if (found := _GATE.search(text))
+    ]
+
+
+def job_framework(
+    job: MovableJob,
+    config: Config,
+    tracked: Sequence[str],
+    texts: Mapping[str, str],
+    *,
+    is_new: bool,
+) -> str:
+    """The framework of the suite that a new configuration gets; "" for the default one.
+
+    Args:
+        tracked: files of the repository.
+        texts: of project files, by path.
+        is_new: there is no configuration yet.
+
+    Raises:
+        NotMovable: ciguard cannot plan the tests, or must be told the framework.
+    """
+    if any(suite.framework != DEFAULT for suite in config.suite.values()):
+        return ""
+    for command in job.commands:
+        if command.framework in STARTED and STARTED[command.framework] in FRAMEWORKS:
+            what = f"ciguard starts {command.framework} itself: {shortened(command.words)}"
+            raise NotMovable(what, where=job.where, fix=STARTED_FIX)
+        if command.framework in (UNKNOWN, DEFAULT):
+            continue
+        called = ENTERED.get(command.framework, ())
+        adapters = {name: FRAMEWORKS[name] for name in called if name in FRAMEWORKS}
+        if not adapters:
+            what = f"ciguard has no adapter for {command.framework}: {shortened(command.words)}"
+            raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
+        names = _there(adapters, tracked, texts)
+        if len(names) == 1 and is_new:
+            return names[0]
+        lines = " or ".join(f"framework = {json.dumps(name)}" for name in names)
+        what = f"the framework of its tests is not configured: {shortened(command.words)}"
+        fix = f"add to ciguard.toml: [suite.{json.dumps(job.name)}], with {lines}"
+        raise NotMovable(what, where=job.where, fix=fix)
+    patterns = {DEFAULT: FRAMEWORKS[DEFAULT].file_patterns}
+    if "suite" not in config.model_fields_set and not detect_framework(tracked, patterns)[1]:
+        what = f"no test file of {DEFAULT} was found"
+        raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
+    return ""
+
+
+def _there(
+    adapters: Mapping[str, Framework], tracked: Sequence[str], texts: Mapping[str, str]
+) -> list[str]:
+    """The frameworks that the repository has projects of; all where it has none."""
+    suites = suggest_languages(tracked, texts, adapters, lambda _: None)[0].suites
+    return list(dict.fromkeys(suite.framework for suite in suites)) or list(adapters)

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import StoredBytes
-from ciguard.history.ingest import history_of
-from ciguard.history.run_metadata import check_is_merged
+from ciguard.history.ingest import check_is_merged, history_of
 from ciguard.history.stores import update
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ciguard.history.file import DamagedHistory
-    from ciguard.history.run_metadata import RunMetadata
+    from ciguard.history.ingest import RunMetadata
     from ciguard.model import Plan, Record
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database

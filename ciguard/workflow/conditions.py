@@ -1,12 +1,14 @@
-"""What an `if` of a job is, as far as the file tells: true, false, or known in a run only. Pure.
+"""Which jobs run: an `if` of a job, as far as the file tells (true, false, or known in a run only),
+and whether a push to the default branch starts a workflow. Pure.
 
-Sources: GitHub's documentation of expressions and of status check functions.
+Sources: GitHub's documentation of expressions, of status check functions and of `on.push`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from fnmatch import fnmatchcase
+from typing import Any, Final
 
 _AFTER_FAILURE: Final = re.compile(
     r"\balways\(\)|!cancelled\(\)|\bsuccess\(\)\|\|failure\(\)|\bfailure\(\)\|\|success\(\)", re.I
@@ -84,3 +86,33 @@ def _bare(condition: str) -> str:
     """Without the `${{ }}` around it, and without blanks."""
     text = "".join(condition.split())
     return text[3:-2] if text.startswith("${{") and text.find("}}") == len(text) - 2 else text
+
+
+def runs_on_push(workflow: Any, branch: str) -> bool:
+    """Say whether a push to the branch starts the workflow, or another one that calls it.
+
+    Filters of paths do not count: some pushes pass them.
+    """
+    events = workflow.get("on") if isinstance(workflow, dict) else None
+    if not isinstance(events, dict):
+        names = events if isinstance(events, list) else [events]
+        return "push" in names or "workflow_call" in names
+    if "workflow_call" in events:
+        return True  # the caller may run on push
+    if "push" not in events:
+        return False
+    filters = events["push"] if isinstance(events["push"], dict) else {}
+    if "branches" in filters:
+        return _is_matched(branch, filters["branches"])
+    if "branches-ignore" in filters:
+        return not _is_matched(branch, filters["branches-ignore"])
+    return not {"tags", "tags-ignore"}.intersection(filters)
+
+
+def _is_matched(branch: str, patterns: Any) -> bool:
+    """Say whether the last pattern that fits the branch takes it: `!` takes it out again."""
+    is_matched = False
+    for pattern in map(str, patterns if isinstance(patterns, list) else [patterns]):
+        if fnmatchcase(branch, pattern.removeprefix("!")):
+            is_matched = not pattern.startswith("!")
+    return is_matched

@@ -17,9 +17,8 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.legs import IncompleteReason, Total
 from ciguard.compare.run_columns import CODE
 from ciguard.compare.wording import headline
-from ciguard.history.ingest import history_of
+from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-from ciguard.history.run_metadata import RunMetadata
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison

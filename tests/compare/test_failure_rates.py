@@ -11,9 +11,8 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.wording import failure_rate_text
-from ciguard.history.ingest import history_of
+from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-from ciguard.history.run_metadata import RunMetadata
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison

@@ -13,9 +13,8 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.wording import headline, run_text
 from ciguard.history.file import decode, encode
-from ciguard.history.ingest import history_of
+from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-from ciguard.history.run_metadata import RunMetadata
 
 if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run

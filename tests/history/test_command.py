@@ -16,7 +16,7 @@ from ciguard.codec.results.formats import FORMATS
 from ciguard.errors import InputError
 from ciguard.history.command import ACCEPTED_INPUTS
 from ciguard.history.command import _read as read
-from ciguard.history.run_metadata import RunMetadata
+from ciguard.history.ingest import RunMetadata
 from ciguard.model import EndLine, Line, Result, ShardLine
 
 if TYPE_CHECKING:

@@ -15,12 +15,10 @@ from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
 from ciguard.document import Table
 from ciguard.errors import InputError
-from ciguard.history.export import lines
 from ciguard.history.file import encode
-from ciguard.history.ingest import history_of, history_of_durations
-from ciguard.history.run_metadata import RunMetadata, parse_time
+from ciguard.history.ingest import RunMetadata, history_of, history_of_durations, parse_time
 from ciguard.history.runs import UNDATED, SuiteOverhead
-from ciguard.history.view import document
+from ciguard.history.view import document, json_lines
 from ciguard.model import (
     CaseKey,
     DefaultsLine,
@@ -79,7 +77,7 @@ RESULT = Result(
 
 
 def exported(*records: Record, **output: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in lines(history_of(records, RunMetadata(**output)))]
+    return [json.loads(line) for line in json_lines(history_of(records, RunMetadata(**output)))]
 
 
 def test_exported_value_has_all_fields_of_the_record() -> None:
@@ -355,7 +353,7 @@ def test_durations_have_no_outcome_and_totals_retain_their_name() -> None:
     assert history.runs[0].at == UNDATED
     total = CaseKey("s", "", "spec/a.rb", "spec/a.rb")
     assert history.external_names == {total: ExternalName(None, None, "spec/a.rb")}
-    assert [json.loads(line).get("outcome") for line in lines(history)] == [None, None]
+    assert [json.loads(line).get("outcome") for line in json_lines(history)] == [None, None]
     rerun = history_of_durations(reversed(found), "d.json", RunMetadata(run_id=1, suite="s"))
     assert encode(rerun) == encode(history)
     nothing = history_of_durations([], "d.json", RunMetadata(run_id=1))

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.errors import InputError
-from ciguard.history.export import lines
 from ciguard.history.file import VALUES_PER_KEY, decode, empty, encode
-from ciguard.history.ingest import history_of
+from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import MAX_RUNS, merge
-from ciguard.history.run_metadata import RunMetadata
 from ciguard.history.runs import UNDATED
+from ciguard.history.view import json_lines
 from ciguard.model import OUTCOMES, EndLine, Record, Result, ShardLine, StartLine, UnitKey
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def test_merge_is_idempotent_and_survives_encoding(
     assert encode(merge(history, history)) == content
     read = decode(content, "x")
     assert encode(read) == content
-    assert list(lines(read)) == list(lines(decode(encode(read), "x")))
+    assert list(json_lines(read)) == list(json_lines(decode(encode(read), "x")))
     assert read.keys == history.keys
     assert read.runs == history.runs
     assert read.external_names == history.external_names
@@ -135,7 +134,7 @@ def test_constant_column_survives_runs_without_the_measurement() -> None:
     found = [Result(unit, "passed", wall_s=2.0, retained_bytes=0) for unit in ("a", "b")]
     stored = decode(encode(history_of([record(1, *found)])), "x")
     assert encode(merge(empty(), stored)) == encode(stored)
-    first, _, second = lines(merge(stored, history_of([record(2, Result("a", "passed"))])))
+    first, _, second = json_lines(merge(stored, history_of([record(2, Result("a", "passed"))])))
     for line in (first, second):
         assert '"wall_s":2.0' in line
         assert '"retained_bytes":0' in line
@@ -176,7 +175,7 @@ def test_the_last_try_is_the_outcome() -> None:
         Result("a.py::t", "passed", try_number=2, wall_s=1.0),
     ]
     for order in (tries, tries[::-1]):
-        (line,) = lines(history_of([record(1, *order)]))
+        (line,) = json_lines(history_of([record(1, *order)]))
         assert '"outcome":"passed"' in line
         assert '"try":2' in line
         assert '"wall_s":1.0' in line
@@ -188,13 +187,13 @@ def test_pass_after_plugin_reruns_is_stored_as_second_try() -> None:
         Result("b", "failed", reruns=1),
         Result("c", "passed"),
     ]
-    found = lines(history_of([record(1, *rerun)]))
+    found = json_lines(history_of([record(1, *rerun)]))
     assert [('"try":2' in line) for line in found] == [True, False, False]
 
 
 def test_worse_of_contradicting_results_is_stored() -> None:
     claims = [Result("t", "passed"), Result("t", "failed"), Result("t", "skipped")]
-    (line,) = lines(history_of([record(1, *claims)]))
+    (line,) = json_lines(history_of([record(1, *claims)]))
     assert '"outcome":"failed"' in line
 
 

@@ -8,8 +8,8 @@ import pytest
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.codec.record.reader import read_records
-from ciguard.history.export import lines
 from ciguard.history.ingest import end_s, history_of
+from ciguard.history.view import json_lines
 from ciguard.model import (
     EndLine,
     EventLine,
@@ -44,7 +44,7 @@ def planned(run: MovedRun) -> dict[str, int]:
 
 
 def test_each_result_is_of_the_shard_that_ran_it(run: MovedRun) -> None:
-    found = {line.split('"unit":"')[1].split('"')[0]: line for line in lines(history(run))}
+    found = {line.split('"unit":"')[1].split('"')[0]: line for line in json_lines(history(run))}
     assert '"shard":"03"' in found[MOVED]
     assert '"shard":"01"' in found["a.t::three"]
     assert planned(run) == {"01": 3, "02": 4, "03": 5}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.errors import InputError
-from ciguard.history.run_metadata import check_is_merged
+from ciguard.history.ingest import check_is_merged
 
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch", "workflow_run", None])

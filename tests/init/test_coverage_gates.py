@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.init.coverage_gates import find_coverage_gates
+from ciguard.init.move_in import find_coverage_gates
 
 
 @pytest.mark.parametrize(

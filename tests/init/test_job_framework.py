@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.config.file import Config
-from ciguard.init.job_framework import job_framework
+from ciguard.init.move_in import job_framework
 from ciguard.workflow.movable_job import NotMovable, read_job
 
 PACKAGE = '{"devDependencies": {"jest": "^30"}}'

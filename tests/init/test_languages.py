@@ -8,9 +8,8 @@ import tomllib
 import pytest
 import yaml
 
-from ciguard.init.language_suites import joined, suggest_languages
 from ciguard.init.languages import RECIPES, ProjectFolder, Recipe
-from ciguard.init.project import Suggestion, is_dependency_file
+from ciguard.init.project import Suggestion, is_dependency_file, joined, suggest_languages
 from ciguard.init.toolchains import steps_of
 from ciguard.init.workflow_files import render_configuration
 from ciguard.render.templates import environment

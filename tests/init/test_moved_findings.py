@@ -16,7 +16,7 @@ from init.move_in_samples import (
 from init.test_workflow_files import run_github_parser, run_linter
 from workflow.generated_workflows import generate
 
-from ciguard.workflow.moved_job import is_moved
+from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ciguard.errors import InputError
-from ciguard.init.package_scripts import ScriptCall, framework_call
+from ciguard.init.languages import ScriptCall, framework_call
 
 MODULES = {"NODE_OPTIONS": "--experimental-vm-modules"}
 

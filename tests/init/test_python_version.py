@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
-from ciguard.init.python_version import SUPPORTED, UNSUPPORTED, lowest_allowed, pinned
+from ciguard.init.toolchains import SUPPORTED, UNSUPPORTED, lowest_allowed, pinned
 
 VERSION = st.builds(
     ".".join, st.tuples(st.just("3"), st.integers(7, 17).map(str), st.sampled_from(["0", "4"]))

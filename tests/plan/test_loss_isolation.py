@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.history import file as history_codec
 from ciguard.history.file import CODE_NAMES, History, empty, of_columns
-from ciguard.history.ingest import history_of
+from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-from ciguard.history.run_metadata import RunMetadata
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import (
     CaseKey,

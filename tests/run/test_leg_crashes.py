@@ -14,8 +14,7 @@ from run.replay import replays
 
 from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
-from ciguard.history.ingest import history_of
-from ciguard.history.run_metadata import RunMetadata
+from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.model import LegPolicy, PlannedUnit, Suite, Variant
 from ciguard.sources.local import read_record_tree
 from ciguard.text import size

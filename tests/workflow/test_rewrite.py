@@ -16,8 +16,7 @@ from ciguard.init.workflow_files import render_new_jobs
 from ciguard.render.templates import environment
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import read_job
-from ciguard.workflow.moved_job import is_moved
-from ciguard.workflow.rewrite import MovedWorkflow, move_job
+from ciguard.workflow.rewrite import MovedWorkflow, is_moved, move_job
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.workflow.triggers import runs_on_push
+from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.yaml_values import load
 
 

@@ -23,7 +23,7 @@ from ciguard.github.repository_ref import RepositoryRef
 from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
-from ciguard.history.run_metadata import RunMetadata
+from ciguard.history.ingest import RunMetadata
 from ciguard.history.stores import Attempt, load
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote

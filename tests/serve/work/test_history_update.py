@@ -11,7 +11,7 @@ import pytest
 from ciguard.errors import InputError
 from ciguard.history import file as history_codec
 from ciguard.history.file import StoredBytes
-from ciguard.history.run_metadata import RunMetadata
+from ciguard.history.ingest import RunMetadata
 from ciguard.history.stores import load
 from ciguard.model import EndLine, Record, Result, ShardLine
 from ciguard.serve import history_objects
