@@ -6,7 +6,6 @@ is an orphan.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from ciguard.audit.findings import ORPHANS
 from ciguard.audit.shard_filters import HOLE
 from ciguard.errors import InputError
 from ciguard.model import Exclusion, Orphan
+from ciguard.model.jobs import whole_minutes
 from ciguard.model.shard_names import safe_keys, safe_name
 from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
 OUTSIDE: Final = "outside of the projects"
-_MINUTE_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def _by_key(units: Sequence[InventoryUnit], members: int) -> Iterable[InventoryU
 def _job(shard: ShardFilter, pool_of: Mapping[str, str]) -> FixedJob:
     minutes = DEFAULT_MINUTES
     if shard.timeout_s is not None:
-        minutes = max(1, math.ceil(shard.timeout_s / _MINUTE_S))
+        minutes = whole_minutes(shard.timeout_s)
     return FixedJob(shard.name, pool_of[shard.runner], minutes)
 
 

@@ -17,8 +17,9 @@ from ciguard.config.suites import (
     with_tool,
 )
 from ciguard.history.query import BaseQuery
+from ciguard.history.stores import LoadedHistory
 from ciguard.plan.fixed_shards import plan_fixed
-from ciguard.plan.history_inputs import HistorySource, LoadedHistory, read_past
+from ciguard.plan.history_inputs import HistorySource, read_past
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem import PlanOptions
@@ -80,7 +81,7 @@ def plan_basis(
     there = inventory(tests.assignment.units, exclude={}, ordered=True)
     basis = read_past(
         replace(there, excluded=tests.excluded, orphans=tests.orphans),
-        LoadedHistory(past, ""),
+        LoadedHistory(past),
         HistorySource("", BaseQuery()),
         suites=suites,
         pools=pools,

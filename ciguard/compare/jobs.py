@@ -6,7 +6,6 @@ runs without records have nothing else to compare.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -19,10 +18,11 @@ from ciguard.compare.steps_and_artifacts import (
     compare_artifacts,
     compare_steps,
 )
+from ciguard.model.jobs import billed_minutes, price_usd
 from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ciguard.compare.run_columns import Run, RunLeg
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
@@ -52,7 +52,6 @@ _TRANSITIONS: Final[Mapping[tuple[str, str], JobTransition]] = {
     ("success", "skipped"): "newly skipped",
     **{(before, after): "still cancelled" for before in STOPPED for after in STOPPED},
 }
-_MINUTE_S: Final = 60
 _BY_TESTS: Final = ("newly failing", "fixed")
 JobsState = Literal["worse", "mixed", "better", "inconclusive", "same"]
 _FAILED: Final = frozenset({"failure", "startup_failure", "timed_out"})
@@ -184,31 +183,11 @@ def cost(run: Run | None, jobs: Sequence[Job], prices: Mapping[str, float]) -> C
     walls: dict[str, list[float | None]] = defaultdict(list)
     for job in executions.values():
         walls[job.name].append(job.wall_s)
-    minutes = _minutes(chain(*walls.values()) if walls else [leg.wall_s for leg in run.legs])
+    minutes = billed_minutes(chain(*walls.values()) if walls else [leg.wall_s for leg in run.legs])
     if minutes is None:
         return None
-    return Cost(minutes, _price(run, walls, prices), includes_all_jobs=bool(walls))
-
-
-def _price(
-    run: Run, walls: Mapping[str, Sequence[float | None]], prices: Mapping[str, float]
-) -> float | None:
-    total = 0.0
-    for leg in run.legs:
-        minutes = _minutes(walls.get(leg.job or "", [leg.wall_s]))
-        price = prices.get(leg.pool)
-        if minutes is None or price is None:
-            return None
-        total += minutes * price
-    return total if run.legs else None
-
-
-def _minutes(walls: Iterable[float | None]) -> int | None:
-    """What executions of these wall times are billed; None where one is not known, or of none."""
-    known = list(walls)
-    if not known or None in known:
-        return None
-    return sum(max(1, math.ceil(wall_s / _MINUTE_S)) for wall_s in known if wall_s is not None)
+    legs = ((walls.get(leg.job or "", [leg.wall_s]), prices.get(leg.pool)) for leg in run.legs)
+    return Cost(minutes, price_usd(legs), includes_all_jobs=bool(walls))
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,20 +179,49 @@ class Attempt(NamedTuple):
     is_new: bool = False
 
 
+class LoadedHistory(NamedTuple):
+    """A history that a command can do without; with none, `problem` is "" where none was begun.
+
+    Attributes:
+        location: of the original, where a copy was read.
+    """
+
+    history: History | None
+    location: str = ""
+    problem: str = ""
+    fix: str = ""
+
+
+def load_optional(location: str, folder: Path, environ: Mapping[str, str]) -> LoadedHistory:
+    """Read a history, or a copy that `copy_to` wrote; one that is unusable stops no command."""
+    word, _, name = location.partition(":")
+    if word == COPY:
+        location, problem = read_origin(folder / name)
+        store = open_store(f"{name}/{FILE_NAME}", folder, environ)
+        if problem:
+            return LoadedHistory(None, location, problem)
+    else:
+        store = open_store(location, folder, environ)
+        location = store.location
+    try:
+        loaded = load(store)
+    except CiguardError as error:
+        return LoadedHistory(None, location, error.what, error.fix)
+    return LoadedHistory(loaded.history if loaded.exists else None, location)
+
+
 def load_or_explain(
     location: str, folder: Path, environ: Mapping[str, str], consequence: str
 ) -> Attempt:
     """Read a history that a command can do without; `consequence` is how it goes on then."""
-    store = open_store(location, folder, environ)
-    try:
-        loaded = load(store)
-    except CiguardError as error:
-        fix = f". Fix: {error.fix}" if error.fix else ""
-        what = f"the history at {store.location} cannot be used: {error.what}"
+    found = load_optional(location, folder, environ)
+    if found.problem:
+        fix = f". Fix: {found.fix}" if found.fix else ""
+        what = f"the history at {found.location} cannot be used: {found.problem}"
         return Attempt(None, f"{what}; {consequence}{fix}")
-    if not loaded.exists:
+    if found.history is None:
         return Attempt(None, f"there is no history at {location} yet: {consequence}", is_new=True)
-    return Attempt(loaded.history)
+    return Attempt(found.history)
 
 
 def load(store: ReadableStore) -> Loaded:

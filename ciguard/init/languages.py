@@ -2,8 +2,8 @@
 
 What the scripts of a package.json add to a call of the framework is kept: a project that is tested
 by `NODE_OPTIONS=--experimental-vm-modules jest --config unit.json` fails without either
-(https://docs.npmjs.com/cli/using-npm/scripts). One table. Commands are those of npm 11, pnpm 11, Yarn 4, Go 1.27, Bundler 4, Maven 3.9, CMake 4,
-nextest 0.9, Composer 2.
+(https://docs.npmjs.com/cli/using-npm/scripts). One table. Commands are those of npm 11, pnpm 11,
+Yarn 4, Go 1.27, Bundler 4, Maven 3.9, CMake 4, nextest 0.9, Composer 2.
 """
 
 from __future__ import annotations

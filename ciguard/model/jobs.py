@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Iterable, Mapping, Sequence
 
 from ciguard.model.types import SLOTS
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ciguard.model.types import Ending
+
+
+MINUTE_S: Final = 60.0
 
 
 def is_github_actions(environ: Mapping[str, str]) -> bool:
@@ -114,3 +118,30 @@ def _is_repeat_listing(job: Job, before: Job) -> bool:
     return job.started_at < (before.completed_at or before.started_at) or (
         job.started_at == before.started_at
     )
+
+
+def whole_minutes(length_s: float) -> int:
+    """Return a time as GitHub bills it and takes it for a limit: in whole minutes, at least one."""
+    return max(1, math.ceil(length_s / MINUTE_S))
+
+
+def billed_minutes(walls_s: Iterable[float | None]) -> int | None:
+    """Return what jobs of these wall times are billed; None where one is not known, or of none."""
+    minutes = [None if wall_s is None else whole_minutes(wall_s) for wall_s in walls_s]
+    known = [count for count in minutes if count is not None]
+    return sum(known) if known and len(known) == len(minutes) else None
+
+
+def price_usd(jobs: Iterable[tuple[Sequence[float | None], float | None]]) -> float | None:
+    """Return what jobs cost; None where a time or a price is not known, or of none.
+
+    Args:
+        jobs: of each the wall times of its executions, and the price of a minute.
+    """
+    prices = []
+    for walls_s, usd_per_minute in jobs:
+        minutes = billed_minutes(walls_s)
+        if minutes is None or usd_per_minute is None:
+            return None
+        prices.append(minutes * usd_per_minute)
+    return sum(prices) if prices else None

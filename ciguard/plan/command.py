@@ -18,6 +18,7 @@ from ciguard.config.sections import PlanConfig
 from ciguard.config.suites import gpu_bytes_of, needs_of, pool_of_suites
 from ciguard.errors import ExitCode, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
+from ciguard.history.stores import load_optional
 from ciguard.model import LegPolicy
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
@@ -26,7 +27,7 @@ from ciguard.plan.collection import collect_suites, matching_files
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import plan_fixed
-from ciguard.plan.history_inputs import HistorySource, load_history, read_past
+from ciguard.plan.history_inputs import HistorySource, history_notes, read_past
 from ciguard.plan.inventory import file_of, inventory
 from ciguard.plan.outputs import (
     PLAN,
@@ -265,12 +266,12 @@ def _make(
 ) -> tuple[PlanResult, Explained | None]:
     """The plan, and the unit of it that is to be explained."""
     suites, pools = scope.suites, scope.pools
-    loaded = load_history(source, invocation.folder, invocation.environ)
+    loaded = load_optional(source.location, invocation.folder, invocation.environ)
     if scope.lists_in_legs:
         scope = replace(scope, listed=past_units(loaded.history, source.query, suites))
     if scope.lists_in_legs and not scope.listed:
         files = tuple(chain.from_iterable(_test_files(invocation, scope).values()))
-        origin = replace(origin, notes=loaded.notes)
+        origin = replace(origin, notes=history_notes(loaded))
         draft = empty_plan(options, origin, pools, files)
         return with_listing_shards(draft, suites, pools, options), None
     there, suites = _inventory(invocation, scope)

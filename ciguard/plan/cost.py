@@ -7,13 +7,13 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import ShardCountOption
+from ciguard.model.jobs import price_usd, whole_minutes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.model import Pool, Shard
 
-MINUTE_S: Final = 60.0
 FACTORS: Final = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)  # of the chosen number of shards
 DIGITS: Final = 6
 
@@ -34,8 +34,8 @@ def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
 def cost_of(walls_s: Sequence[float], pool: Pool) -> ShardCountOption:
     """Charge one job of the pool for each time: in whole minutes, set-up included."""
     jobs_s = [wall_s + (pool.setup_s or 0.0) for wall_s in walls_s]
-    minutes = sum(max(1, math.ceil(job_s / MINUTE_S)) for job_s in jobs_s)
-    price = None if pool.usd_per_minute is None else minutes * pool.usd_per_minute
+    minutes = sum(map(whole_minutes, jobs_s))
+    price = price_usd([(jobs_s, pool.usd_per_minute)])
     return ShardCountOption(len(jobs_s), run_wall_s(jobs_s, pool.concurrency), minutes, price)
 
 

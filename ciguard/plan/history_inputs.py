@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ciguard.errors import CiguardError
-from ciguard.history.file import FILE_NAME
 from ciguard.history.runs import UNDATED
-from ciguard.history.stores import COPY, load, open_store, read_origin
+from ciguard.history.stores import LoadedHistory
 from ciguard.model import PlanNote
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
@@ -32,9 +30,7 @@ from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from ciguard.history.file import History
     from ciguard.history.query import BaseQuery
     from ciguard.model import Pool, Suite
     from ciguard.plan.inventory import BaseCount, Inventory
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class HistorySource(NamedTuple):
-    """What to read.
+    """A history, and what of it counts.
 
     Attributes:
         location: of the history.
@@ -64,44 +60,19 @@ class Past:
     notes: tuple[PlanNote, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedHistory:
-    """The history, most of what is in memory while there is one; or why there is none.
+def history_notes(loaded: LoadedHistory) -> tuple[PlanNote, ...]:
+    """Return why a plan is made without a history; none where it has one or asked for none.
 
-    Attributes:
-        location: of the original, where a copy was read.
+    One that is lost, damaged or newer must not keep all runs from being planned until it is
+    repaired: without one a plan is worse, and still right.
     """
-
-    history: History | None
-    location: str
-    notes: tuple[PlanNote, ...] = ()
-
-
-def load_history(source: HistorySource, folder: Path, environ: Mapping[str, str]) -> LoadedHistory:
-    """Read the history.
-
-    One that is lost, damaged or newer must not keep all runs from being planned until somebody
-    repairs it: without one a plan is worse, and still right.
-    """
-    word, _, name = source.location.partition(":")
-    if word == COPY:
-        location, problem = read_origin(folder / name)
-        store = open_store(f"{name}/{FILE_NAME}", folder, environ)
-    else:
-        store = open_store(source.location, folder, environ)
-        location, problem = store.location, ""
-    loaded = None
-    try:
-        loaded = load(store) if not problem else None
-    except CiguardError as error:
-        problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
-    if loaded is None:
-        facts = {"location": location, "problem": problem}
-        return LoadedHistory(None, location, (PlanNote("history_unusable", facts),))
-    if not loaded.exists:
-        note = PlanNote("history_missing", {"location": location})
-        return LoadedHistory(None, location, (note,))
-    return LoadedHistory(loaded.history, location)
+    if loaded.problem:
+        fix = f" (fix: {loaded.fix})" if loaded.fix else ""
+        facts = {"location": loaded.location, "problem": f"{loaded.problem}{fix}"}
+        return (PlanNote("history_unusable", facts),)
+    if loaded.history is None and loaded.location:
+        return (PlanNote("history_missing", {"location": loaded.location}),)
+    return ()
 
 
 def read_past(
@@ -119,7 +90,7 @@ def read_past(
     Args:
         declared: for the inventory's units.
     """
-    history, notes = loaded.history, [*loaded.notes]
+    history, notes = loaded.history, [*history_notes(loaded)]
     count = None
     ancestors = {name: framework(suite.framework).ancestors for name, suite in suites.items()}
     names, members = inventory.ancestors(ancestors), inventory.members(ancestors)

@@ -6,12 +6,12 @@ Pure.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ciguard.model.jobs import whole_minutes
 from ciguard.model.plan import deadline_within
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ciguard.plan.estimates import Observations
     from ciguard.plan.inventory import Inventory
 
-MINUTE_S: Final = 60
 # A limit from the past is never shorter: what took 2 s eight times may wait for a busy machine.
 MIN_S: Final = 60.0
 
@@ -43,8 +42,8 @@ def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
             whole minutes, gets the next one.
         setup_s: the rest of the job, >= 0; rounded up.
     """
-    step = max(1, math.ceil(limit_s / MINUTE_S))
-    job = step + max(1, math.ceil(setup_s / MINUTE_S))
+    step = whole_minutes(limit_s)
+    job = step + whole_minutes(setup_s)
     return TimeLimits(step, job, deadline_within(limit_s))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
 from ciguard.audit.rules.base import FoundAt, RuleFinding
+from ciguard.model.jobs import whole_minutes
 from ciguard.text import duration, price
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ CAVEATS: Final = {
 MIN_EXECUTIONS: Final = 3  # of each job: one may have met a slow machine
 MIN_RATIO: Final = 1.5  # longest / mean
 MIN_SAVING_S: Final = 60.0
-_MINUTE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def _imbalance(
     mean_s, longest_s = fmean(walls_s), max(walls_s)
     if longest_s < MIN_RATIO * mean_s or longest_s - mean_s < MIN_SAVING_S:
         return
-    billed = sum(math.ceil(wall_s / _MINUTE_S) for wall_s in walls_s)
-    balanced = len(legs) * math.ceil(mean_s / _MINUTE_S)
+    billed = sum(map(whole_minutes, walls_s))
+    balanced = len(legs) * whole_minutes(mean_s)
     usd = usd_per_minute * (billed - balanced) if usd_per_minute is not None else None
     ordered = sorted(legs, key=lambda leg: (-leg.wall_s, leg.name))
     yield RuleFinding(

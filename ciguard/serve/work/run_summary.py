@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ciguard.model.jobs import price_usd
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.state.run_key import RunKey
     from ciguard.serve.state.run_rows import RunVerdict
-
-MINUTE_S: Final = 60.0
 
 
 def run_row(
@@ -127,13 +126,7 @@ def _price_usd(verdict: Verdict) -> float | None:
         for shard in plan.shards
         if shard.pool in plan.pools
     }
-    total = 0.0
-    for leg in verdict.legs:
-        price = prices.get(leg.shard)
-        if price is None or leg.wall_s is None:
-            return None
-        total += max(1, math.ceil(leg.wall_s / MINUTE_S)) * price
-    return total if verdict.legs else None
+    return price_usd(((leg.wall_s,), prices.get(leg.shard)) for leg in verdict.legs)
 
 
 def _tightest(legs: Sequence[Leg], budgets: dict[str, int | None]) -> tuple[int | None, int | None]:
