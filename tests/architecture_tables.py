@@ -196,7 +196,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"history.daemon_thread", "history.service_credentials", "history.service_store"}
-    | {"plan.block_registration", "plan.history_inputs", "plan.scope"}
+    | {"plan.block_registration", "plan.scope"}
     | {
         "experiment.machine_load",
         "experiment.process",

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ciguard.history.runs import UNDATED
-from ciguard.history.stores import LoadedHistory
 from ciguard.model import PlanNote
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.history.query import BaseQuery
+    from ciguard.history.stores import LoadedHistory
     from ciguard.model import Pool, Suite
     from ciguard.plan.inventory import BaseCount, Inventory
     from ciguard.plan.time_limits import TimeoutRule
