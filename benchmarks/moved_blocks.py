@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from recordings import COUNTS, estimated, following, packed, pairs, require
 
-from ciguard.plan.blocks import (
+from ciguard.plan.pool_shards import (
     HELD_BACK_RATIO,
     MAX_BLOCKS,
     PIECE_RATIO,

@@ -23,8 +23,8 @@ from ciguard.history import file as codec
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
 from ciguard.plan.estimates import estimate_units
+from ciguard.plan.history_inputs import join_history
 from ciguard.plan.inventory import inventory
-from ciguard.plan.observations import join_history
 from ciguard.plan.packing import Costs, Preassigned, form_groups, lower_bound_s, pack_balanced
 from ciguard.run.frameworks import command, pytest
 

@@ -28,6 +28,8 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # a line may hold nothing else,
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9:-]{1,50})?")
 
+SECONDS_BY_UNIT: Final = {"s": 1, "m": 60, "h": 3600}
+
 
 def size(value_bytes: float | None) -> str:
     """Bytes for people, three digits: "512 MiB", "1.50 GiB"; "-" where nothing was measured."""
@@ -268,3 +270,11 @@ def step_outputs(values: Mapping[str, str]) -> str:
         delimiter = next(mark for mark in marks if mark not in value)
         written.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
     return "".join(written)
+
+
+def parse_seconds(text: str) -> float:
+    """5400.0 for "1h30m" or "1.5h"; raises ValueError for a text without units, or of others."""
+    if not re.fullmatch(r"(\d+(\.\d+)?[smh])+", text):
+        raise ValueError('expected a time like "45m", "1h30m" or "90s"')
+    parts = re.findall(r"([\d.]+)([smh])", text)
+    return float(sum(float(number) * SECONDS_BY_UNIT[unit] for number, unit in parts))

@@ -90,7 +90,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "workflow": ("errors",),
     "workflow.job_templates": ("render.templates", "workflow"),
     "workflow.actions_address": ("errors", "github.repository_ref"),
-    "config": ("codec", "errors", "logs", "model", "run.frameworks", "workflow.matrix"),
+    "config": ("codec", "errors", "logs", "model", "run.frameworks", "text", "workflow.matrix"),
     "config.declared_memory": (),
     "cli": ("__version__", "errors", "console", "config.invocation"),
     "git": ("errors",),
@@ -104,11 +104,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "render.mermaid"),
+    "plan.history_inputs": (*SHARED, "plan", "history.stores.LoadedHistory"),
     "plan.block_registration": (
         *(*SHARED, "plan", "history.service_credentials", "history.daemon_thread"),
         "github.events",
     ),
-    "plan.history_inputs": (*SHARED, "plan", "history", "sources.local"),
     "plan.scope": (
         *(*SHARED, "plan", "sources.local", "config"),
         "workflow.matrix",
@@ -154,7 +154,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composes: the plan of a matrix as it is.
     "audit.fixed_plan": (*SHARED, "audit", "plan.fixed_shards"),
     "audit.matrix_plan": (*SHARED, "audit", "config", "plan", "history"),
-    "audit.proposal": (*SHARED, "audit", "plan.cost", "workflow.guard_job"),
+    "audit.proposal": (*SHARED, "audit", "plan.allocation", "workflow.guard_job"),
     # What `init` would write.
     "audit.next_change": (
         *("workflow.actions_address", "audit", "config", "errors", "sources.local", "workflow"),
@@ -172,7 +172,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
         *("console", "sources", "render.templates"),
-        *("plan.block_choice", "plan.blocks.CLAIM_S"),
+        *("plan.block_choice", "plan.pool_shards.CLAIM_S"),
     ),
     "serve.state": ("errors", "github.retry", "model", "serve.state"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.plan.cost import option, walls_of
+from ciguard.plan.allocation import option, walls_of
 
 if TYPE_CHECKING:
     from ciguard.audit.findings import Audit

@@ -9,8 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ciguard.config.declared_memory import BYTES_BY_UNIT, parse_size
 from ciguard.model import EmptyPolicy, FailCondition, GuardRail
-from ciguard.model.duration import parse_seconds
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
+from ciguard.text import parse_seconds
 
 MAX_EXIT_CODE: Final = 255
 

@@ -1,26 +1,35 @@
-"""Which suites and variants share shards, and how many shards each pool and command gets. Pure."""
+"""Which suites and variants share shards, how many shards each pool and command gets, and what a
+number of shards costs: wall time of the run, billed minutes, price. Pure.
+"""
 
 from __future__ import annotations
 
+import heapq
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.errors import UsageError
-from ciguard.model import PlanNote
+from ciguard.model import PlanNote, ShardCountOption
+from ciguard.model.jobs import price_usd, whole_minutes
 from ciguard.plan.pool_shards import PoolAllocation, allocate_n
 from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.plan.risk import overrun_probability
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from ciguard.model import Pool, Shard
     from ciguard.plan.problem import PackingProblem, PlanOptions, ProblemBuilder
 
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
 # Of each command and combination while no test has a timing: as the job was before it was planned.
 DEFAULT_SHARDS: Final = 1
 MIN_GAIN: Final = 0.99  # more shards that do not save 1 % of the wall time save nothing
+
+FACTORS: Final = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)  # of the chosen number of shards
+DIGITS: Final = 6
 
 
 def allocate_exactly(work: PackingProblem, shard_count: int) -> PoolAllocation:
@@ -248,3 +257,57 @@ def _objective(
     late_s = max(0.0, makespan_s - options.target_wall_s * (1 + RELATIVE_TOLERANCE))
     risky = sum(not one.meets(deadline_s, options.risk) for one in distributions)
     return late_s, risky, sum(len(one.shards) for one in distributions), makespan_s
+
+
+def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
+    """When the last job ends, of jobs that start in this order, at most so many at once."""
+    running: list[float] = []
+    end_s = 0.0
+    for wall_s in walls_s:
+        waited_s = 0.0
+        if concurrency is not None and len(running) >= concurrency:
+            waited_s = heapq.heappop(running)
+        heapq.heappush(running, waited_s + wall_s)
+        end_s = max(end_s, waited_s + wall_s)
+    return end_s
+
+
+def cost_of(walls_s: Sequence[float], pool: Pool) -> ShardCountOption:
+    """Charge one job of the pool for each time: in whole minutes, set-up included."""
+    jobs_s = [wall_s + (pool.setup_s or 0.0) for wall_s in walls_s]
+    minutes = sum(map(whole_minutes, jobs_s))
+    price = price_usd([(jobs_s, pool.usd_per_minute)])
+    return ShardCountOption(len(jobs_s), run_wall_s(jobs_s, pool.concurrency), minutes, price)
+
+
+def option(
+    walls_s: Mapping[str, Sequence[float]], pools: Mapping[str, Pool], *, chosen: bool
+) -> ShardCountOption:
+    """Sum up the pools of one plan, which run side by side.
+
+    Args:
+        walls_s: of the shards, by pool.
+    """
+    bills = [cost_of(of_pool, pools[name]) for name, of_pool in walls_s.items()]
+    prices = [one.price_usd for one in bills if one.price_usd is not None]
+    return ShardCountOption(
+        shards=sum(one.shards for one in bills),
+        wall_s=round(max(one.wall_s for one in bills), DIGITS),
+        minutes=sum(one.minutes for one in bills),
+        price_usd=round(math.fsum(prices), DIGITS) if len(prices) == len(bills) else None,
+        chosen=chosen,
+    )
+
+
+def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
+    """The predicted wall times of the shards, by pool."""
+    walls_s: dict[str, list[float]] = {}
+    for shard in shards:
+        walls_s.setdefault(shard.pool, []).append(shard.predicted.wall_s)
+    return walls_s
+
+
+def counts_to_try(count: int, max_count: int) -> list[int]:
+    """Numbers of shards to compare with the chosen one, ascending, without it."""
+    found = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}
+    return sorted(found - {count})

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
 from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
-from ciguard.plan.allocation import allocate_together_or_apart, apportion
-from ciguard.plan.cost import counts_to_try, option, walls_of
+from ciguard.plan.allocation import (
+    allocate_together_or_apart,
+    apportion,
+    counts_to_try,
+    option,
+    walls_of,
+)
 from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.inventory import with_base_counts
 from ciguard.plan.memory_risk import plan_memory_risk

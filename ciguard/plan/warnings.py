@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import PlanNote
-from ciguard.plan.cost import cost_of, walls_of
+from ciguard.plan.allocation import cost_of, walls_of
 from ciguard.plan.problem import RELATIVE_TOLERANCE
 from ciguard.plan.risk import limit_for_risk, over_budget, overrun_probability
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from ciguard.model import Ending, Line, Result, UnitKey
     from ciguard.run.frameworks.base import ProcessFiles
-    from ciguard.run.leg_spec import LegSpec
     from ciguard.run.memory.sampler import MemorySampler
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from ciguard.run.process.handle import Peak, ProcessHandle
     from ciguard.run.record_writer import RecordWriter
     from ciguard.run.result_collector import ResultCollector
+    from ciguard.run.supervisor import LegSpec
 
 
 SHOWN: Final = 8  # lines of where a stopped test stood

@@ -19,7 +19,6 @@ from ciguard.run.claiming import claim_client
 from ciguard.run.frameworks.base import Invocation
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.registry import framework
-from ciguard.run.leg_spec import LegSpec
 from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
@@ -43,7 +42,7 @@ from ciguard.run.selection import (
     up_to,
     without_units,
 )
-from ciguard.run.supervisor import Supervisor
+from ciguard.run.supervisor import LegSpec, Supervisor
 
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple

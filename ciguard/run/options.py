@@ -16,11 +16,11 @@ from typing import Any, Final, Mapping, Sequence
 
 from ciguard.errors import InputError, UsageError
 from ciguard.model import SLOTS, Plan, Suite
-from ciguard.model.duration import parse_seconds
 from ciguard.model.plan import deadline_within
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.selection import Selection
+from ciguard.text import parse_seconds
 
 # How GitHub starts each; "" is a step without `shell:`. Of others the template is the user's own.
 SHELLS: Final[Mapping[str, str]] = {

@@ -1,4 +1,4 @@
-"""The loop of a leg: tells `policy` what happened, and does what it says. No rule of its own.
+"""The task of a leg and its loop: tells `policy` what happened, does what it says, has no own rule.
 
 Every line that the rules saw is in the record, and every decision says how many lines of each
 process's file it had seen, so that the record replays to the same decisions.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Optional
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Callable, Final, Mapping, Optional, Sequence
 
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.model import (
+    SLOTS,
     EndLine,
     EventLine,
     ProcessEndLine,
@@ -37,6 +38,7 @@ from ciguard.run.output.view import (
     not_run_events,
 )
 from ciguard.run.platforms.base import NOT_STARTED
+from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import restore_plugins
 from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
@@ -46,21 +48,64 @@ from ciguard.run.process.files import defaults_line, write_process_files, write_
 from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.received_signals import ReceivedSignals
 from ciguard.run.result_collector import ResultCollector
+from ciguard.run.resume import NO_PRIOR_LEGS
 from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
-    from typing import Dict, Set
+    from typing import Dict, Set, Tuple
 
-    from ciguard.model import Line
-    from ciguard.run.leg_spec import LegSpec
+    from ciguard.model import LegPolicy, Line, PlannedUnit, Shard, ShardLine, Suite
+    from ciguard.run.claim_client import ClaimClient
+    from ciguard.run.frameworks.base import Framework
     from ciguard.run.output.leg_console import Console
-    from ciguard.run.platforms.base import ExitInfo, Headroom
+    from ciguard.run.platforms.base import ExitInfo, Headroom, Platform
     from ciguard.run.policy.actions import Decision
     from ciguard.run.record_writer import RecordWriter
+    from ciguard.run.resume import PriorLegs
 
 FOLLOW_EVERY_S = 0.04
 TRACE_CHARACTERS: Final = 3500  # of its end: a message has 4 KiB
 LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where does it stand?
+
+
+@dataclass(frozen=True, **SLOTS)
+class LegSpec:
+    """The task of one leg, with its place and its means.
+
+    Attributes:
+        record_dir, scratch_dir: absolute; the second is the leg's own, with `inside` in it.
+        environ: the leg's own environment.
+        is_command: the process itself is the one unit, and its exit code the outcome.
+        stdin: what the process reads, if anything: one of many must not take what others need.
+        origin_s: the leg's start on the clock that cannot be set back; of one that goes on from
+            others, so long before that its times follow theirs.
+        for_s: how long units may be begun; None: until the deadline.
+        predicted_s: wall time of the leg in all its parts; None: not known.
+        initial_events: what is written before anything is decided.
+        others_blocks, claim_client: of a leg that may get units of other shards.
+        listing_lines: what is written of a listing, where the first process lists.
+    """
+
+    header: ShardLine
+    shard: Shard
+    suites: Mapping[str, Suite]
+    policy: LegPolicy
+    pool_env: Mapping[str, str]
+    executor: Callable[[str], Framework]  # of a suite
+    record_dir: str
+    scratch_dir: str
+    environ: Mapping[str, str]
+    origin_s: float
+    is_command: bool = False
+    stdin: Optional[int] = None
+    for_s: Optional[float] = None
+    predicted_s: Optional[float] = None
+    earlier: PriorLegs = NO_PRIOR_LEGS
+    initial_events: Tuple[EventLine, ...] = ()
+    listing_lines: Callable[[bytes], Sequence[EventLine]] = lambda answer: ()  # noqa: ARG005
+    platform: Platform = CURRENT
+    others_blocks: Mapping[str, Tuple[PlannedUnit, ...]] = field(default_factory=dict)
+    claim_client: Optional[ClaimClient] = None
 
 
 class Supervisor:

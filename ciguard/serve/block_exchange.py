@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import InputError
-from ciguard.plan.blocks import CLAIM_S
+from ciguard.plan.pool_shards import CLAIM_S
 from ciguard.serve.block_choice import LegProgress, choose_block, common_ratio
 from ciguard.serve.state import claim_rows
 from ciguard.serve.state.database import read_clock_ms

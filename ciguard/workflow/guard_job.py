@@ -26,6 +26,7 @@ from ciguard.workflow.movable_job import (
     load_ended,
 )
 from ciguard.workflow.positions import Edit, SourceText, entries, is_block
+from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.rewrite import append_jobs, is_moved, uploads_artifact
 from ciguard.workflow.test_commands import find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, steps_of
@@ -50,13 +51,6 @@ _UPLOAD_FIX: Final = """upload its results in a step of the job:
       with:
         name: results-${{ strategy.job-index }}
         path: the JUnit or TRX files that the tests write"""
-
-RESULTS: Final = re.compile(
-    r"junit|\.trx\b|\btests?[-_ ]?(results?|reports?|output)|\breports?/tests?\b|surefire|allure"
-    r"|playwright-report|\b(pytest|results?|report)[\w.-]*\.xml",
-    re.I,
-)
-COVERAGE: Final = re.compile(r"coverage|\bcov\b|lcov|cobertura|jacoco", re.I)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.plan.blocks import CutShard, Piece, cut_shard
+from ciguard.plan.pool_shards import CutShard, Piece, cut_shard
 
 
 def pieces(*walls_s: float) -> list[Piece]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.model import Pool, ShardCountOption
-from ciguard.plan.cost import cost_of, counts_to_try, option, run_wall_s
+from ciguard.plan.allocation import cost_of, counts_to_try, option, run_wall_s
 
 
 @pytest.mark.parametrize(

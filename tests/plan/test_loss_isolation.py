@@ -29,9 +29,9 @@ from ciguard.model import (
     Variant,
 )
 from ciguard.plan.estimates import estimate_units
+from ciguard.plan.history_inputs import join_history, map_keys
 from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import CandidateSet, candidate_sets, place_candidates
-from ciguard.plan.observations import join_history, map_keys
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem import PlanInputs, PlanOptions
 from ciguard.plan.time_limits import time_limits

@@ -13,8 +13,8 @@ from ciguard.history.file import History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey
 from ciguard.plan.estimates import WINDOW
+from ciguard.plan.history_inputs import JoinCoverage, join_history, with_process_costs
 from ciguard.plan.inventory import Inventory, inventory
-from ciguard.plan.observations import JoinCoverage, join_history, with_process_costs
 
 NAN = float("nan")
 PASSED, COMPLETED, TIMEOUT = 1, 1, 2

@@ -9,8 +9,8 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.history.file import CODE_NAMES, History, no_values, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey, Runner
+from ciguard.plan.history_inputs import map_keys
 from ciguard.plan.inventory import inventory
-from ciguard.plan.observations import map_keys
 from ciguard.plan.overheads import LegCost, Overheads, observe_overheads
 
 UNITS = ("a.py::t1", "a.py::t2", "b.py::t1", "free")

@@ -11,7 +11,7 @@ from ciguard.errors import UsageError
 from ciguard.history.file import History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import PlanNote, Pool, Runner
-from ciguard.plan.observations import with_observed_capacity
+from ciguard.plan.history_inputs import with_observed_capacity
 
 SMALL = Pool("small", memory_bytes=8 * GIB, reserve_bytes=GIB, usd_per_minute=0.01)
 LARGE = Pool("large", memory_bytes=64 * GIB, reserve_bytes=GIB, usd_per_minute=0.08)

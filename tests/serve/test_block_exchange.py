@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.plan.blocks import CLAIM_S
+from ciguard.plan.pool_shards import CLAIM_S
 from ciguard.serve.block_exchange import (
     Answer,
     Claim,
