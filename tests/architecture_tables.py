@@ -73,7 +73,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "github.repository_ref",
             "render.templates",
         ),
-        *("run.frameworks", "init.checksum", "init.project", "init.repository"),
+        *("run.frameworks", "init.project", "init.repository"),
         *("init.workflow_files", "init.other_tools"),
     ),
     "render.templates": ("text",),
