@@ -19,7 +19,7 @@ from ciguard.config.suites import (
 from ciguard.history.query import BaseQuery
 from ciguard.history.stores import LoadedHistory
 from ciguard.plan.fixed_shards import plan_fixed
-from ciguard.plan.history_inputs import HistorySource, read_past
+from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem import PlanOptions
@@ -82,7 +82,7 @@ def plan_basis(
     basis = read_past(
         replace(there, excluded=tests.excluded, orphans=tests.orphans),
         LoadedHistory(past),
-        HistorySource("", BaseQuery()),
+        BaseQuery(),
         suites=suites,
         pools=pools,
         timeouts={},

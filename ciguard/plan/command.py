@@ -27,7 +27,7 @@ from ciguard.plan.collection import collect_suites, matching_files
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import plan_fixed
-from ciguard.plan.history_inputs import HistorySource, history_notes, read_past
+from ciguard.plan.history_inputs import history_notes, read_past
 from ciguard.plan.inventory import file_of, inventory
 from ciguard.plan.outputs import (
     PLAN,
@@ -186,7 +186,7 @@ def command(
         check_listed_by_legs(scope, listed=listed, static=static, explain=unit)
     run = _current_run(invocation.environ)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
-    source = HistorySource(history_location or config.history.store, query)
+    location = history_location or config.history.store
     if collect == "history":
         scope = replace(scope, lists_in_legs=True)
     claims = _claims_address(effective, scope, static=static)
@@ -195,7 +195,7 @@ def command(
     options = replace(_plan_options(scope, effective, bounds, lists=lists), claims=claims)
     origin = _provenance(run, is_static=static is not None)
     made, explained = _make(
-        invocation, scope, source=source, options=options, origin=origin, unit=unit
+        invocation, scope, location=location, query=query, options=options, origin=origin, unit=unit
     )
     _write(made, output, folder)
     if static is not None:
@@ -259,16 +259,17 @@ def _make(
     invocation: Invocation,
     scope: Scope,
     *,
-    source: HistorySource,
+    location: str,
+    query: BaseQuery,
     options: PlanOptions,
     origin: Provenance,
     unit: str | None,
 ) -> tuple[PlanResult, Explained | None]:
     """The plan, and the unit of it that is to be explained."""
     suites, pools = scope.suites, scope.pools
-    loaded = load_optional(source.location, invocation.folder, invocation.environ)
+    loaded = load_optional(location, invocation.folder, invocation.environ)
     if scope.lists_in_legs:
-        scope = replace(scope, listed=past_units(loaded.history, source.query, suites))
+        scope = replace(scope, listed=past_units(loaded.history, query, suites))
     if scope.lists_in_legs and not scope.listed:
         files = tuple(chain.from_iterable(_test_files(invocation, scope).values()))
         origin = replace(origin, notes=history_notes(loaded))
@@ -278,7 +279,7 @@ def _make(
     past = read_past(
         there,
         loaded,
-        source,
+        query,
         suites=suites,
         pools=pools,
         timeouts={

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -301,18 +301,6 @@ def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[
     }
 
 
-class HistorySource(NamedTuple):
-    """A history, and what of it counts.
-
-    Attributes:
-        location: of the history.
-        query: what selects the base's runs.
-    """
-
-    location: str
-    query: BaseQuery
-
-
 @dataclass(frozen=True, slots=True)
 class Past:
     """All that a plan is made of; `history_json` goes into the plan file."""
@@ -342,7 +330,7 @@ def history_notes(loaded: LoadedHistory) -> tuple[PlanNote, ...]:
 def read_past(
     inventory: Inventory,
     loaded: LoadedHistory,
-    source: HistorySource,
+    query: BaseQuery,
     *,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
@@ -352,6 +340,7 @@ def read_past(
     """Take from the history what a plan is made of.
 
     Args:
+        query: what selects the base's runs.
         declared: for the inventory's units.
     """
     history, notes = loaded.history, [*history_notes(loaded)]
@@ -389,7 +378,7 @@ def read_past(
             candidate_sets(history, inventory, where.unit_of_key),
         )
         setups_s = max_fixture_s(history)
-        count = base_count_of_history(history, source.query, suites)
+        count = base_count_of_history(history, query, suites)
     notes += contradiction_notes(inventory.keys, rows, declared)
     limits_s = unit_timeouts(inventory, rows, timeouts, setups_s)
     estimates = with_declared_peaks(estimates, rows, declared)
