@@ -301,12 +301,12 @@ class HistoryConfig(Section):
 
     @property
     def in_branch(self) -> bool:
-        """Whether a job of the workflow writes it, and the next machine reads it there."""
+        """Return whether a job of the workflow writes it, and the next machine reads it there."""
         return self.store.startswith("branch:")
 
     @property
     def in_service(self) -> bool:
-        """Whether a service writes it, and a job reads it there."""
+        """Return whether a service writes it, and a job reads it there."""
         return self.store.startswith("https:")
 
 

@@ -291,5 +291,5 @@ def _call(part: str, program: Sequence[str]) -> ScriptCall | None:
 
 
 def _calls(word: str, name: str) -> bool:
-    """Say whether a word is the program, or its file: `node_modules/mocha/bin/_mocha.js`."""
+    """Return whether a word is the program, or its file: `node_modules/mocha/bin/_mocha.js`."""
     return re.sub(r"^_|\.[cm]?js$", "", word.rpartition("/")[2]) == name

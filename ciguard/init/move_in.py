@@ -298,7 +298,7 @@ def notify_user(job: MovableJob, messages: Iterable[str], coverage_gates: Sequen
 
 
 def has_shell(job: MovableJob) -> bool:
-    """Say whether the step, the job or the workflow names the shell of the commands."""
+    """Return whether the step, the job or the workflow names the shell of the commands."""
     defaults = [(one.get("defaults") or {}).get("run") or {} for one in (job.workflow, job.value)]
     return any("shell" in one for one in (*defaults, job.value["steps"][job.step - 1]))
 

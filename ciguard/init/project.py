@@ -96,7 +96,7 @@ def matches(path: str, pattern: str) -> bool:
 
 
 def is_dependency_file(path: str) -> bool:
-    """Say whether the text of a file is needed."""
+    """Return whether the text of a file is needed."""
     folder, name = _split(path)
     return name in DEPENDENCY_FILES or any(is_requirement_file(end) for end in _ends(folder, name))
 

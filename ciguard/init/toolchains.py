@@ -217,7 +217,7 @@ def pip_arguments(texts: Mapping[str, str], framework: str) -> list[str]:
 
 
 def declares_tests(texts: Mapping[str, str], framework: str) -> bool:
-    """Say whether pip finds what the tests need: an extra, a group or a file of that name."""
+    """Return whether pip finds what the tests need: an extra, a group or a file of that name."""
     groups = project_table(texts, "dependency-groups")
     files = [name for name in texts if is_requirement_file(name)]
     return (
@@ -253,7 +253,7 @@ def _test_groups(declared: Mapping[str, Any], framework: str) -> list[str]:
 
 
 def _names(requirements: str, package: str) -> bool:
-    """Say whether a line requires a package, not one whose name only begins so."""
+    """Return whether a line requires a package, not one whose name only begins so."""
     return re.search(rf"(?m)^\s*{re.escape(package)}(?![\w.-])", requirements) is not None
 
 
@@ -315,7 +315,7 @@ def lowest_allowed(specifiers: str) -> str:
 
 
 def is_supported(version: str) -> bool:
-    """Say whether CPython's version gets security fixes."""
+    """Return whether CPython's version gets security fixes."""
     return version in {f"3.{minor}" for minor in SUPPORTED}
 
 

@@ -245,12 +245,12 @@ def with_checksum(text: str) -> str:
 
 
 def is_generated(text: str) -> bool:
-    """Say whether the text has such a first line, whatever was edited below."""
+    """Return whether the text has such a first line, whatever was edited below."""
     return _FIRST_LINE.match(_normalise(text)) is not None
 
 
 def is_unedited(text: str) -> bool:
-    """Say whether the text has such a first line, and the rest matches it."""
+    """Return whether the text has such a first line, and the rest matches it."""
     found = _FIRST_LINE.match(_normalise(text))
     return found is not None and found[1] == _sha256(rest_of(text))
 
@@ -263,7 +263,7 @@ def rest_of(text: str) -> str:
 
 
 def has_same_rest(text: str, other: str) -> bool:
-    """Say whether two texts differ in their first line and their matrix at most."""
+    """Return whether two texts differ in their first line and their matrix at most."""
     return without_matrix(rest_of(text)) == without_matrix(rest_of(other))
 
 

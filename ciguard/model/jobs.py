@@ -19,7 +19,7 @@ MINUTE_S: Final = 60.0
 
 
 def is_github_actions(environ: Mapping[str, str]) -> bool:
-    """Whether this process belongs to a job of GitHub Actions, which sets `true`."""
+    """Return whether this process belongs to a job of GitHub Actions, which sets `true`."""
     return environ.get("GITHUB_ACTIONS", "").strip().lower() in ("true", "1")
 
 
@@ -109,7 +109,7 @@ def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def _is_repeat_listing(job: Job, before: Job) -> bool:
-    """Say that a later attempt only repeats what it lists; where times are missing, it ran.
+    """Return whether a later attempt only repeats what it lists; where times are missing, it ran.
 
     So it did where it ended otherwise: what is repeated is the end that is known.
     """

@@ -73,7 +73,7 @@ class Suite:
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def means_failed_tests(self, exit_code: int) -> bool:
-        """Whether the command ends so, beside 1, where tests failed."""
+        """Return whether the command ends so, beside 1, where tests failed."""
         bounds = (text.partition("-") for text in self.failed_exit_codes)
         return any(int(first) <= exit_code <= int(last or first) for first, _, last in bounds)
 

@@ -167,7 +167,7 @@ def members(package: Traversable, frameworks: Collection[str] = FRAMEWORKS) -> d
 
 
 def _is_unused_plugin(path: str, frameworks: Collection[str]) -> bool:
-    """Say that a file of `run/plugins/` belongs to frameworks, of which the leg has none."""
+    """Return whether a file of `run/plugins/` belongs to frameworks, of which the leg has none."""
     folder, _, file = path.rpartition("/")
     users = {
         name

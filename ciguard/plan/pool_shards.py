@@ -172,7 +172,7 @@ class PoolAllocation:
         return max((shard.predicted.wall_s for shard, _ in self._feasible()), default=0.0)
 
     def meets(self, deadline_s: float, risk: float) -> bool:
-        """Whether the feasible shards meet the deadline at this risk."""
+        """Return whether the feasible shards meet the deadline at this risk."""
         feasible = list(self._feasible())
         walls_s = [shard.predicted.wall_s for shard, _ in feasible]
         return (

@@ -162,7 +162,7 @@ class PackingProblem:
 
     @cached_property
     def enforces_deadline(self) -> bool:
-        """Whether shards are made so that they keep the deadline."""
+        """Return whether shards are made so that they keep the deadline."""
         return is_enforced(sum(map(len, self._long_blocks)), len(self.positions))
 
     @cached_property
@@ -304,7 +304,7 @@ class PlanInputs:
 
     @property
     def has_timings(self) -> bool:
-        """Whether the history has seen any unit: else all times are equal, and nobody's."""
+        """Return whether the history has seen any unit: else all times are equal, and nobody's."""
         return bool(self.estimates.has_history.any())
 
 

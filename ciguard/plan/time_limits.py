@@ -48,7 +48,7 @@ def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
 
 
 def is_enforced(infeasible: int, units: int) -> bool:
-    """Whether shards are made so that they keep the deadline: not where most units cannot.
+    """Return whether shards are made so that they keep the deadline: not where most units cannot.
 
     Hundreds of shards of one unit each, all stopped, would be no answer to a wrong limit.
 

@@ -279,7 +279,7 @@ class Supervisor:
         )
 
     def _is_record_removed(self) -> bool:
-        """Whether a test removed files of the record, as `git clean -fdx` does."""
+        """Return whether a test removed files of the record, as `git clean -fdx` does."""
         live = self._handles.values()
         return self._record.is_removed() or any(each.is_removed() for each in live)
 

@@ -33,13 +33,13 @@ _KNOWN: Final = {
 
 
 def runs_after_failure(condition: str) -> bool:
-    """Say whether a job with this condition runs where one that it needs failed."""
+    """Return whether a job with this condition runs where one that it needs failed."""
     condition = _bare(condition)
     return bool(_AFTER_FAILURE.search(condition) and not _ONLY_AFTER_SUCCESS.search(condition))
 
 
 def runs_after_skip(condition: str) -> bool:
-    """Say whether a job with this condition runs where one that it needs was skipped."""
+    """Return whether a job with this condition runs where one that it needs was skipped."""
     return bool(_STATUS_BUT_SUCCESS.search(_bare(condition)))
 
 
@@ -89,7 +89,7 @@ def _bare(condition: str) -> str:
 
 
 def runs_on_push(workflow: Any, branch: str) -> bool:
-    """Say whether a push to the branch starts the workflow, or another one that calls it.
+    """Return whether a push to the branch starts the workflow, or another one that calls it.
 
     Filters of paths do not count: some pushes pass them.
     """
@@ -110,7 +110,7 @@ def runs_on_push(workflow: Any, branch: str) -> bool:
 
 
 def _is_matched(branch: str, patterns: Any) -> bool:
-    """Say whether the last pattern that fits the branch takes it: `!` takes it out again."""
+    """Return whether the last pattern that fits the branch takes it: `!` takes it out again."""
     is_matched = False
     for pattern in map(str, patterns if isinstance(patterns, list) else [patterns]):
         if fnmatchcase(branch, pattern.removeprefix("!")):

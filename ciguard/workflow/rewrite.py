@@ -261,7 +261,7 @@ def name_edits(name: Entry | None, suffix: str, where: str) -> list[Edit]:
 
 
 def uploads_artifact(step: Any) -> bool:
-    """Say whether the step uploads an artifact, of which there may be one of a name."""
+    """Return whether the step uploads an artifact, of which there may be one of a name."""
     uses = step.get("uses") if isinstance(step, dict) else None
     return isinstance(uses, str) and uses.startswith("actions/upload-artifact@")
 
@@ -370,7 +370,7 @@ def _wanted(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequence[
 
 
 def is_moved(workflow: Any) -> bool:
-    """Say whether the workflow has a job `ciguard` that uses an action called plan."""
+    """Return whether the workflow has a job `ciguard` that uses an action called plan."""
     return _plan_step(workflow) is not None
 
 

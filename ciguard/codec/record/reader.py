@@ -313,7 +313,7 @@ def _lines_after_end(source: str, lines: list[Line]) -> Iterator[str]:
 
 
 def _has_restart(lines: list[Line]) -> bool:
-    """Say that a unit begins behind a result of that name: of nearly no file."""
+    """Return whether a unit begins behind a result of that name: of nearly no file."""
     reported = set()
     for line in lines:
         kind = type(line)

@@ -324,7 +324,7 @@ def producer_of(tag: str, attributes: Mapping[str, str]) -> Producer | None:
 
 
 def is_lost_file(producer: Producer | None, suite: Mapping[str, str]) -> bool:
-    """Say whether Vitest lost the worker of this file: only a file that ends gets a time.
+    """Return whether Vitest lost the worker of this file: only a file that ends gets a time.
 
     Vitest writes a test that never ran as a passed one with `time="0"`. In a file that ended this
     is a test below the resolution of a browser's clock.
@@ -334,7 +334,7 @@ def is_lost_file(producer: Producer | None, suite: Mapping[str, str]) -> bool:
 
 
 def counts_unlisted_skips(producer: Producer | None) -> bool:
-    """Say whether libtest wrote this suite: it counts ignored tests, and lists none of them."""
+    """Return whether libtest wrote this suite: it counts ignored tests, and lists none of them."""
     return producer == "libtest"
 
 
@@ -350,7 +350,7 @@ def ticks_per_second(producer: Producer | None, root: Mapping[str, str]) -> floa
 
 
 def is_failure_of_ctest(producer: Producer | None, case: Mapping[str, str], message: str) -> bool:
-    """Say whether a `skipped` case is a test that CTest could not start, and counts as failed.
+    """Return whether a `skipped` case is a test that CTest could not start, and counts as failed.
 
     The message is the reason ("Unable to find executable"). Real skips are `SKIP_*`, and a disabled
     test has no element.
@@ -365,7 +365,7 @@ def was_not_reached(
     suite: str,
     properties: Collection[str],
 ) -> bool:
-    """Say whether a `skipped` case is a test that Playwright did not run ("did not run").
+    """Return whether a `skipped` case is a test that Playwright did not run ("did not run").
 
     Playwright stops at --max-failures, at --global-timeout, and in a group behind a failure. A real
     skip has the property `skip` or `fixme`. Measured with 1.36, 1.40, 1.55, 1.60 and 1.65; 1.30 has

@@ -33,7 +33,7 @@ _ABSOLUTE: Final = re.compile(rf"({_PROJECT.pattern})?((?:[A-Za-z]:)?/.*)", re.D
 
 
 def is_file_of(unit: str, classname: str | None, name: str | None, file: str | None) -> bool:
-    """Say whether a unit is the file in which a case is: its own, or what stands as its class.
+    """Return whether a unit is the file in which a case is: its own, or what stands as its class.
 
     Vitest writes the file as the class. CTest writes a test's own name there, which is no file.
     """
@@ -252,7 +252,7 @@ def plain_path(path: str) -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """Say whether a path, or that behind a project, begins with a root or a drive."""
+    """Return whether a path, or that behind a project, begins with a root or a drive."""
     # Called for each case: most paths need no pattern.
     if path[:1] not in _FIRST and path[1:2] != ":":
         return False

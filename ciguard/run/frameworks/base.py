@@ -179,7 +179,7 @@ class Framework:
     ancestors: Callable[[str], Tuple[str, ...]] = enclosing
 
     def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
-        """Whether the framework ends so when it has said all it had to say."""
+        """Return whether the framework ends so when it has said all it had to say."""
         return exit_code in self.passed_codes or (had_results and exit_code in self.failed_codes)
 
     def takes_id(self, unit: str) -> bool:

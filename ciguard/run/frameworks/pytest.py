@@ -84,7 +84,7 @@ def file_of(unit: str) -> str:
 
 
 def hit_own_timeout(exit_code: int, output: str) -> bool:
-    """Whether pytest-timeout did with its method "thread", which leaves by os._exit."""
+    """Return whether pytest-timeout did with its method "thread", which leaves by os._exit."""
     last = output.rstrip().rpartition("\n")[2]
     return exit_code == FAILED and TIMEOUT.fullmatch(last) is not None
 

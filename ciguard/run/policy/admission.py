@@ -32,7 +32,7 @@ def free_bytes(state: State) -> float:
 
 
 def has_free_slot(state: State) -> bool:
-    """Whether another process may start now, memory apart."""
+    """Return whether another process may start now, memory apart."""
     return (
         len(state.busy) < state.processes
         and state.fruitless_processes < MAX_FRUITLESS_PROCESSES
@@ -93,7 +93,7 @@ def start_of(
 
 
 def _needs_over_half(state: State, unit: int) -> bool:
-    """Whether a unit needs over half of the budget, and most of that itself.
+    """Return whether a unit needs over half of the budget, and most of that itself.
 
     Where a process that does nothing yet takes as much, no process of its own makes it less.
     """

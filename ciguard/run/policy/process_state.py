@@ -145,7 +145,7 @@ class ProcessState(UnitProgress[int]):
         return tuple(unit for unit in self.start.units if unit not in self.finished)
 
     def was_cut_short(self, ending: Ending) -> bool:
-        """Whether what it has not finished would have run without that end.
+        """Return whether what it has not finished would have run without that end.
 
         Of an undisturbed one a second process would not give it a result either. Where a worker of
         it died, its framework may have lost what that was to do, or want no other in its place.

@@ -109,7 +109,7 @@ def classify_exit(
 
 
 def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, errors: bool) -> bool:
-    """Whether a process ended by itself with an exit code that none of its results explains.
+    """Return whether a process ended by itself with an exit code that none of its results explains.
 
     A unit that died in it explains its end. One that failed explains the code that the framework
     has for that, and no signal, no other code and no process that would not end: what excuses the
