@@ -1,6 +1,6 @@
 """What a claim of a leg does: which block it gets, what it keeps, and what others have of it.
 
-`plan/block_choice.py` chooses; here is what a lost answer, or a leg without the service, means. A
+`block_choice.py` chooses; here is what a lost answer, or a leg without the service, means. A
 leg runs a block as soon as it hears of it and confirms it meanwhile. Whatever goes wrong, a block
 may run twice, and none is given to nobody: that an owner hears of no block left means that each of
 its blocks was confirmed by some leg or given to itself.

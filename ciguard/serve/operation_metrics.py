@@ -20,7 +20,7 @@ from starlette.routing import Route
 from ciguard import __version__
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
-from ciguard.serve.state import schema, statements, work_rows
+from ciguard.serve.state import schema, statements, work_list
 from ciguard.serve.state.run_rows import VERDICTS
 from ciguard.serve.state.work_list import WorkState
 from ciguard.serve.webhooks import intake
@@ -157,7 +157,7 @@ def _of_service(service: Service) -> list[Metric]:
 
 
 def _of_work(connection: Connection) -> Iterator[Metric]:
-    backlog = work_rows.backlog(connection)
+    backlog = work_list.backlog(connection)
     rows = {state.value: count for state, count in backlog.rows.items()}
     text = "Run attempts on the work list; a dead one waits for somebody to try it again."
     yield Metric("ciguard_work_rows", "gauge", text, _by("state", rows))

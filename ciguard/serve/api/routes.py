@@ -1,9 +1,15 @@
-"""The paths of the API, and the parts of a request that their handlers get."""
+"""The paths of the API, its description as OpenAPI 3.1, and the handlers.
+
+The tests hold every answer against the description, which is `openapi.json`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -11,17 +17,17 @@ from starlette.routing import Route
 from ciguard import __version__
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve.api import claim_requests
-from ciguard.serve.api.claim_requests import RunRequest, answered
+from ciguard.serve.api.claim_requests import (
+    ClaimAnswer,
+    ClaimBody,
+    ConfirmationBody,
+    Registration,
+    RegistrationAnswer,
+    RunRequest,
+    answered,
+)
 from ciguard.serve.api.history_file import history_response
 from ciguard.serve.api.oidc import JobTokens, issuer_of
-from ciguard.serve.api.openapi import (
-    BLOCKS_PATH,
-    CLAIM_PATH,
-    CLAIMS_PATH,
-    HISTORY_PATH,
-    OPENAPI_PATH,
-    openapi_document,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,6 +37,26 @@ if TYPE_CHECKING:
 
     from ciguard.serve.api.claim_requests import Handler
     from ciguard.serve.service import Service
+
+HISTORY_PATH: Final = "/api/v1/repos/{owner}/{name}/history"
+OPENAPI_PATH: Final = "/api/v1/openapi.json"
+_RUN_PATH: Final = "/api/v1/repos/{owner}/{name}/runs/{run_id}/{run_attempt}"
+BLOCKS_PATH: Final = f"{_RUN_PATH}/blocks"
+CLAIMS_PATH: Final = f"{_RUN_PATH}/claims"
+CLAIM_PATH: Final = f"{CLAIMS_PATH}/{{block}}"
+_BODIES: Final = (Registration, RegistrationAnswer, ClaimBody, ClaimAnswer, ConfirmationBody)
+
+
+def openapi_document(public_url: str, version: str) -> dict[str, Any]:
+    """Return the description of the API at an address ("": where this document is)."""
+    document: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_bytes())
+    document["info"]["version"] = version
+    document["servers"] = [{"url": public_url or "/"}]
+    _, bodies = models_json_schema(
+        [(body, "validation") for body in _BODIES], ref_template="#/components/schemas/{model}"
+    )
+    document["components"]["schemas"] |= bodies["$defs"]
+    return document
 
 
 def routes(service: Service) -> tuple[Route, ...]:

@@ -18,12 +18,11 @@ from starlette.routing import Route
 
 from ciguard.errors import RemoteError, UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
-from ciguard.serve.pages.comparison_page import comparison_page
 from ciguard.serve.pages.offenders_page import flaky_page, offenders_page
 from ciguard.serve.pages.page_formats import error_page, render_page
 from ciguard.serve.pages.repositories_page import repositories_page
 from ciguard.serve.pages.repository_page import repository_page
-from ciguard.serve.pages.run_page import run_page
+from ciguard.serve.pages.run_page import comparison_page, run_page
 from ciguard.serve.pages.unit_page import unit_page
 from ciguard.serve.pages.viewers import find_viewer
 from ciguard.serve.pages.visit import PageNotFound, make_visit

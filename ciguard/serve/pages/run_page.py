@@ -1,20 +1,26 @@
-"""`/OWNER/NAME/runs/ID/ATTEMPT`: the verdict, the shards, what went wrong, and every result."""
+"""`/OWNER/NAME/runs/ID/ATTEMPT`: verdict, shards, findings and results; and `/comparison`."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from ciguard.compare import view as compare_view
+from ciguard.compare.json import read_comparison
+from ciguard.document import visible
 from ciguard.errors import InputError
+from ciguard.render.links import Links
 from ciguard.serve import stored_answers
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages.leg_lines import LegLine, Problem, leg_lines, problems
-from ciguard.serve.pages.visit import NAMES
+from ciguard.serve.pages.visit import NAMES, PageNotFound
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
+    from ciguard.document import Block
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.results.read_model import CaseRow, CaseSums
     from ciguard.serve.service import Service
@@ -113,3 +119,44 @@ def read_answer(service: Service, name: str) -> tuple[StoredAnswer | None, str]:
         return stored_answers.decode(service.objects.read(name), name), ""
     except (InputError, NoSuchObject):
         return None, DAMAGED
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPage:
+    """A comparison: `comparison` is the JSON of `ciguard compare`; `address` of the repository."""
+
+    TEMPLATE: ClassVar[str] = "comparison"
+
+    repository: str
+    run_id: int
+    run_attempt: int
+    headline: str
+    address: str
+    comparison: dict[str, Any]
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the comparison as a document, without its headline."""
+        comparison = read_comparison(json.dumps(self.comparison).encode(), "comparison")
+        links = Links(self.address, self.run_id, self.run_attempt, comparison.candidate.sha)
+        return visible(compare_view.sections(comparison, links), "html")
+
+
+def comparison_page(visit: Visit) -> ComparisonPage:
+    """Find the comparison of a run.
+
+    Raises:
+        PageNotFound: as `Visit.find_run`, or the run was compared with none.
+    """
+    with visit.service.database.read() as connection:
+        repository, run = visit.find_run(connection)
+    answer, _ = read_answer(visit.service, run.answer)
+    if answer is None or answer.comparison is None:
+        raise PageNotFound
+    return ComparisonPage(
+        repository.full_name,
+        run.key.run_id,
+        run.key.run_attempt,
+        answer.comparison["headline"],
+        f"{visit.service.settings.server_url}/{repository.full_name}",
+        answer.comparison,
+    )

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.visit import PageNotFound
-from ciguard.serve.state import repositories, schema, work_list, work_rows
+from ciguard.serve.state import repositories, schema, work_list
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import WorkState
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.work_rows import WorkRow
+    from ciguard.serve.state.work_list import WorkRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ def work_page(visit: Visit) -> WorkPage:
         raise PageNotFound
     with visit.service.database.read() as connection:
         ids = sa.select(schema.repository.c.id).where(visit.viewer.are_visible)
-        dead = work_rows.dead_letters(connection, ids)
-        unfinished = work_rows.unfinished(connection, ids)
-    return WorkPage(work_rows.LIMIT, dead, unfinished)
+        dead = work_list.dead_letters(connection, ids)
+        unfinished = work_list.unfinished(connection, ids)
+    return WorkPage(work_list.LIMIT, dead, unfinished)
 
 
 def try_again(visit: Visit, form: Mapping[str, str]) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     from ciguard.serve.state.run_key import RunKey
 
-_ARTIFACT = schema.artifact.c
+# Anybody's pull request decides what a run uploads, and a worker judges two runs at once. Records
+# have 240 bytes a result: these are of a million. In memory they take up to six times as much.
+FILE_BYTES: Final = 1 << 28
+ARCHIVE_BYTES: Final = 1 << 28  # stored of a run; what is more is judged and not stored
+_ARTIFACT: Final = schema.artifact.c
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,7 +292,7 @@ claim_plan: Final = Table(
 
 _PLAN_KEY: Final = (*_RUN_KEY, "plan")
 
-# How far each leg of a plan is: `plan/block_choice.py` says what the numbers mean.
+# How far each leg of a plan is: `block_choice.py` says what the numbers mean.
 claim_leg: Final = Table(
     "claim_leg",
     METADATA,

@@ -20,7 +20,7 @@ from ciguard.serve.state import (
     repositories,
     run_rows,
     tokens,
-    work_rows,
+    work_list,
 )
 from ciguard.serve.state.database import read_clock_ms
 
@@ -68,7 +68,7 @@ class Housekeeping:
             _LOG.info("%d unlisted objects deleted", swept)
         with service.database.write() as connection:
             deliveries.prune(connection, DELIVERY_DAYS)
-            work_rows.prune(connection, WORK_DAYS)
+            work_list.prune(connection, WORK_DAYS)
             claim_rows.prune(connection, CLAIM_DAYS)
 
     def delete_old_artifacts(self) -> None:
@@ -104,7 +104,7 @@ class Housekeeping:
             tokens.delete(connection, repository_id)
             claim_rows.delete(connection, repository_id)
             raw_artifacts.delete(connection, repository_id)
-            work_rows.forget(connection, repository_id)
+            work_list.forget(connection, repository_id)
             run_rows.delete(connection, repository_id)
         for prefix in ("answers", "artifacts"):
             objects.delete([one.name for one in objects.list(f"{prefix}/{repository_id}")])

@@ -34,9 +34,8 @@ from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.retention import replace_other_rows
 from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
-from ciguard.serve.state.raw_artifacts import RawArtifact
+from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES, RawArtifact
 from ciguard.serve.state.work_list import MAX_TRIES
-from ciguard.serve.stored_artifacts import ARCHIVE_BYTES, FILE_BYTES
 from ciguard.serve.work.run_summary import run_row, suite_rows
 from ciguard.serve.work.worker import NotDue, RateLimited
 from ciguard.text import count_of

@@ -6,8 +6,13 @@ too, the run is judged again, which asks GitHub for what it still has.
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.archive import members
+from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
 from ciguard.guard.record_selection import select
 from ciguard.history.stores import load
@@ -18,11 +23,13 @@ from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.results.rows import run_results
 from ciguard.serve.state import histories, raw_artifacts, run_rows, work_list
-from ciguard.serve.stored_artifacts import read_stored_run
+from ciguard.serve.state.raw_artifacts import FILE_BYTES
+from ciguard.sources.artifacts import LIMITS, PLAN, PLAN_FILE, RECORD, is_record_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from ciguard.model import Plan, Record
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.rows import RunResults
     from ciguard.serve.results.writer import ResultsWriter
@@ -143,16 +150,58 @@ def _stored_results(database: Database, objects: ObjectStore, key: RunKey) -> Ru
     verdict = stored_answers.decode(objects.read(row.answer), row.answer).verdict
     if verdict is None:
         raise InputError("it could not be judged", where=f"run {key.run_id}")
-    stored = read_stored_run(objects, artifacts)
+    plan, records_of_run = _read_archives(objects, artifacts)
     # GitHub said in which attempt a leg ran last, and which left nothing; the verdict remembers.
     recorded = {leg["shard"]: leg["run_attempt"] for leg in verdict["legs"] if leg["recorded"]}
     attempts = {shard: attempt for shard, attempt in recorded.items() if attempt is not None}
-    chosen = select(stored.plan, stored.records, attempts, key.run_id).newest
+    chosen = select(plan, records_of_run, attempts, key.run_id).newest
     if not recorded.keys() <= chosen.keys():
         raise InputError("records of it are not stored", where=f"run {key.run_id}")
     missing = [
-        (UnitKey(one["suite"], one["variant"], one["unit"]), one["shard"])
-        for one in verdict["missing"]
+        (UnitKey(unit["suite"], unit["variant"], unit["unit"]), unit["shard"])
+        for unit in verdict["missing"]
     ]
     records = {shard: chosen[shard] for shard in chosen if shard in recorded}
     return run_results(key, row.started_at_ms, records, missing)
+
+
+def _read_archives(
+    objects: ObjectStore, artifacts: Sequence[RawArtifact]
+) -> tuple[Plan, tuple[Record, ...]]:
+    """Read plan and records of all judged attempts, as they were read when the run was judged.
+
+    Raises:
+        InputError: there is not one plan, or what there is cannot be read.
+        DamagedObject: an archive is missing, or not what was stored.
+        StorageError: the store cannot be reached.
+    """
+    plans = [artifact for artifact in artifacts if artifact.name.startswith(PLAN)]
+    if len(plans) != 1:
+        raise InputError(f"{len(plans)} plans are stored", where="artifacts")
+    source = f"{plans[0].name}/{PLAN_FILE}"
+    found = _files(objects, plans[0], lambda name: name == PLAN_FILE, FILE_BYTES)
+    if not found:
+        raise InputError(f"no {PLAN_FILE} in it", where=plans[0].name)
+    files: list[tuple[str, bytes]] = []
+    remaining_bytes = FILE_BYTES
+    for artifact in artifacts:
+        if artifact.name.startswith(RECORD):
+            of_record = _files(objects, artifact, is_record_file, remaining_bytes)
+            remaining_bytes -= sum(len(content) for _, content in of_record)
+            files += [(f"{artifact.name}/{name}", content) for name, content in of_record]
+    records = read_records(
+        [file for file in files if file[0].endswith(".jsonl")],
+        [file for file in files if not file[0].endswith(".jsonl")],
+    )
+    return plan_codec.decode(found[0][1], source), tuple(records)
+
+
+def _files(
+    objects: ObjectStore,
+    artifact: RawArtifact,
+    is_wanted: Callable[[str], bool],
+    max_bytes: int,
+) -> list[tuple[str, bytes]]:
+    stream = io.BytesIO(read_checked(objects, artifact.object, artifact.sha256, "archive"))
+    limits = replace(LIMITS, bytes=max_bytes)
+    return list(members(stream, artifact.name, limits, is_wanted=is_wanted))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 
-from ciguard.serve.api.openapi import openapi_document
 from ciguard.serve.api.problem_details import MEDIA_TYPE
+from ciguard.serve.api.routes import openapi_document
 from ciguard.serve.state.repositories import Repository, RepositoryState
 
 if TYPE_CHECKING:

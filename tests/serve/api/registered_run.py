@@ -13,7 +13,7 @@ from openapi_core.testing import MockRequest
 from serve.api.api_document import OPENAPI, PUBLIC_URL, REPOSITORIES, check
 from serve.api.oidc_issuer import claims, signed
 
-from ciguard.serve.api.openapi import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
+from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.application import build_application
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import Role, read_settings

@@ -12,8 +12,8 @@ from serve.api.api_document import check
 from serve.api.registered_run import LEGS, PLAN, RUN
 
 from ciguard.serve.api.claim_requests import MAX_BLOCKS, MAX_LEGS
-from ciguard.serve.api.openapi import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.api.problem_details import MEDIA_TYPE
+from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.state import claim_rows
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ciguard.history import service_credentials
 from ciguard.model import Block, PlannedUnit, Prediction, Shard
 from ciguard.plan import block_registration
 from ciguard.plan.block_registration import registration
-from ciguard.serve.api.openapi import BLOCKS_PATH
+from ciguard.serve.api.routes import BLOCKS_PATH
 from ciguard.serve.application import build_application
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from serve.api.api_document import PUBLIC_URL, check
 from serve.api.oidc_issuer import claims, signed
 from serve.api.registered_run import LEGS, PLAN, RUN, nothing
 
-from ciguard.serve.api.openapi import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.api.problem_details import MEDIA_TYPE
+from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.state import claim_rows, schema
 
 if TYPE_CHECKING:

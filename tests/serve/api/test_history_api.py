@@ -21,8 +21,8 @@ from ciguard.history import file as history_codec
 from ciguard.history import service_credentials, service_store
 from ciguard.history.file import StoredBytes
 from ciguard.history.stores import open_store
-from ciguard.serve.api.openapi import HISTORY_PATH, OPENAPI_PATH, openapi_document
 from ciguard.serve.api.problem_details import MEDIA_TYPE
+from ciguard.serve.api.routes import HISTORY_PATH, OPENAPI_PATH, openapi_document
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import FolderStore

@@ -19,7 +19,7 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.state import work_rows
+from ciguard.serve.state import work_list
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def shown(service: Service, tmp_path: Path) -> CasePage:
 
 def waiting(service: Service) -> list[RunKey]:
     with service.database.read() as connection:
-        return [one.key for one in work_rows.unfinished(connection)]
+        return [one.key for one in work_list.unfinished(connection)]
 
 
 def judge_with_a_dead_leg(service: Service, server: FakeGitHub, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from ciguard.serve.state import repositories, schema, work_list, work_rows
+from ciguard.serve.state import repositories, schema, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, NewWork, WorkState
@@ -49,17 +49,17 @@ def kill(connection: Connection, work: work_list.Work) -> bool:
 
 
 def test_dead_letters_have_their_problem(connection: Connection) -> None:
-    (dead,) = work_rows.dead_letters(connection)
+    (dead,) = work_list.dead_letters(connection)
     assert (dead.key, dead.state, dead.problem) == (RunKey(2, 2, 1), WorkState.DEAD, "no artifacts")
     assert (dead.repository, dead.tries) == ("o/two", MAX_TRIES)
-    assert work_rows.dead_letters(connection, [2]) == (dead,)
-    assert work_rows.dead_letters(connection, [1]) == ()
-    assert work_rows.dead_letters(connection, limit=0) == ()
+    assert work_list.dead_letters(connection, [2]) == (dead,)
+    assert work_list.dead_letters(connection, [1]) == ()
+    assert work_list.dead_letters(connection, limit=0) == ()
 
 
 def test_what_runs_comes_before_what_waits(connection: Connection) -> None:
-    assert [row.key.run_id for row in work_rows.unfinished(connection)] == [3, 4, 5]
-    assert [row.key.run_id for row in work_rows.unfinished(connection, [2])] == [5]
+    assert [row.key.run_id for row in work_list.unfinished(connection)] == [3, 4, 5]
+    assert [row.key.run_id for row in work_list.unfinished(connection, [2])] == [5]
 
 
 def test_the_backlog_is_counted(connection: Connection) -> None:
@@ -68,7 +68,7 @@ def test_the_backlog_is_counted(connection: Connection) -> None:
         .where(schema.work.c.run_id == 4)
         .values(due_at_ms=schema.work.c.due_at_ms - 5_000)
     )
-    backlog = work_rows.backlog(connection)
+    backlog = work_list.backlog(connection)
     assert backlog.rows == {
         WorkState.WAITING: 2,
         WorkState.RUNNING: 1,
@@ -79,7 +79,7 @@ def test_the_backlog_is_counted(connection: Connection) -> None:
 
 def test_an_empty_backlog_is_no_age(connection: Connection) -> None:
     connection.execute(sa.delete(schema.work))
-    backlog = work_rows.backlog(connection)
+    backlog = work_list.backlog(connection)
     assert backlog.oldest_s == 0
     assert set(backlog.rows.values()) == {0}
 
@@ -87,12 +87,12 @@ def test_an_empty_backlog_is_no_age(connection: Connection) -> None:
 def test_only_old_rows_that_are_done_are_forgotten(connection: Connection) -> None:
     finished = schema.work.c.finished_at_ms
     connection.execute(sa.update(schema.work).values(finished_at_ms=finished - 3 * DAY_MS))
-    assert work_rows.prune(connection, days=4) == 0
-    assert work_rows.prune(connection, days=2) == 1
-    assert len(work_rows.dead_letters(connection)) == 1
+    assert work_list.prune(connection, days=4) == 0
+    assert work_list.prune(connection, days=2) == 1
+    assert len(work_list.dead_letters(connection)) == 1
 
 
 def test_the_rows_of_a_removed_repository_are_forgotten(connection: Connection) -> None:
-    assert work_rows.forget(connection, 2) == 2
-    assert work_rows.dead_letters(connection) == ()
-    assert [row.key.run_id for row in work_rows.unfinished(connection)] == [3, 4]
+    assert work_list.forget(connection, 2) == 2
+    assert work_list.dead_letters(connection) == ()
+    assert [row.key.run_id for row in work_list.unfinished(connection)] == [3, 4]
