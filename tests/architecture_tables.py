@@ -198,7 +198,6 @@ ADAPTERS = frozenset(
     | {"history.daemon_thread", "history.service_credentials", "history.service_store"}
     | {"plan.block_registration", "plan.scope"}
     | {
-        "experiment.machine_load",
         "experiment.process",
         "guard.policy",
         "guard.evaluation",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.experiment.machine_load import LoadMeter, parse_stat
+from ciguard.experiment.process import LoadMeter, parse_stat
 
 if TYPE_CHECKING:
     from pathlib import Path
