@@ -227,7 +227,7 @@ def _to_matrix(
         value_counts=np.bincount(run_of_group[rows.group[given]], minlength=runs),
         from_incomplete_legs=rows.from_incomplete_legs,
         not_passed=rows.not_passed,
-        # Of a case without memory in the candidate nobody would compare any.
+        # A case without memory in the candidate is not compared.
         other_method=np.bincount(
             rows.key[has_peak & ~alike & (candidate.measured_by[rows.key] > 0)], minlength=count
         ),

@@ -58,13 +58,13 @@ class ExcludedRun:
 
 @dataclass(frozen=True, slots=True)
 class Ancestry:
-    """What somebody said of commits; of all others nothing is known.
+    """The order of commits that git, GitHub or a history knows; of all others nothing is known.
 
     Attributes:
         of: the commit whose ancestors were asked for; it is one of them.
         ancestors: are known to be.
         non_ancestors: are known not to be.
-        source: who said so; None where nobody could.
+        source: of the answer; None without one.
     """
 
     of: str | None = None
@@ -73,7 +73,7 @@ class Ancestry:
     source: AncestrySource | None = None
 
     def is_ancestor(self, sha: str | None) -> bool | None:
-        """Whether a commit came before; None where nobody knows."""
+        """Say whether a commit came before; None where that is not known."""
         if sha is None:
             return None
         return True if sha in self.ancestors else False if sha in self.non_ancestors else None
@@ -103,7 +103,7 @@ class _Criteria:
     lineage: Ancestry
 
     def rejection(self, run: HistoryRun) -> ExclusionReason | None:
-        """Why a run is no baseline, whatever its event; None where nothing speaks against it."""
+        """Return why a run is no baseline, its event aside; None where it may be one."""
         candidate = self.candidate
         if run.run_id == candidate.run_id:
             return "candidate"
@@ -202,7 +202,7 @@ def base_commit(run: Run) -> str | None:
     if run.is_pull_request and run.head_sha in run.parents and len(run.parents) > 1:
         return next((parent for parent in run.parents if parent != run.head_sha), None)
     if run.event in PULL_REQUEST and run.sha != run.head_sha:
-        return None  # some merge, of which nobody knows the parents
+        return None  # some merge of unknown parents
     return run.sha
 
 
@@ -234,7 +234,7 @@ def ancestry_of(
     by_git: Callable[[str, Sequence[str]], Mapping[str, bool]],
     query: Callable[[str, str], frozenset[str]] | None = None,
 ) -> Ancestry:
-    """What can be known of which `commits` come before `commit`.
+    """Ask which of `commits` come before `commit`.
 
     Args:
         commits: oldest first; of very many only the newest are looked at.

@@ -232,7 +232,7 @@ def _fail_on(text: str) -> frozenset[str]:
 
 
 def _history(invocation: Invocation, location: str) -> History | None:
-    # Imported here: without a history, nobody pays for its stores.
+    # Imported here: a comparison without a history needs no store.
     from ciguard.history.stores import load, open_store  # noqa: PLC0415
 
     loaded = load(open_store(location, invocation.folder, invocation.environ))
@@ -403,7 +403,7 @@ class _Resolver:
 
 
 def _read(recorded: FoundRecords, name: str) -> _Runs:
-    """What was recorded.
+    """Return the runs of records.
 
     Raises:
         InputError: nothing of it could be read: it is of no format, or empty.
@@ -476,7 +476,7 @@ def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
 
 
 def _prices(invocation: Invocation) -> Mapping[str, float]:
-    """What a minute costs, by pool; nothing where nobody configured any."""
+    """Return the price of a minute, by pool; none without a configuration."""
     if not _has_configuration(invocation):
         return {}
     # Imported here: pydantic costs 0.1 s that a folder without configuration need not pay.

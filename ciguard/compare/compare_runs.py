@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Each has a value for "nobody said".
+    """Facts beyond the runs themselves; each has a default for "not known".
 
     Attributes:
         branch: the base's.
@@ -282,14 +282,14 @@ def _changes(
 def _without_known(
     found: Sequence[Transition], candidate: Run, table: BaselineMatrix
 ) -> tuple[Transition, ...]:
-    """Without what other baseline runs measured: the base lost it, nobody added it."""
+    """Leave out added tests that other baseline runs measured: the base lost them."""
     places = np.flatnonzero(~np.isnan(table.wall_s).all(axis=1))
     known = {candidate.keys[place] for place in places.tolist()}
     return tuple(one for one in found if one.kind != "added" or one.key not in known)
 
 
 def _no_gain_if_incomplete(verdict: MeasureVerdict, complete: bool) -> MeasureVerdict:
-    """What is missing takes its time and memory with it: no gain is told of what is left."""
+    """Withdraw the gain of an incomplete run: missing tests take their numbers with them."""
     if complete or verdict.verdict != "improved":
         return verdict
     return replace(verdict, verdict="incomplete")
@@ -307,7 +307,7 @@ def _explain_incomplete(verdict: MeasureVerdict) -> MeasureVerdict:
 def _why_unjudged(
     table: BaselineMatrix, verdicts: Sequence[MeasureVerdict], baseline: BaselineInfo
 ) -> UnjudgedReason | None:
-    """Why neither measure has a verdict, where that is one reason."""
+    """Return why neither measure has a verdict, where that is one reason."""
     if table.from_incomplete_legs and all(one.verdict == "baseline incomplete" for one in verdicts):
         return "baseline incomplete"
     return "few baseline runs" if len(baseline.runs) < MIN_BASELINE_RUNS else None

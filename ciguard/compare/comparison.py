@@ -69,7 +69,7 @@ class Note:
 
 
 def moved_notes(records: Iterable[Record]) -> tuple[Note, ...]:
-    """What moved in the candidate; which tests these are only its plan says."""
+    """Note how many blocks moved in the candidate; only its plan names their tests."""
     blocks, shards = count_moved_blocks(newest_by_shard(records))
     return (Note("blocks_moved", blocks, shards),) if blocks else ()
 
@@ -158,7 +158,7 @@ class Comparison:
 
     @property
     def deaths_on_both(self) -> Counter[Ending]:
-        """How many cases still run out of time or memory, by ending."""
+        """Count the cases that still run out of time or memory, by ending."""
         endings = [one.after.ending for one in self.of_kind("failing_on_both") if one.after]
         return Counter(ending for ending in endings if ending in DEATHS)
 
@@ -193,12 +193,12 @@ class Comparison:
 
 
 def with_state(comparison: Comparison) -> Comparison:
-    """The comparison with the state that it comes to, whatever it had."""
+    """Return the comparison with the state that its findings come to."""
     return replace(comparison, state=state_of(comparison))
 
 
 def state_of(comparison: Comparison) -> State:
-    """What all that was found comes to."""
+    """Return the one word for all findings of a comparison."""
     found, speed = comparison.transitions, comparison.suite_speed.verdict
     kinds = {one.kind for one in found}
     words = {comparison.durations.verdict, comparison.memory.verdict}

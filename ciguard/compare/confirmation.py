@@ -67,7 +67,7 @@ class _Answer(_Read):
 
 
 def read_confirmation(content: bytes, source: str) -> Confirmation:
-    """What `ciguard experiment --base --head --format json` wrote.
+    """Read the answer of `ciguard experiment --base --head --format json`.
 
     Raises:
         InputError: it is that not, or of a newer schema.

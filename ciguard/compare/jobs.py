@@ -229,7 +229,7 @@ class JobsComparison:
 
 
 def run_of_jobs(name: str, run_id: int | None, jobs: Sequence[Job]) -> RunInfo:
-    """What the jobs of a run tell of it.
+    """Describe a run by its jobs.
 
     Args:
         name: what the run was called by.

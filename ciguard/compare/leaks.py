@@ -135,5 +135,5 @@ def _judge_processes(
 
 
 def _trimmed_sum(retained: Floats) -> float:
-    """What all but the tenth that keeps most keep together."""
+    """Sum what the tests retain, without the tenth of them that retains most."""
     return float(np.sort(retained)[: len(retained) - int(TRIM * len(retained))].sum())

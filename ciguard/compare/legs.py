@@ -158,7 +158,7 @@ def _total_of_tests(base: Run, candidate: Run) -> Total | None:
 
 
 def _measures(legs: Sequence[RunLeg]) -> dict[TotalName, float]:
-    """What is known of a complete run: times only where each leg has one."""
+    """Return the measures of a complete run: times only where each leg has one."""
     found: dict[TotalName, float] = {}
     walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
     if walls_s and len(walls_s) == len(legs):
@@ -168,7 +168,7 @@ def _measures(legs: Sequence[RunLeg]) -> dict[TotalName, float]:
 
 
 def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
-    """How many cases another leg of that name ran before, and how many both runs have in legs."""
+    """Count the cases that ran in a leg of another name before, and those in legs of both."""
     if not base.legs or not candidate.legs:
         return 0, 0
     place = index_in(candidate, base)
@@ -248,7 +248,7 @@ def leg_coverage(run: Run, plan: Plan | None = None) -> LegCoverage:
 
 
 def incompleteness(run: Run, legs: LegCoverage) -> Iterator[IncompleteReason]:
-    """Why a run is incomplete: one reason for all legs that ended in the same way."""
+    """Yield why a run is incomplete: one reason for all legs that ended in the same way."""
     truncated: dict[Ending, list[str]] = defaultdict(list)
     for leg in run.legs:
         if not leg.complete:
@@ -274,7 +274,7 @@ def lost_units(
     """The units that a run has no result of because their leg gave none.
 
     A plan says in which shard each was. Without one, what the base had and the candidate has not
-    may have been lost or removed, and nobody can tell which: `LostUnits.certain` says so.
+    may have been lost or removed: `LostUnits.certain` is False then.
 
     Args:
         found_elsewhere: cases of the base that the candidate has under another name.

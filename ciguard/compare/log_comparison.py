@@ -435,7 +435,7 @@ class LogComparison:
         return self.state in ("unknown", "inconclusive") or self.count("not judged") > 0
 
     def count(self, verdict: Verdict) -> int:
-        """How many pairs have a verdict."""
+        """Count the pairs with a verdict."""
         return sum(one.verdict == verdict for one in self.pairs)
 
 
@@ -573,7 +573,7 @@ def _state(found: LogComparison, doubts: tuple[Doubt, ...]) -> LogState:
     failures = found.failures
     worse = verdicts["worse"] > 0 or any(one.after > one.before for one in failures)
     better = verdicts["better"] > 0 or any(one.after < one.before for one in failures)
-    if doubts:  # what is worse is worse, whatever else the log should have
+    if doubts:  # a worse value is worse in an incomplete log, too
         return "worse" if worse else "unknown"
     if worse:
         return "mixed" if better else "worse"

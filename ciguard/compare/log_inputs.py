@@ -87,7 +87,7 @@ def compare_log_inputs(
         UsageError: a pattern is none of RE2, or there is no token for a job's log.
         GitHubError: GitHub does not know a job, or did not answer.
     """
-    # Imported here: nobody else needs RE2.
+    # Imported here: only logs need RE2.
     from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
 
     reader = LogReader(table)
@@ -189,7 +189,7 @@ def _files_of(path: Path) -> list[str]:
             return [item.relative_to(path).as_posix() for item in found]
         if path.suffix == ".zip" and path.is_file():
             return _zip_names(path)
-    except (OSError, InputError):  # whoever reads it as records or results says what is wrong
+    except (OSError, InputError):  # reading it as records or results reports the error
         pass
     return []
 

@@ -99,7 +99,7 @@ def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
 
 
 def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
-    """Why nothing follows though no value may differ."""
+    """Count the reasons for which nothing follows though no value may differ."""
     if comparison.state == "inconclusive":
         pairing = comparison.pairing
         yield len(pairing.counts), "value", "more or less often"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey
 
 
-MAX_SUSPECTS: Final = 40  # largest suspects: nobody reads more
+MAX_SUSPECTS: Final = 40  # largest suspects: more are not read
 
 Measure = Literal["wall_s", "peak_delta_bytes"]
 
@@ -130,7 +130,7 @@ class MeasureVerdict:
 
     @property
     def listed(self) -> tuple[CaseChange, ...]:
-        """What a comment names: of durations what is confirmed or large, the rest is noise."""
+        """Select the changes that a comment names: of durations confirmed or large ones only."""
         found = (*self.losses, *self.gains)
         if self.measure == "peak_delta_bytes":
             return found
@@ -138,7 +138,7 @@ class MeasureVerdict:
 
     @property
     def unconfirmed(self) -> tuple[CaseChange, ...]:
-        """What is named and not confirmed."""
+        """Select the named changes that are not confirmed."""
         return tuple(change for change in self.listed if change.tier != "confirmed")
 
     @property
@@ -356,7 +356,7 @@ def classify_measure(
 
 SUSPECT_DURATION: Final = Thresholds(z=2.0, ratio=0.05, amount=0.050)
 CONFIRMED_DURATION: Final = Thresholds(z=3.0, ratio=0.10, amount=0.100)
-# Named even when it is chance: whoever made a test three times as slow wants to know it at once.
+# Named even when it is chance: a test that became three times as slow is news at once.
 LARGE_DURATION: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
 NOISY: Final = 1.5  # times the baseline's spread: then this run's durations tell nothing
 DURATION_RESOLUTION: Final = 0.001  # of a value: no timer of a test is better
@@ -426,7 +426,7 @@ def _too_noisy(question: CaseInput, ratio: float) -> MeasureVerdict:
 
 
 def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Floats:
-    """What of an earlier run can confirm: logarithms at a known speed, in a run not too noisy."""
+    """Return the logarithms that can confirm: at a known speed, in a run not too noisy."""
     ratio = speeds.noise_ratio(baseline)
     noisy = ratio is not None and ratio > NOISY
     return np.where(

@@ -49,7 +49,7 @@ class ConditionChange:
 
 
 def condition_changes(before: Conditions, after: Conditions) -> tuple[ConditionChange, ...]:
-    """Those that differ, or that only one of the runs has, by name."""
+    """Return the conditions that differ, or that only one of the runs has, by name."""
     return tuple(
         ConditionChange(name, before.get(name, ()), after.get(name, ()))
         for name in sorted({*before, *after})
@@ -98,7 +98,7 @@ def _log_value(metric: LogMetric) -> LogValue:
     )
 
 
-# "changed": it differs, and neither direction is better; "not judged": nobody knows.
+# "changed": it differs, and neither direction is better; "not judged": too little is known.
 MetricVerdict = Literal["worse", "mixed", "better", "changed", "same", "not judged"]
 # In the order in which they are listed.
 VERDICTS: Final[tuple[MetricVerdict, ...]] = (
@@ -133,7 +133,7 @@ class MetricChange:
 
     @property
     def relative_change(self) -> float:
-        """How far it moved, in its own measure; a change from nothing is the farthest."""
+        """Return how far it moved, as a ratio; a change from nothing is the farthest."""
         if self.ratio is None:
             return float("inf") if self.before != self.after else 0.0
         return abs(self.ratio)
@@ -169,17 +169,17 @@ class Metrics:
 
     @property
     def unjudged(self) -> tuple[MetricChange, ...]:
-        """Those without a verdict."""
+        """Select the changes without a verdict."""
         return tuple(one for one in self.changes if one.verdict == "not judged")
 
     @property
     def moved(self) -> tuple[MetricChange, ...]:
-        """Those without a verdict that changed by enough to be counted."""
+        """Select the changes without a verdict that are large enough to be counted."""
         return tuple(one for one in self.unjudged if one.relative_change >= NOTABLE_RATIO)
 
     @property
     def verdicts(self) -> Mapping[MetricVerdict, int]:
-        """How many have each verdict, "not judged" left out."""
+        """Count the changes by verdict, "not judged" left out."""
         return Counter(one.verdict for one in self.changes if one.verdict != "not judged")
 
     @property
@@ -194,7 +194,7 @@ NO_METRICS: Final = Metrics()
 def past_metrics(
     history: History | None, used: Sequence[int], bases: Sequence[Run], conditions: Conditions
 ) -> tuple[Past, int]:
-    """What the baseline's runs had, and how many of them had other conditions and are left out.
+    """Return the metrics of the baseline's runs, and how many had other conditions.
 
     Args:
         used: positions of the history's runs.
@@ -353,7 +353,7 @@ def _resolutions(printed: Iterable[LogMetric]) -> dict[MetricKey, float]:
 
 
 def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Direction:
-    """How a metric is judged: of times and sizes without a row of their own, less is better."""
+    """Return how a metric is judged: of times and sizes without a row, less is better."""
     name, unit, _ = key
     is_less_better = unit in TIME_UNITS or unit == "bytes"
     return directions.get(name, Direction("lower" if is_less_better else ""))

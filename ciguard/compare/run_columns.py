@@ -60,7 +60,7 @@ class RunLeg:
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Return the name that users know."""
         return self.shard or self.job or ""
 
 
@@ -75,7 +75,7 @@ class Run:
         outcome, ending, measured_by: positions in `history.file.CODE_NAMES`.
         leg: position in `legs`.
         in_history: the history has this very run.
-        retained_bytes: what stayed resident after each; None where nobody asks for it.
+        retained_bytes: what stayed resident after each; None where it is not needed.
         process: the number of the process that ran each, -1 not known.
         sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
         flaky: went wrong in a try and right in the last one.
@@ -187,7 +187,7 @@ def run_info(run: Run | HistoryRun, values: int | None = None) -> RunInfo:
 
 
 def index_in(run: Run | History, other: Run) -> NDArray[np.int64]:
-    """Where each case of a run, or of a history, is in another one; -1 where it is not."""
+    """Return the position of each case of a run, or of a history, in another; -1 if absent."""
     if run.keys == other.keys:  # as in most pull requests: told in a fifth of the time
         return np.arange(len(run.keys), dtype=np.int64)
     at = {key: position for position, key in enumerate(other.keys)}
@@ -231,7 +231,7 @@ def from_history(history: History, position: int, name: str = "") -> Run:
 
 
 def leg_from_history(leg: HistoryLeg) -> RunLeg:
-    """What the history knows of a leg."""
+    """Return a leg as the history knows it."""
     return RunLeg(
         shard=leg.shard,
         job=leg.job,
@@ -274,7 +274,7 @@ def runs_from_records(records: Iterable[Record], name: str) -> tuple[Run, ...]:
 
 
 def _measured(record: Record) -> set[tuple[CaseKey, float | None, float]]:
-    """What tells one execution of a case from all others, whatever number its process has."""
+    """Return what tells one execution of a case from all others, its process aside."""
     return {(one.key, one.wall_s, one.at_s) for one in record.results if one.at_s is not None}
 
 
@@ -355,7 +355,7 @@ def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
         "wall_s": np.array([one.wall_s for one in results], np.float64),
         "peak_delta_bytes": np.array([one.peak_delta_bytes for one in results], np.float64),
         "retained_bytes": np.array(
-            # Of what runs side by side nobody knows who retained it.
+            # Of tests side by side it is not known which one retained it.
             [None if (one.concurrent or 1) > 1 else one.retained_bytes for one in results],
             np.float64,
         ),

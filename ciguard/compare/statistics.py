@@ -14,7 +14,7 @@ before, it must also lie outside of all past values. docs/explanation/statistics
 Over many cases or metrics, the rate of false discoveries is controlled (Benjamini and Hochberg
 1995, JRSS B 57): where nothing changed, at most `FALSE_ALARM_RATE` of the runs have one. Over the
 rows of an experiment, the chance of any false alarm is controlled (Holm 1979, Scand. J. Statistics
-6), whatever the rows have in common.
+6), however the rows depend on each other.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Thresholds:
 
 
 def count_values(table: Floats) -> NDArray[np.int64]:
-    """How many values each row has."""
+    """Count the values of each row."""
     number: NDArray[np.int64] = (~np.isnan(table)).sum(axis=1)
     return number
 
@@ -122,7 +122,7 @@ def _pool(residuals: Floats, size: Floats, has_scale: Flags) -> Floats:
         found = residuals[members]
         scale = mad_sigma(found[~np.isnan(found)])
         pool[place == number] = scale
-    # Many like sizes leave a bin empty; whoever falls in it is judged by all.
+    # Many like sizes leave a bin empty; a row in it is judged by all.
     everything = residuals[rows]
     return np.where(np.isnan(pool), mad_sigma(everything[~np.isnan(everything)]), pool)
 

@@ -201,7 +201,7 @@ CONFIRMED_Z: Final = 3.0
 RESOLUTION: Final = 0.01
 OUTLIER_RATIO: Final = 2.0  # 3 to 11 times the usual in 3 of 39 legs of a busy machine
 QUARTILES: Final = (0.25, 0.5, 0.75)
-AS_MEASURED: Final = len(QUARTILES)  # the column behind them
+AS_MEASURED: Final = len(QUARTILES)  # the column after them
 MIN_DIFFERENCE: Final = (
     0.025  # half of RATIO: what a suite must have changed with its runners in it
 )

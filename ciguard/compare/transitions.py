@@ -175,7 +175,7 @@ def _pairs(
 
 
 def _best(scores: Sequence[float]) -> int | None:
-    """Where the one highest score is; None where it is too low, or two are the same."""
+    """Return the position of the highest score; None where it is too low, or a tie."""
     top = max(scores)
     return scores.index(top) if top > 0 and scores.count(top) == 1 else None
 
@@ -293,17 +293,17 @@ class Transition:
 
     @property
     def first_line(self) -> str:
-        """What the message says first, in one line; "" without a message."""
+        """Return the first line of the message; "" without one."""
         return one_line(first_line(self.message or ""), NAME_WIDTH)
 
 
 def statuses(run: Run) -> Statuses:
-    """What each case of a run came to."""
+    """Return the status of each case of a run."""
     return statuses_of(run.outcome, run.ending)
 
 
 def statuses_of(outcome: Codes, ending: Codes) -> Statuses:
-    """What each of some results came to."""
+    """Return the status of each result."""
     found = np.full(len(outcome), GOOD, np.uint8)
     found[outcome == CODE["outcome"]["skipped"]] = SKIPPED
     found[ending > CODE["ending"]["completed"]] = INTERRUPTED
@@ -330,7 +330,7 @@ def case_state(run: Run, position: int) -> CaseState:
 
 
 class _Indexed:
-    """A run with its fates, found by case and by unit; both only where somebody asks."""
+    """A run with its fates, found by case and by unit; both on demand."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.statuses = run, statuses(run)
@@ -352,7 +352,7 @@ class _Indexed:
         return worst
 
     def index_of(self, key: CaseKey) -> int | None:
-        """Where a case is; a case that stands for its whole unit is the worst of the unit's."""
+        """Return the position of a case; of a unit's own case that of the unit's worst one."""
         found = self.index_by_key.get(key)
         return self.worst.get(key.unit_key) if found is None and key.case == key.unit else found
 

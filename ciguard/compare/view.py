@@ -151,7 +151,7 @@ def sections(
 
 
 def _runs(comparison: Comparison, links: Links) -> Facts:
-    """Which runs were compared, and what the baseline is."""
+    """Name the runs that were compared, and the baseline."""
     found = (
         ("base", comparison.base),
         ("candidate", comparison.candidate),
@@ -211,7 +211,7 @@ def _job_table(jobs: Sequence[JobChange]) -> Table:
 
 
 def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:
-    """Those that the headline only counts."""
+    """List the leaks that the headline only counts."""
     found = comparison.leaks[1 if "leak" in said else 0 :]
     items = tuple(Item(words.leak_text(leak)) for leak in found)
     return Section("leaks", (Bullets(items, "leak"),), size=(len(items), "leak"), drop=4)
@@ -241,7 +241,7 @@ def _transition_table(found: Sequence[Transition], links: Links) -> Table:
 
 
 def _how(one: Transition) -> tuple[object, ...]:
-    """What the transitions of one test have in common to be one row."""
+    """Return what the transitions of one test have in common to be one row."""
     others = (one.renamed_from, one.perhaps_was)
     names = [key and key._replace(variant="") for key in others]
     states = (words.before_text(one), words.case_text(one.after), one.excuse)
@@ -356,7 +356,7 @@ def _change(group: Sequence[CaseChange], links: Links) -> Row:
 
 
 def _metrics(comparison: Comparison) -> Section:
-    """Those that differ; the others are folded."""
+    """List the metrics that differ; the others are folded."""
     found = comparison.metrics
     different = [one for one in found.changes if one.verdict in DIFFERENT]
     equal = [one for one in found.changes if one.verdict not in DIFFERENT]
@@ -456,7 +456,7 @@ def _costs(comparison: Comparison) -> str:
 
 
 def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
-    """What a reader must know; not what the headline has."""
+    """Yield the notes that the headline does not have."""
     if comparison.unjudged_reason and "unjudged" not in said:
         yield as_sentence(words.unjudged_text(comparison))
     yield from words.slowed_legs_texts(comparison.legs)

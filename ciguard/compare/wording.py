@@ -151,7 +151,7 @@ def as_sentence(text: str) -> str:
 
 
 def unjudged_text(comparison: Comparison) -> str:
-    """Why no number has a verdict."""
+    """Return why no number has a verdict."""
     if comparison.unjudged_reason is None:
         return ""
     runs = len(comparison.baseline.runs)
@@ -323,7 +323,7 @@ def leg_times_text(leg: LegChange) -> str:
 
 
 def slowed_legs_texts(legs: Sequence[LegChange]) -> Iterator[str]:
-    """Which shards of a run swapped or waited for memory, a sentence a run."""
+    """Name the shards of a run that swapped or waited for memory, a sentence a run."""
     sides = {
         "base": [leg for leg in legs if slowdown_text(leg.machine_before, leg.wall_before_s)],
         "candidate": [leg for leg in legs if slowdown_text(leg.machine_after, leg.wall_after_s)],
@@ -374,7 +374,7 @@ def case_text(state: CaseState | None) -> str:
 
 
 def before_text(one: Transition) -> str:
-    """How a test ended in the base; of a flaky one, what was before its last try."""
+    """Word how a test ended in the base; of a flaky one, in the try before its last."""
     if one.kind != "flaky":
         return case_text(one.before)
     return f"{'added, ' if one.before is None else ''}failed in an earlier try"

@@ -157,7 +157,7 @@ def compares_commits(
     comparison: str | None,
     conditions_text: Sequence[str],
 ) -> bool:
-    """Which of both kinds is meant. Raises UsageError for both, and for half of two commits."""
+    """Say whether commits are compared. Raises UsageError for both kinds, and for one commit."""
     if any(commits) or comparison:
         if any(commands) or conditions_text:
             what = "commits and commands: one of them"
@@ -200,7 +200,7 @@ def parse_arms(texts: Sequence[str], a: str | None, b: str | None) -> dict[str, 
 
 
 def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
-    """What `--condition` says: of each, names and values; without any, one that sets nothing.
+    """Parse `--condition`: names and values of each; without any, one that sets nothing.
 
     Raises:
         UsageError: it is no NAME=VALUE, or the same as another one.
@@ -306,7 +306,7 @@ def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) ->
 
 
 def exit_code(found: Experiment) -> ExitCode:
-    """Of an experiment that came to its end 0, whatever it found."""
+    """Return 0 for an experiment that came to its end, for every verdict."""
     if found.stopped_by:
         by_hand = found.stopped_by == signal.SIGINT
         return ExitCode.INTERRUPTED if by_hand else ExitCode.TERMINATED

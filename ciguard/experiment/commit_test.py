@@ -65,7 +65,7 @@ LOSSES: Final = ("slower", "more memory")
 MIN_PAIRS: Final = 3  # without so many there is no verdict
 TIME_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.05, amount=0.0)
 MEMORY_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.03, amount=4 * 1024 * 1024)
-MIN_WALL_S: Final = 0.050  # what takes less is nobody's regression
+MIN_WALL_S: Final = 0.050  # a shorter test is no regression
 RESOLUTION: Final = 0.001  # of a time
 
 
@@ -134,7 +134,7 @@ def values_of(record: Record) -> dict[Metric, float]:
 
 
 def exclusions(record: Record, units: Iterable[UnitKey], arm: str) -> dict[CaseKey, Exclusion]:
-    """Why a case, or all of a unit that gave none, has no numbers."""
+    """Return why a case, or all of a unit that gave none, has no numbers."""
     found = {
         result.key: Exclusion(
             arm, result.outcome, one_line(first_line(result.message or ""), REASON)
@@ -148,7 +148,7 @@ def exclusions(record: Record, units: Iterable[UnitKey], arm: str) -> dict[CaseK
 
 
 def failure_of(records: Collection[Record], output_text: str) -> str:
-    """Why a whole leg tells nothing; "" where it ran, whatever its tests did."""
+    """Return why a leg has no numbers; "" where it ran, even if its tests failed."""
     lines = [one_line(line) for line in output_text.strip().splitlines()[-5:]]
     if not records:
         return "\n".join(["no record", *lines])
@@ -234,7 +234,7 @@ def _ratio(difference: float, before: float, offset: float) -> float | None:
 
 
 def tiers_of(rows: Sequence[Row]) -> dict[tuple[CaseKey, str], Tier]:
-    """What the rows make of suspects; of one that was not judged nothing."""
+    """Return the tier of each suspect that was judged."""
     return {
         (key_of(row.metric), row.metric.name): "confirmed"
         if row.differs and row.after > row.before

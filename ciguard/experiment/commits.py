@@ -98,7 +98,7 @@ def confirm(
 def _request(
     invocation: Invocation, units: str, comparison_file: str | None
 ) -> tuple[Comparison | None, commit_test.Request]:
-    """What to run: the suspects of a comparison where there is one, else what a file lists."""
+    """Return the suspects of a comparison where one is given, else the tests of a file."""
     if comparison_file is None:
         where = f"--units {units}"
         try:

@@ -121,7 +121,7 @@ def _gpu_values(samples: Sequence[SampleLine]) -> dict[Metric, float]:
 
 
 def machine_use_of(samples: Sequence[SampleLine]) -> MachineUse:
-    """What the samples of a run say of the machine."""
+    """Summarize the samples that a run took of the machine."""
     use = machine_use(samples)
     return MachineUse(
         least_available_bytes=use.least_available.size_bytes if use.least_available else None,
@@ -131,7 +131,7 @@ def machine_use_of(samples: Sequence[SampleLine]) -> MachineUse:
 
 
 def failure_of(record: Record, log: bytes) -> str:
-    """How a run of one command went wrong, with its last output; "" if it did not."""
+    """Return how a run of one command failed, with its last output; "" if it did not."""
     result = _command_result(record)
     if result is not None and result.outcome == "passed" and not record.damage:
         return ""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 MIN_PAIRS: Final = 2  # without two differences there is no spread
 EQUAL_PAIRS: Final = 4  # of constant values: fewer that agree may be luck
-NEGLIGIBLE: Final = 0.01  # of a value: less is nobody's headline, however sure it is
+NEGLIGIBLE: Final = 0.01  # of a value: less is no headline, however sure it is
 NOISY_RATIO: Final = 0.20  # of a value, by which one run differs from the next
-MAX_LOG_RATIO: Final = 50.0  # of a logarithm: beyond it nobody tells one ratio from another
+MAX_LOG_RATIO: Final = 50.0  # of a logarithm: larger ratios are all alike
 WIDE_INTERVAL_RATIO: Final = 0.25  # a change of a quarter could hide in the interval
 
 

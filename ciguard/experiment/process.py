@@ -82,7 +82,7 @@ GRACE_S: Final = 20.0  # a leg that was told to end has 4 s for its tests, and s
 
 
 class Interrupted(Exception):
-    """Somebody wants the program to end: the signal that said so."""
+    """The signal by which the program shall end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -116,7 +116,7 @@ class SignalGuard:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Within it nobody is stopped: a signal that comes meanwhile counts behind it."""
+        """Defer a signal that comes within it to its end."""
         self._deferred += 1
         try:
             yield
@@ -126,7 +126,7 @@ class SignalGuard:
 
     @contextlib.contextmanager
     def private_folder(self) -> Iterator[Path]:
-        """A folder for records, removed in the end whatever happens."""
+        """Make a folder for records, which is removed in every case."""
         folder = None
         try:
             with self.deferred():
@@ -180,7 +180,7 @@ class LegRunner:
         self._guard, self._folder, self._runs = guard, folder, 0
 
     def remaining_s(self) -> float:
-        """What is left of the budget."""
+        """Return the rest of the budget."""
         return self.until_s - now_s()
 
     def run(

@@ -115,7 +115,7 @@ class Experiment:
         return next(iter(self.verdicts.values())) if len(self.verdicts) == 1 else None
 
     def row_verdict(self, row: Row) -> RowVerdict:
-        """What one row says; wall time that is not decided, where CPU time is, is too noisy."""
+        """Return the verdict on a row; wall time that only CPU time decides is too noisy."""
         undecided = any(one.wall == row for one in self.cpu_answers)
         return "too noisy" if undecided else row_verdict(row)
 
@@ -131,7 +131,7 @@ def run_design(
     """Make one run after the other.
 
     Args:
-        done: takes in what was measured, and has it whatever `measure` raises.
+        done: takes in what was measured, also where `measure` raises.
         remaining_s: what is left of the budget.
         may_stop_early: whether it may be over early because it is clear.
     """
@@ -195,7 +195,7 @@ def series_of(done: Iterable[Measurement], arms: Sequence[str]) -> list[Series]:
 
 
 def blocks_of(done: Iterable[Measurement], design: Design) -> tuple[int, ...]:
-    """How many whole blocks each condition has."""
+    """Count the whole blocks of each condition."""
     runs = [0] * len(design.conditions)
     for one in done:
         if not one.step.is_warm and one.values:
@@ -251,7 +251,7 @@ def conclude(
 
 
 def row_verdict(row: Row) -> RowVerdict:
-    """What one row says: one of the verdicts, or "higher", "lower" of a number that is neither."""
+    """Return the verdict on a row, or "higher", "lower" of a number that is neither."""
     if row.n < MIN_PAIRS:
         return "not enough data"
     if not row.differs:
@@ -281,7 +281,7 @@ def verdict_of(rows: Sequence[Row], arm: str, conditions: int) -> Verdict:
 def _cpu_answers(
     rows: Sequence[Row], design: Design, done: Sequence[Measurement]
 ) -> Iterator[CpuAnswer]:
-    """Where wall time does not decide under load by others, and CPU time does."""
+    """Yield the CPU times that decide where wall time does not, under load by others."""
     for wall in (row for row in rows if row.metric == WALL and row.n >= MIN_PAIRS):
         name = (wall.condition, wall.arm, CPU)
         cpu = next((row for row in rows if (row.condition, row.arm, row.metric) == name), None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 # How many of 100 experiments without any difference may tell of one, all looks together: each look
-# has its share, and shares add up whatever the looks have in common (Bonferroni).
+# has its share, and shares add up however the looks depend on each other (Bonferroni).
 ALPHA: Final = 0.04
 INTERIM_ALPHA: Final = 0.01  # of it, for all looks before the end
 NAME_WIDTH: Final = 60  # of a condition
@@ -26,12 +26,12 @@ FIRST_INTERIM: Final = 4  # blocks: before, the spread itself is a guess
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What is to be run.
+    """The runs of an experiment.
 
     Attributes:
         runs: of each arm in each condition, at most.
         warm: of each arm before them, which are kept apart.
-        conditions: names with their values; one without any where nobody has said some.
+        conditions: names with their values; one without any by default.
         arms: their names, at least two; each is compared with the first.
         seed: of the order within blocks.
     """
@@ -83,7 +83,7 @@ def _order(design: Design, condition: int, block: int) -> list[str]:
 
 
 def interim_analyses(runs: int) -> Mapping[int, float]:
-    """At how many blocks somebody looks whether it is clear already, each with its level.
+    """Return the numbers of blocks after which the result may be clear, with their levels.
 
     Only where each order was had both ways, and ever more rarely: a look costs evidence.
     """

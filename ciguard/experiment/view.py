@@ -193,7 +193,7 @@ def _change(row: Row) -> str:
 
 
 def _machine(experiment: Experiment) -> tuple[Block, ...]:
-    """What the runs of each arm met, and the runs in which the machine swapped."""
+    """Tabulate the machine during the runs of each arm, and list runs in which it swapped."""
     columns = (
         Column("arm"),
         Column("least available memory", "right"),

@@ -30,7 +30,7 @@ _ALLOCATOR_FIELDS: Final[tuple[tuple[str, str, Better], ...]] = (
 )
 # Words of many a log: without the frame around Julia's messages they are no allocator's.
 _COMMON_WORDS: Final = frozenset({"Limit", "Reserved", "Pool"})
-# What a test prints at once stands behind the progress that its framework prints.
+# What a test prints at once stands after the progress that its framework prints.
 _BOX: Final = r"^(?:[\w./-]{1,200}\.py )?[.FEsxXR]?[\s│|]*"
 _FRAME: Final = r"^\s*[│|][\s│|]*"
 _SIZE_TEXT: Final = r"[\d.]+[KMGTP]?i?B"

@@ -292,5 +292,5 @@ def _compiled(row: LogPattern) -> re2._Regexp:
 
 def _trigger_options() -> re2.Options:
     options = quiet_options()
-    options.encoding = re2.Options.Encoding.LATIN1  # bytes, whatever stands around them
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes, of any encoding
     return options

@@ -1,6 +1,6 @@
 """Metrics that programs printed: out of the logs of a record's processes, into the record.
 
-A leg has no RE2 and reads no log; whoever judges its record does. Failures of a log are none of
+A leg has no RE2 and reads no log; the judge of its record does. Failures of a log are none of
 this: the record says how its tests ended.
 """
 
@@ -46,7 +46,7 @@ class ProcessLogs:
 
     @cached_property
     def _reader(self) -> LogReader:
-        # Imported here: whoever finds no log needs no RE2.
+        # Imported here: only logs need RE2.
         from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
 
         return LogReader([row for row in self._patterns if row.kind != "failure"])
@@ -71,7 +71,7 @@ class ProcessLogs:
         self._metrics[path.rpartition("/")[0]] += found
 
     def added_to(self, records: Iterable[Record]) -> tuple[Record, ...]:
-        """The records, each with the metrics of the logs beside it behind its own."""
+        """Return the records, each with the metrics of the logs beside it after its own."""
         found = []
         for record in records:
             folders = {one.rpartition("/")[0] for one in (record.source, *record.copies)}
