@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ciguard.config.invocation import Invocation
     from ciguard.document import Block
-    from ciguard.experiment.measurement import Measurement, Reading
+    from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.result import Experiment
     from ciguard.experiment.schedule import Design, Step
 
@@ -279,19 +280,22 @@ def _run_experiment(
     )
 
 
-def _read(record_dir: Path, output_text: str) -> Reading:
-    """The numbers of a run, or how it failed."""
+def _read(found: Measurement, record_dir: Path, output_text: str) -> Measurement:
+    """Add the numbers of a run, or how it failed."""
     from ciguard.experiment import measurement, process  # noqa: PLC0415
 
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
-        return measurement.Reading({}, output_text.strip() or "no record")
+        return replace(found, failure=output_text.strip() or "no record")
     log = process.tail(record_dir / "process-001.log", measurement.LAST_BYTES)
-    return measurement.Reading(
-        measurement.values_of(records[0]),
-        measurement.failure_of(records[0], log),
-        measurement.machine_use_of(records[0].samples),
-        tuple(one.detail for one in records[0].events if one.kind == "unreadable_metric"),
+    return replace(
+        found,
+        values=measurement.values_of(records[0]),
+        failure=measurement.failure_of(records[0], log),
+        machine=measurement.machine_use_of(records[0].samples),
+        invalid_metrics=tuple(
+            one.detail for one in records[0].events if one.kind == "unreadable_metric"
+        ),
     )
 
 

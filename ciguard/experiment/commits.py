@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard import console
@@ -188,14 +188,16 @@ class _CommitRunner:
         arguments = ("--plan", plan, "--shard", commit_test.SHARD)
         cwd, environ = self.checkouts[step.arm], self.environ(step.arm)
 
-        def read(record_dir: Path, output_text: str) -> measurement.Reading:
+        def read(
+            found: measurement.Measurement, record_dir: Path, output_text: str
+        ) -> measurement.Measurement:
             records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
             failure = commit_test.failure_of(records, output_text)
             if failure:
-                return measurement.Reading({}, failure)
+                return replace(found, failure=failure)
             excluded = commit_test.exclusions(records[0], self.request.units, step.arm)
             self.exclusions.update({**excluded, **self.exclusions})
-            return measurement.Reading(commit_test.values_of(records[0]))
+            return replace(found, values=commit_test.values_of(records[0]))
 
         found = self.legs.run(step, arguments, cwd, environ, read)
         summary = (

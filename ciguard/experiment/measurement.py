@@ -61,16 +61,6 @@ class MachineUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a record says of its run."""
-
-    values: Mapping[Metric, float]
-    failure: str = ""
-    machine: MachineUse = MachineUse()
-    invalid_metrics: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Measurement:
     """A run that is over.
 

@@ -23,10 +23,9 @@ from ciguard.experiment.measurement import Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ciguard.experiment.measurement import Reading
     from ciguard.experiment.schedule import Step
 
-    Read = Callable[[Path, str], Reading]
+    Read = Callable[[Measurement, Path, str], Measurement]
 
 STAT: Final = "/proc/stat"
 # Fields of the first line: user nice system idle iowait irq softirq steal, then guests, whose time
@@ -194,7 +193,7 @@ class LegRunner:
         """Run a leg.
 
         Args:
-            read: gives the numbers, or how it failed, of the record's folder and what was printed.
+            read: adds the numbers, or the failure, from the record's folder and the output.
 
         Raises:
             Interrupted: by a signal; the leg has ended by then.
@@ -208,14 +207,9 @@ class LegRunner:
         if found.hit_budget:
             return found
         external_cpu_ratio = load.external_cpu_ratio()
-        reading = read(record_dir, output_text)
-        return replace(
-            found,
-            values={} if reading.failure else reading.values,
-            failure=reading.failure,
-            machine=replace(reading.machine, external_cpu_ratio=external_cpu_ratio),
-            invalid_metrics=reading.invalid_metrics,
-        )
+        found = read(found, record_dir, output_text)
+        machine = replace(found.machine, external_cpu_ratio=external_cpu_ratio)
+        return replace(found, values={} if found.failure else found.values, machine=machine)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
