@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ciguard.guard.github_facts import select_of_run
 from ciguard.guard.wording import note_text
 from ciguard.model import CaseKey
-from ciguard.model.attempts import classify_result, last_starts, resolve_units, severity
+from ciguard.model.attempts import classify_result, record_units, severity
 from ciguard.model.plan import repository_path
 from ciguard.run.frameworks.registry import framework
 
@@ -74,7 +74,7 @@ def combinations(
     missing = {one.key: one for one in verdict.missing}
     found: dict[CaseKey, ExportedCase] = {}
     for shard, record in select_of_run(plan, records, platform).newest.items():
-        for key, unit in resolve_units(record.results, last_starts(record.starts)).items():
+        for key, unit in record_units(record).items():
             reason = note_text(missing[key].reason) if key in missing else ""
             final, failed_attempts = {one.key for one in unit.cases}, unit.count_failed_attempts()
             for result in unit.cases:

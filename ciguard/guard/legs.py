@@ -26,13 +26,7 @@ from ciguard.guard.diagnosis import (
 from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.verdict import COUNTED, Finding, Leg
 from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
-from ciguard.model.attempts import (
-    classify_result,
-    find_bystanders,
-    last_starts,
-    resolve_units,
-    with_unclosed,
-)
+from ciguard.model.attempts import classify_result, find_bystanders, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
 from ciguard.model.types import AFTER_TESTS_S
@@ -57,7 +51,7 @@ if TYPE_CHECKING:
         Record,
         Shard,
     )
-    from ciguard.model.attempts import UnitName, UnitResult
+    from ciguard.model.attempts import UnitResult
 
 # Events in which a leg says why a unit got no result.
 MISSING_EVENTS: Final[tuple[str, ...]] = (
@@ -83,7 +77,6 @@ class LegResult:
     record: Record | None
     end: LegEnd
     units: Mapping[UnitKey, UnitResult]
-    last_start: AbstractSet[UnitName]
     planned: frozenset[UnitKey]
     row: Leg
     missing_reasons: Mapping[UnitKey, EventLine]
@@ -109,16 +102,12 @@ def read_leg(
         is_ended = not is_from_result_files(record) or end.problem is not None
         end = end if is_ended else LegEnd("unknown", diagnose(facts, record).cause)
     end = with_diagnosis(end, record, facts)
-    started_units = last_starts(record.starts) if record is not None else {}
-    units = resolve_units(record.results, started_units) if record is not None else {}
-    if record is not None and closing:
-        units = with_unclosed(units, record.events, closing)
+    units = record_units(record, closing) if record is not None else {}
     return LegResult(
         shard,
         record,
         end,
         units,
-        started_units.keys(),
         planned,
         _row(shard, record, end, units, planned),
         _missing_reasons(record) if record is not None else {},
@@ -154,7 +143,7 @@ def _row(
         recorded=record is not None,
         ending=end.ending,
         planned=len(planned),
-        with_result=sum(units[key].status != "unfinished" for key in planned & units.keys()),
+        with_result=sum(units[key].is_over for key in planned & units.keys()),
         # Without history the plan takes all units for equal: such a wall time predicts nothing.
         predicted_wall_s=shard.predicted.wall_s if known else None,
         predicted_peak_bytes=shard.predicted.peak_bytes,

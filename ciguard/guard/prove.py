@@ -31,7 +31,7 @@ from ciguard.guard.legs import (
 )
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Missing, Policy, Verdict
 from ciguard.model import UnitKey
-from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
+from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
 from ciguard.model.moved_blocks import find_moved_blocks, with_moved_units
@@ -224,13 +224,11 @@ def _final_results(
 
 def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> Iterator[Missing]:
     for leg in legs:
-        lost = [
-            key
-            for key in leg.planned
-            if (end := final.get(key)) is None or end.status == "unfinished"
-        ]
+        lost = [key for key in leg.planned if (end := final.get(key)) is None or not end.is_over]
+        begun = last_starts(leg.record.starts) if lost and leg.record is not None else {}
         for key in sorted(lost):
-            yield Missing(key, leg.shard.key, _missing_reason(leg, key, final.get(key)))
+            reason = _missing_reason(leg, key, final.get(key), has_begun=key in begun)
+            yield Missing(key, leg.shard.key, reason)
 
 
 def _lost_by_shard(missing: Sequence[Missing]) -> dict[str, tuple[UnitKey, ...]]:
@@ -240,7 +238,9 @@ def _lost_by_shard(missing: Sequence[Missing]) -> dict[str, tuple[UnitKey, ...]]
     }
 
 
-def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> Note:
+def _missing_reason(
+    leg: LegResult, key: UnitKey, end: UnitResult | None, *, has_begun: bool
+) -> Note:
     if leg.record is None:
         return _NO_RECORD
     if end is not None:
@@ -248,7 +248,7 @@ def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> Not
         if stopped is None:
             return Note("last_try_unfinished")
         return Note("stopped", {"ending": stopped.ending})
-    if key in leg.last_start:
+    if has_begun:
         return _UNFINISHED
     if key in leg.missing_reasons:
         event = leg.missing_reasons[key]
@@ -286,7 +286,7 @@ def _flaky(
         (shard, key): end
         for shard, records in selection.earlier.items()
         for record in records
-        for key, end in resolve_units(record.results, last_starts(record.starts)).items()
+        for key, end in record_units(record).items()
         if end.status == "bad"
     }
     elsewhere = {key: end for (_, key), end in before.items() if key in movable}
@@ -337,8 +337,7 @@ def _missing_in_own_shard(
         if not leg.shard.job or leg.record is None:
             continue
         ended = [
-            {key for key, unit in units.items() if unit.status != "unfinished"}
-            for units in (leg.units, final)
+            {key for key, unit in units.items() if unit.is_over} for units in (leg.units, final)
         ]
         elsewhere = tuple(sorted((leg.planned - ended[0]) & ended[1]))
         if elsewhere:

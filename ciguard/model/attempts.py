@@ -37,7 +37,7 @@ from ciguard.model.types import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, 
 if TYPE_CHECKING:
     from typing import AbstractSet, Iterable, Mapping, Sequence
 
-    from ciguard.model.record import EventLine, Result, StartLine
+    from ciguard.model.record import Record, Result, StartLine
 
 UnitName = Tuple[str, str, str]  # equal to its UnitKey, which takes five times as long to make
 Status = Literal["good", "bad", "unfinished"]
@@ -60,6 +60,11 @@ class UnitResult:
     status: Status
     cases: tuple[Result, ...]
     failures: tuple[Result, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Say that the unit has a final result: its last attempt ended by itself."""
+        return self.status != "unfinished"
 
     @property
     def is_flaky(self) -> bool:
@@ -185,31 +190,34 @@ def resolve_units(
     return {key: resolve_attempts(found, last_start.get(key)) for key, found in grouped.items()}
 
 
-def with_unclosed(
-    units: Mapping[UnitKey, UnitResult], events: Iterable[EventLine], closing: AbstractSet[str]
+def record_units(
+    record: Record, closing: AbstractSet[str] = frozenset()
 ) -> dict[UnitKey, UnitResult]:
-    """The units, of which those are unfinished whose last process did not say that they were over.
+    """Find the final results of every unit of a record, and so which of its units are over.
 
-    A leg that is killed cannot name them. One that died has a result that says so. A result file of
-    another job has no process, and says of no unit that it was over.
+    A unit of a suite whose program closes units is over once its last process closed it: a leg that
+    is killed cannot name the others. A unit that died has a result that tells so. A result file of
+    another job has no process, and closes no unit.
 
     Args:
         closing: suites whose programs say when a unit is over.
     """
+    units = resolve_units(record.results, last_starts(record.starts))
+    if not closing:
+        return units
     closed = {
         (event.process or 0, event.suite, event.variant, event.unit)
-        for event in events
+        for event in record.events
         if event.kind == "closed"
     }
-    found = dict(units)
     for key, unit in units.items():
         process = max(case.process or 0 for case in unit.cases)
         has_died = any(case.outcome == "died" for case in unit.cases)
         if not process or key.suite not in closing or has_died:
             continue
         if (process, *key) not in closed:
-            found[key] = UnitResult("unfinished", unit.cases, unit.failures)
-    return found
+            units[key] = UnitResult("unfinished", unit.cases, unit.failures)
+    return units
 
 
 def final_results(results: Iterable[Result]) -> FinalResults:

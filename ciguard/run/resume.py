@@ -287,9 +287,7 @@ def finished_units(
         for key in results
         if (last[key], key) in over or (last[key] in completed and key.suite not in closing)
     )
-    conclusive = (
-        key for key in closed if resolve_attempts(results[key], last[key]).status != "unfinished"
-    )
+    conclusive = (key for key in closed if resolve_attempts(results[key], last[key]).is_over)
     return frozenset({*conclusive, *(key for process, key in in_files if process == last[key])})
 
 

@@ -108,7 +108,7 @@ def judge_leg(
     results = [result for unit in units.values() for result in unit.cases]
     bad = tuple(result for result in results if classify_result(result) != "good")
     wanted = [unit.key for unit in planned if unit.key not in filed]
-    unfinished = [key for key in wanted if key in units and units[key].status == "unfinished"]
+    unfinished = [key for key in wanted if key in units and not units[key].is_over]
     missing = (
         *(key for key in wanted if key not in units),
         *(key for key in unfinished if not any(map(_is_stopped, units[key].cases))),

@@ -17,8 +17,7 @@ from ciguard.model import ENDINGS
 from ciguard.model.attempts import (
     STATUSES,
     classify_result,
-    last_starts,
-    resolve_units,
+    record_units,
 )
 
 if TYPE_CHECKING:
@@ -123,8 +122,8 @@ def run_results(
     without_result = dict(missing)
     rows_by_unit: dict[UnitKey, list[ResultRow]] = {}
     for shard, record in records.items():
-        for key_of_unit, unit in resolve_units(record.results, last_starts(record.starts)).items():
-            is_unfinished = unit.status == "unfinished" or key_of_unit in without_result
+        for key_of_unit, unit in record_units(record).items():
+            is_unfinished = not unit.is_over or key_of_unit in without_result
             rows = _rows(shard, unit, is_unfinished=is_unfinished)
             known = rows_by_unit.setdefault(key_of_unit, rows)
             if known is not rows:
