@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.audit import tool_listings
-from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.findings import audit
-from ciguard.audit.json import as_json
 from ciguard.audit.output_formats import FORMATS
 from ciguard.audit.proposal import Outlook, propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json
 from ciguard.audit.test_set import TestSet
-from ciguard.audit.view import document, headline
+from ciguard.audit.view import as_json, document, headline
 from ciguard.audit.workflow_filters import read_workflow
 from ciguard.codec import inventory_file
 from ciguard.codec.results.base import gunzip, read_limited
@@ -123,7 +122,7 @@ def _history(invocation: Invocation, location: str) -> History:
 
 
 def _durations_s(history: History, tests: TestSet) -> tuple[float | None, ...]:
-    from ciguard.audit.past_durations import durations_s  # noqa: PLC0415
+    from ciguard.audit.matrix_plan import durations_s  # noqa: PLC0415
 
     walls_s = durations_s(history, [unit.unit for unit in tests.units])
     known = sum(wall_s is not None for wall_s in walls_s)

@@ -1,22 +1,20 @@
-"""The plan of a matrix as it is, and what a plan of the same tests is made from."""
+"""The plan of a matrix as it is, the past times of its tests, and a plan of the same tests."""
 
 from __future__ import annotations
 
+import warnings
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.audit.fixed_plan import fixed_tests, longest_minutes
 from ciguard.audit.proposal import Proposal, layout_of
 from ciguard.codec import inventory_file
-from ciguard.config.suites import (
-    pool_of_suites,
-    pools_of,
-    suites_of,
-    with_runner_pools,
-    with_tool,
-)
-from ciguard.history.query import BaseQuery
+from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
+from ciguard.history.query import BaseQuery, newest_values
 from ciguard.history.stores import LoadedHistory
 from ciguard.plan.fixed_shards import plan_fixed
 from ciguard.plan.history_inputs import read_past
@@ -26,6 +24,8 @@ from ciguard.plan.problem import PlanOptions
 from ciguard.plan.time_limits import TimeLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ciguard.audit.findings import Audit
     from ciguard.audit.shard_filters import HandMatrix
     from ciguard.config.file import Config
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ciguard.plan.fixed_shards import FixedAssignment
     from ciguard.plan.planner import PlanResult
     from ciguard.plan.problem import PlanInputs
+DEPTH: Final = 5  # newest values of a case, of which the median counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +117,24 @@ def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
         aimed = replace(options, shards=None, target_wall_s=longest_s)
         layouts.append(layout_of(plan(inputs, aimed, basis.origin).plan))
     return Proposal(*layouts)
+
+
+def durations_s(history: History, names: Sequence[str]) -> tuple[float | None, ...]:
+    """Wall time of each test, seconds; None where the history has none.
+
+    A test of several cases takes their sum; of several suites or variants the longest counts.
+    O(values).
+    """
+    values = history.values
+    table = newest_values(values.wall_s, values.key, len(history.keys), DEPTH)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a row without a value
+        medians = np.nanmedian(table, axis=1) if len(table) else np.zeros(0)
+    sums: dict[tuple[str, str, str], float] = defaultdict(float)
+    for key, median in zip(history.keys, medians.tolist(), strict=True):
+        if median == median:  # noqa: PLR0124  # NaN: never measured
+            sums[key.unit_key] += median
+    longest: dict[str, float] = {}
+    for (_, _, unit), wall_s in sums.items():
+        longest[unit] = max(wall_s, longest.get(unit, 0.0))
+    return tuple(longest.get(name) for name in names)

@@ -12,8 +12,7 @@ from ciguard.codec.results.base import read_limited
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from ciguard.audit.evaluator import Evaluator
-    from ciguard.audit.filters.base import FilterLanguage
+    from ciguard.audit.filters.base import Evaluator, FilterLanguage
     from ciguard.audit.filters.expression import Expression, Selection
 
 MAX_BYTES: Final = 10 << 20  # of a matrix

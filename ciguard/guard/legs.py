@@ -1,9 +1,9 @@
 """One planned shard and all that its record says: its row, and what is wrong with it. Pure.
 
-Also whether a record can be what a leg wrote: its lines against what `ciguard run` does. A leg
-announces each process and says how it ended; it gives no unit to two processes at once, and
-executes again only what may be. A record that says otherwise was changed behind the leg, or is two
-records; what its results are worth is not known then.
+Ends of processes that no result explains are findings too, and so is a record that no leg can have
+written. A leg announces each process and says how it ended; it gives no unit to two processes at
+once, and executes again only what may be. A record that says otherwise was changed after the leg,
+or is two records; what its results are worth is not known then.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ EXPLAINING_EVENTS: Final = frozenset(
 )
 
 CLOCK_S: Final = 60.0  # a clock may be set meanwhile
+# How a process ends that nobody stopped and that did not say it was done.
+ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
+NOTICED_S: Final = 0.5  # within which the leg sees that a reaper was killed, and kills its tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,11 +445,6 @@ def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Note]:
     for kind, units in kinds:
         if units:
             yield Note(kind, {"count": len(set(units)), "unit": min(units).unit})
-
-
-# How a process ends that nobody stopped and that did not say it was done.
-ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
-NOTICED_S: Final = 0.5  # within which the leg sees that a reaper was killed, and kills its tests
 
 
 def unexplained(record: Record | None) -> list[EventLine]:

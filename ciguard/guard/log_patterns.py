@@ -20,6 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ciguard.model import Ending, Result
+ARTIFACT_NAME: Final = re.compile(
+    next(row.pattern for row in TABLE if row.name == "actions.artifact_name")
+)
+ERROR_MARK: Final = "##[error]"  # of the runner, where a line of a log begins
+# What the runner says of a step's process; alone it proves nothing.
+EXIT_CODE: Final = re.compile(
+    r"Process completed with exit code (-?\d+)|failed with exit code (-?\d+)"
+)
+KILLED_CODES: Final = frozenset({137, 143})  # 128 + SIGKILL, 128 + SIGTERM
+_MARKS: Final = re.compile(r"^\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:##\[error\])?")
+_MARK_CHARS: Final = 40 + len(ERROR_MARK)  # of a line, with its time
+_QUOTED_CHARS: Final = 500  # of a line; a message may have 64 KB
+_DEVICE_KEYS: Final = ("allocator", "gpu")
+_ROWS: Final = tuple(
+    row
+    for row in TABLE
+    if row.ending == "out_of_memory" and {"requested", "requested_bytes"} & row.fields.keys()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +89,6 @@ PATTERNS: Final = (
     _ending("kernel.oom_kill", "kernel.oom_constraint", "earlyoom.kill", in_log=True),
     _ending("actions.shutdown_signal", in_log=True),
 )
-
-ARTIFACT_NAME: Final = re.compile(
-    next(row.pattern for row in TABLE if row.name == "actions.artifact_name")
-)
-ERROR_MARK: Final = "##[error]"  # of the runner, where a line of a log begins
-# What the runner says of a step's process; alone it proves nothing.
-EXIT_CODE: Final = re.compile(
-    r"Process completed with exit code (-?\d+)|failed with exit code (-?\d+)"
-)
-KILLED_CODES: Final = frozenset({137, 143})  # 128 + SIGKILL, 128 + SIGTERM
-_MARKS: Final = re.compile(r"^\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:##\[error\])?")
-_MARK_CHARS: Final = 40 + len(ERROR_MARK)  # of a line, with its time
-_QUOTED_CHARS: Final = 500  # of a line; a message may have 64 KB
 
 
 def first_match(
@@ -147,14 +152,6 @@ def _lines(annotations: Iterable[str], log: str) -> tuple[list[Note], list[Note]
         [Note("annotation", {"text": line[:_QUOTED_CHARS]}) for line in annotated],
         [Note("log", {"text": line[:_QUOTED_CHARS]}) for line in logged],
     )
-
-
-_DEVICE_KEYS: Final = ("allocator", "gpu")
-_ROWS: Final = tuple(
-    row
-    for row in TABLE
-    if row.ending == "out_of_memory" and {"requested", "requested_bytes"} & row.fields.keys()
-)
 
 
 def failed_allocation(text: str) -> Note | None:

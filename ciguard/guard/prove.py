@@ -1,6 +1,7 @@
 """Planned units against recorded results: exactly one final outcome each, or it is named. Pure.
 
 The expected legs come from the plan, never from what arrived: no job can detect its own absence.
+Failures that the quarantine or the base excuses do not count.
 """
 
 from __future__ import annotations

@@ -438,6 +438,19 @@ WORDS: Final[Mapping[str, Words]] = {
         "no failure of the base is ignored: no past run of the base whose shards all ended well"
     ),
 }
+MAX_SHARDS: Final = 3  # in the headline; the rest is counted
+EXCEPTION_PREFIX: Final = "but "
+ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
+# Who reads the headline alone is told these too.
+HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
+    "base_plan_unread",
+    "base_tests_gone",
+    "cases_gone",
+    "cases_gone_of_changed_file",
+    "combination_gone",
+    "policy_changed",
+    "policy_unread",
+)
 
 
 def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
@@ -469,21 +482,6 @@ def note_text(note: Note) -> str:
 def _facts(finding: Finding) -> dict[str, Any]:
     file = finding.units[0].unit.partition("::")[0] if finding.units else None
     return {"units": len(finding.units), "file": file, **finding.facts}
-
-
-MAX_SHARDS: Final = 3  # in the headline; the rest is counted
-EXCEPTION_PREFIX: Final = "but "
-ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_lost")
-# Who reads the headline alone is told these too.
-HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
-    "base_plan_unread",
-    "base_tests_gone",
-    "cases_gone",
-    "cases_gone_of_changed_file",
-    "combination_gone",
-    "policy_changed",
-    "policy_unread",
-)
 
 
 def headline(verdict: Verdict) -> str:

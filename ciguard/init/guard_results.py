@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import console
 from ciguard.audit import workflow_filters
-from ciguard.audit.evaluator import Evaluator
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import terms
 from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit
@@ -21,12 +21,7 @@ from ciguard.init.generated_files import GeneratedFile
 from ciguard.init.move_in import read_workflow
 from ciguard.init.repository import repository_files
 from ciguard.workflow.actions_address import actions_address
-from ciguard.workflow.guard_job import (
-    next_step,
-    read_guarded_job,
-    split_target,
-    test_job,
-)
+from ciguard.workflow.guard_job import next_step, read_guarded_job, split_target, test_job
 from ciguard.workflow.job_templates import with_next_job
 from ciguard.workflow.movable_job import NotMovable
 from ciguard.workflow.positions import SourceText

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters import pytest_selection, vstest
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.findings import Audit, audit
 from ciguard.audit.shard_filters import NO_COMMON, HandMatrix, ShardFilter, read_json

@@ -12,8 +12,8 @@ import pytest
 from conftest import clean_environment
 from frameworks.loop import Loop, bad, is_whole, lay_out, needs_program
 
-from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters import vstest
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters import go_test
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import Selection, positions_in
 from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit

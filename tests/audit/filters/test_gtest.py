@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters import gtest
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.tool_listings import read_listing

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import clean_environment
 
-from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters import pytest_selection
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.audit.evaluator import Evaluator
 from ciguard.audit.filters import vstest
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.test_set import TestSet
 from ciguard.codec.inventory_file import InventoryUnit
