@@ -1,4 +1,4 @@
-"""Which job of a workflow file a job of a run is: by the name that GitHub makes of it. Pure.
+"""The job of a workflow file that a job of a run is: by the name that GitHub makes of it. Pure.
 
 A name is the job's `name`, else its id; the values of a matrix follow in parentheses unless `name`
 uses them; the jobs of a called workflow follow the caller's name: `tests / unit (linux)`.
@@ -56,7 +56,7 @@ class DeclaredJob:
     test_steps: tuple[re.Pattern[str], ...] = ()
 
     def is_test_step(self, name: str) -> bool:
-        """Say that a step of this name runs its tests."""
+        """Return whether a step of this name runs its tests."""
         return any(one.fullmatch(name) for one in self.test_steps)
 
 
@@ -156,7 +156,7 @@ def _own(path: str, key: str, job: Mapping[str, Any]) -> DeclaredJob:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """What a name with expressions may be shown as."""
+    """Return the names that GitHub may show for a name with expressions."""
     return re.compile(".*".join(map(re.escape, _EXPRESSION.split(name))), re.DOTALL)
 
 
@@ -177,7 +177,7 @@ def _keys(matrix: Any) -> Iterator[str]:
 
 
 def _step_name(step: Mapping[str, Any]) -> str:
-    """As GitHub shows it: without a name, the first line of the script."""
+    """Return a step's name as GitHub shows it: without one, the first line of the script."""
     name = step.get("name")
     if isinstance(name, str):
         return name

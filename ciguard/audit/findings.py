@@ -1,4 +1,4 @@
-"""What the shards of a matrix select of the tests that exist: twice, once, not at all. Pure.
+"""The tests that the shards of a matrix select: twice, once, not at all. Pure.
 
 Counts are of what is sure: a test is in several shards where at least two surely select it, and in
 none where no shard possibly does. Between them, `undecided` tests are those whose shards cannot be
@@ -137,7 +137,7 @@ class Audit:
 
     @property
     def redundant(self) -> int:
-        """How many executions more there are than tests that run."""
+        """The number of executions beyond one for each test that runs."""
         return self.executions - self.repeated[0].bit_count()
 
     @property

@@ -39,7 +39,7 @@ DEPTH: Final = 5  # newest values of a case, of which the median counts
 
 @dataclass(frozen=True, slots=True)
 class PlanBasis:
-    """What a plan of the tests of a matrix is made from.
+    """The inputs of a plan of the tests of a matrix.
 
     Attributes:
         assignment: the tests that run, in the shards that they have.
@@ -98,7 +98,7 @@ def plan_as_it_is(basis: PlanBasis) -> PlanResult:
 
 
 def propose(basis: PlanBasis, matrix: Plan) -> Proposal | None:
-    """What `ciguard plan` would make of the tests that run, beside the matrix.
+    """Plan the tests that run as `ciguard plan` would, beside the matrix.
 
     None where a plan could not be told from the matrix by it: no test, or jobs of several runners,
     of which only their owner knows which tests need which.

@@ -27,7 +27,7 @@ LIST_PLACEHOLDER: Final = "COMMAND"
 def next_change(
     folder: Path, config: Config, path: str, job: str, *, filter_key: str, needs_labels: bool
 ) -> WorkflowChange:
-    """What `ciguard init` would change next in a workflow.
+    """Return the next change of a workflow by `ciguard init`.
 
     Args:
         needs_labels: filters ask for categories, which the tools do not list.

@@ -1,4 +1,4 @@
-"""What follows an audit: a plan of the same tests, the next change of the workflow. Pure."""
+"""The proposals after an audit: a plan of the same tests, the next change of the workflow. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class WorkflowChange:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What an audit ends with. `proposal` is None where several runners are used, `change` where
+    """The end of an audit. `proposal` is None where several runners are used, `change` where
     the matrix stands in no workflow.
     """
 

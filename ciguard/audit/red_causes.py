@@ -1,4 +1,4 @@
-"""Why a run is red: by its jobs, what is said of them, and the runs after it. Pure.
+"""The cause of a red run: by its jobs, their annotations, and the runs after it. Pure.
 
 The texts are those that guard knows a dead job by (`guard.log_patterns`).
 """
@@ -51,7 +51,7 @@ _GRACE: Final = timedelta(seconds=10)  # between a new run and the end of the on
 
 @dataclass(frozen=True, slots=True)
 class RedCause:
-    """Why a run is red; `is_inferred` where no text says it."""
+    """The cause of a red run; `is_inferred` where no text names it."""
 
     cause: Cause
     is_inferred: bool = False
@@ -64,7 +64,7 @@ def bad_jobs(jobs: Sequence[Job]) -> list[Job]:
 
 
 def is_evident(job: Job, declared: DeclaredJob | None) -> bool:
-    """Say that a step explains how a job ended: nothing need be asked about it.
+    """Return whether a step explains how a job ended: nothing need be asked about it.
 
     A failed test step may be a machine's end as well, and so may the runner's own steps.
     """
@@ -76,12 +76,12 @@ def is_evident(job: Job, declared: DeclaredJob | None) -> bool:
 
 
 def is_run_wide(annotations: Sequence[str]) -> bool:
-    """Say that they explain all jobs that were cancelled with this one."""
+    """Return whether they explain all jobs that were cancelled with this one."""
     return first_match(annotations, run_wide=True) is not None
 
 
 def red_cause(run: PastRun, past: RepositoryRuns, declared: DeclaredJobs) -> RedCause:
-    """Why a red run is red, of those whose jobs were read."""
+    """Return the cause of a red run whose jobs were read."""
     if run.conclusion == "startup_failure":
         return RedCause("startup_failure")
     jobs = _last_jobs(past.jobs.get(run.id, ()))
@@ -128,7 +128,7 @@ def _job_cause(
     annotations: Mapping[int, tuple[str, ...]],
     of_run: tuple[str, ...],
 ) -> Cause | None:
-    """Why a job is red; None where another job of the run is the cause."""
+    """Return the cause of a red job; None where another job of the run is the cause."""
     limit_s = declared.limit_s if declared is not None else None
     facts = JobEvidence(
         job,
@@ -152,7 +152,7 @@ def _failed_step(job: Job, declared: DeclaredJob | None) -> Cause:
 
 
 def _is_replaced(run: PastRun, runs: Sequence[PastRun]) -> bool:
-    """Say that a newer run of the same branch began while this one still ran."""
+    """Return whether a newer run of the same branch began while this one still ran."""
     return any(
         run.created_at < other.created_at <= run.ended_at + _GRACE
         for other in runs

@@ -78,7 +78,7 @@ def audit_remote(
 
 
 def cache_folder(environ: Mapping[str, str], place: RepositoryRef) -> Path | None:
-    """Where what was read of a repository is kept; None where the environment names no place."""
+    """Return the folder of answers of a repository; None where the environment names none."""
     home = environ.get("HOME")
     base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
     base = base or (f"{home}/.cache" if home else "")

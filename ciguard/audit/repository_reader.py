@@ -64,7 +64,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is to be read.
+    """The extent of a reading.
 
     Attributes:
         workflow: name or path of a file; "" for all that run tests.
@@ -265,7 +265,7 @@ class _Reader:
     def annotations_of(
         self, run: PastRun, jobs: Sequence[Job], declared: DeclaredJobs, value: dict[str, Any]
     ) -> tuple[dict[int, tuple[str, ...]], bool]:
-        """What is said of the jobs that no step explains, and whether all was read that was asked.
+        """Read the annotations of jobs that no step explains, and return whether all were read.
 
         A text that is true of all jobs that were cancelled together ends the asking.
         """
@@ -317,7 +317,7 @@ class _Reader:
         return found
 
     def count_tests(self, run: PastRun) -> tuple[int | None]:
-        """How many cases the result files have; None where there are none, or not all are read."""
+        """Count the cases of the result files; None where there are none, or not all are read."""
         client = RunClient(self.github, self.repository, run.id)
         named = [
             one
@@ -359,7 +359,7 @@ def _ranks(listed: Sequence[Sequence[PastRun]]) -> Iterator[list[PastRun]]:
 
 
 def _past_run(run: WorkflowRun, path: str, page: str) -> PastRun | None:
-    """None of a run without times, which only an event's payload has."""
+    """Return a run; None of one without times, which only an event's payload has."""
     if run.created_at is None or run.conclusion is None:
         return None
     return PastRun(

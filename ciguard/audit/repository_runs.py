@@ -67,7 +67,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRuns:
-    """What was read of a repository.
+    """The data that was read of a repository.
 
     Attributes:
         repository: `owner/name`; `url` is that of its page.

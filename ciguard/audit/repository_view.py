@@ -1,4 +1,4 @@
-"""What `ciguard audit OWNER/NAME` shows, as blocks and as JSON, schema 1. Pure."""
+"""The audit of a repository as blocks and as JSON, schema 1. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMES: Final[Mapping[str, str]] = {
 
 
 def headline(found: RepositoryAudit) -> str:
-    """How much was found, and in what."""
+    """Count the findings and the runs that were read."""
     past = found.past
     total = len(found.all)
     possible = sum(one.certainty == "possible" for one in found.all)
@@ -133,7 +133,7 @@ def _place(at: FoundAt) -> str:
 
 
 def _url(at: FoundAt, past: RepositoryRuns) -> str:
-    """Of a place in a file, its page on the default branch."""
+    """Return the page of evidence; of a place in a file that on the default branch."""
     if at.url or at.line is None:
         return at.url
     return f"{past.url}/blob/{quote(past.branch)}/{quote(at.what)}#L{at.line}"

@@ -73,7 +73,7 @@ class HandMatrix:
 
 
 def is_hole(term: Term) -> bool:
-    """Say whether a term of `common` stands for the shard's own filter."""
+    """Return whether a term of `common` stands for the shard's own filter."""
     return term.condition == _HOLE_CONDITION
 
 

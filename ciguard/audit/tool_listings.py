@@ -1,4 +1,4 @@
-"""What test tools print when they list their tests -> the tests. Pure.
+"""Listings that test tools print -> the tests. Pure.
 
 A listing is recognised by what its tool alone writes. To add one: its function and its line.
 """

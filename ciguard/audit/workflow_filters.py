@@ -159,7 +159,7 @@ def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None
 
 
 def _framework(script: str) -> str | None:
-    """What runs tests in a script; "" for what is not known, None where nothing does."""
+    """Return the framework of a script; "" for an unknown one, None where no test runs."""
     found = [framework for framework, _ in _commands(script)]
     return next((one for one in found if one), found[0] if found else None)
 

@@ -32,7 +32,7 @@ class Check:
 
 
 def ok(name: str, what: str) -> Check:
-    """As it should be."""
+    """Return a check that is as it should be."""
     return Check(name, "ok", what)
 
 
@@ -47,7 +47,7 @@ def error(name: str, what: str, fix: str = "") -> Check:
 
 
 def has_errors(checks: Sequence[Check]) -> bool:
-    """Say whether something does not work."""
+    """Return whether something does not work."""
     return any(one.level == "error" for one in checks)
 
 
@@ -77,7 +77,7 @@ def document(checks: Sequence[Check]) -> tuple[Block, ...]:
 
 
 def check_rate_limit(remaining: int, limit: int) -> Check:
-    """How many calls the token has left in this hour."""
+    """Check how many calls the token has left in this hour."""
     what = f"{remaining:,} of {limit:,} calls left in this hour"
     if remaining >= MIN_CALLS:
         return ok("API calls", what)
@@ -97,7 +97,7 @@ def warn_of_undetected_skip(found: UndetectedSkip) -> Check:
 def check_required(
     file: str, jobs: Mapping[str, Any], judging: Sequence[str], required: Set[str]
 ) -> Check:
-    """Whether a check that the default branch requires is red where a test was lost.
+    """Check that a required check of the default branch is red where a test was lost.
 
     Args:
         judging: the jobs of the workflow that are, the best to require first.
@@ -119,7 +119,7 @@ def check_required(
 
 
 def check_artifact_version(server_url: str, version: str, *, is_own: bool, artifacts: int) -> Check:
-    """Whether server and workflow speak of the same artifacts.
+    """Check that server and workflow speak of the same artifacts.
 
     Args:
         version: of an Enterprise Server; "" for none.

@@ -205,7 +205,7 @@ def _program(invocation: Invocation, suite: Suite) -> str:
 
 
 def _first(errors: Sequence[str]) -> str:
-    """Where the first error is, and the line that names it, which may be on stderr."""
+    """Return the place of the first error, and the line that names it, which may be on stderr."""
     head, *_ = errors[0].strip().splitlines()
     bodies = [
         "\n".join(line for line in one.strip().splitlines()[1:] if not line.startswith(FIX_WORD))
@@ -363,7 +363,7 @@ def _required_checks(folder: Path, wanted: Callable[[], Set[str]]) -> Iterator[C
 
 
 def _machine() -> Iterator[Check]:
-    """What a leg on a machine like this one could measure and guard."""
+    """Check what a leg on a machine like this one could measure and guard."""
     memory = CURRENT.headroom(None).memory_bytes()
     cpus = count_of(CURRENT.cpus() or 0, "cpu")
     if memory is None:

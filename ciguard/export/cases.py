@@ -45,7 +45,7 @@ class ExportedCase:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether it is good after a failure for which not only memory is to blame."""
+        """The case is good after a failure for which not only memory is to blame."""
         good = self.result is not None and classify_result(self.result) == "good"
         return good and not self.reason and self.failed_attempts > 0
 
@@ -59,7 +59,7 @@ class Combination(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a file of it is called, without an ending."""
+        """The name of a file of it, without an ending."""
         return "-".join(filter(None, (self.suite, self.variant))) or "tests"
 
 
@@ -126,7 +126,7 @@ def _rank(case: ExportedCase) -> tuple[bool, tuple[int, int, int]]:
 
 
 def count_outcomes(cases: Sequence[ExportedCase]) -> Mapping[str, int]:
-    """How many cases passed, were skipped, failed, or are errors: died, or without a result."""
+    """Count cases that passed, were skipped, failed, or are errors: died, or without a result."""
     found = {"passed": 0, "skipped": 0, "failed": 0, "error": 0}
     for case in cases:
         found[status(case)] += 1

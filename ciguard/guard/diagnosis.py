@@ -1,4 +1,4 @@
-"""How a leg ended: by its record; if that does not say why, by its job, with evidence. Pure.
+"""The end of a leg: by its record; if that does not say why, by its job, with evidence. Pure.
 
 The rules on a job are tried in order, and each needs something that was said or measured: what no
 rule knows stays unknown. docs/reference/endings.md has the table.
@@ -53,7 +53,7 @@ ENDED_BY_REQUEST: Final[tuple[Ending, ...]] = ("unknown", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class JobEvidence:
-    """What GitHub says of a leg's job, as far as it was asked.
+    """The facts that GitHub gave of a leg's job.
 
     Attributes:
         job: in the attempt in which it ran last; None where the run has no such job.
@@ -74,13 +74,13 @@ class JobEvidence:
 
     @property
     def is_stopped(self) -> bool:
-        """Say that the job was cancelled, or ran into its limit."""
+        """The job was cancelled, or ran into its limit."""
         return self.job is not None and self.job.conclusion in ("cancelled", "timed_out")
 
 
 @dataclass(frozen=True, slots=True)
 class LegEnd:
-    """How a leg ended, and what shows it.
+    """The end of a leg, with its evidence.
 
     `problem` is why it does not count as ended by itself, None if it does; `cause` is the reason
     for that, where its job tells it. `ending` is unknown where nothing says it. `culprits` are the
@@ -95,7 +95,7 @@ class LegEnd:
 
 
 def leg_end(record: Record) -> LegEnd:
-    """Say how a leg ended: by its last line, if there is one, and nothing else."""
+    """Return how a leg ended: by its last line, if there is one, and nothing else."""
     if record.end is None:
         return LegEnd("unknown", _unended(record))
     ending = record.end.ending
@@ -119,7 +119,7 @@ def _unended(record: Record) -> Note:
 
 
 def is_from_result_files(record: Record) -> bool:
-    """Say that it was made of result files alone, which jobs of the user's own wrote.
+    """Return whether it was made of result files alone, which jobs of the user's own wrote.
 
     Those of a leg's own are of a process.
     """
@@ -129,7 +129,7 @@ def is_from_result_files(record: Record) -> bool:
 
 
 def _ends_at_checkpoint(record: Record) -> bool:
-    """Say that no other step began after the last one that paused."""
+    """Return whether no other step began after the last one that paused."""
     steps = [event for event in record.events if event.kind in ("paused", "resumed")]
     last = max(steps, key=lambda one: (one.at_s or 0.0, one.kind == "resumed"), default=None)
     return last is not None and last.kind == "paused"
@@ -171,7 +171,7 @@ def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
 
 
 def memory_trend(record: Record | None) -> Note | None:
-    """How little memory was left when the record ends, and that it had been more; None if not so.
+    """Return the fall of free memory until the record ends; None if there is none.
 
     The machine's headroom fell below what the leg itself calls low, and to less than half of the
     most that was seen.
@@ -196,7 +196,7 @@ def memory_trend(record: Record | None) -> Note | None:
 
 
 def _record_evidence(record: Record | None) -> tuple[Note, ...]:
-    """What of its memory and the last signals, at most three, the newest last."""
+    """Return its memory and its last signals, at most three, the newest last."""
     if record is None:
         return ()
     events = [line for line in record.events if line.kind in _MEMORY_EVENTS]
@@ -251,7 +251,7 @@ def _diagnosis(
 
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
-    """Say whether the end of the log can be spared: its job's conclusion alone is not enough."""
+    """Return whether the end of the log can be spared: its job's conclusion alone is not enough."""
     texts = facts.annotations or ()
     match = first_match(texts) or first_match(facts.of_run, run_wide=True)
     if match is not None or _refused_artifact(facts, record) is not None:
@@ -292,7 +292,7 @@ def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
 def _corroborations(
     facts: JobEvidence, job: Job, record: Record | None
 ) -> dict[Ending, Note | None]:
-    """What else shows an ending whose text may be a test's print; None for the text's own mark."""
+    """Return witnesses of endings whose text may be a test's print; None: the text's own mark."""
     if job.conclusion != "failure":
         return {}
     found: dict[Ending, Note | None] = {}
@@ -376,12 +376,12 @@ def _refused_artifact(facts: JobEvidence, record: Record | None) -> tuple[str, N
 
 
 def has_refused_artifact(end: LegEnd) -> bool:
-    """Say that an artifact was refused for its name, and nothing else is known of the end."""
+    """Return whether an artifact was refused for its name, and nothing else is known of the end."""
     return end.cause is not None and end.cause.kind == "artifact_name"
 
 
 def _unknown(facts: JobEvidence, job: Job, job_evidence: Note, record: Record | None) -> LegEnd:
-    """What there is, quoted; no ending is made of it."""
+    """Quote the evidence; no ending is made of it."""
     refused = _refused_artifact(facts, record)
     if refused is not None:
         name, evidence = refused
@@ -411,7 +411,7 @@ Consistency = Literal["agrees", "open", "contradicts", "unknown"]
 
 
 def consistency(job: Job, *, failed: bool) -> Consistency:
-    """What a job says of a leg whose record says it ended by itself.
+    """Compare a job with a leg whose record says it ended by itself.
 
     Args:
         failed: the record says why a step fails.
@@ -432,7 +432,7 @@ def conclusion_of(job: Job) -> str:
 
 
 def job_line(job: Job, limit_s: float | None) -> Note:
-    """What GitHub lists of a job."""
+    """Return the facts that GitHub lists of a job."""
     wall_s = job.wall_s if job.steps else None
     facts = {
         "name": job.name,

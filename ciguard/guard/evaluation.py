@@ -68,7 +68,7 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(Sources):
-    """What the command line says of the run and of what it is judged by."""
+    """The options that name a run and its policy."""
 
     needs: str | None
     ignore_base_failures: bool
@@ -154,7 +154,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationOptions:
-    """How a run is evaluated.
+    """The options of an evaluation.
 
     Attributes:
         ignore_base_failures: ignore tests that also fail on the base.
@@ -174,7 +174,7 @@ class EvaluationOptions:
 def evaluation_options(
     invocation: Invocation, options: RunOptions, *, count: bool
 ) -> EvaluationOptions:
-    """What the command line says of it."""
+    """Return the options of the command line."""
     return EvaluationOptions(
         ignore_base_failures=options.ignore_base_failures,
         history=options.history,
@@ -259,7 +259,7 @@ def _check_cases(
 
 
 def _tested_commit(records: Iterable[Record], run: ActionsRun | None) -> str:
-    """What the records are of; "" where it is not known."""
+    """Return the commit of the records; "" where it is not known."""
     found = {one.header.tested_sha for one in records if one.header is not None} - {None}
     if not found and run is not None:
         found = {run.tested_sha}

@@ -59,7 +59,7 @@ _PARAMETERS: Final = re.compile(r"[\[(]")
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """What failures of one cause have in common; `said` is empty where the frame says enough."""
+    """The common part of failures of one cause; `message` is empty where the frame is enough."""
 
     kind: str
     frame: str
@@ -148,7 +148,7 @@ def _group_message(root: _Signature, group: Sequence[Failure]) -> str:
 
 
 def _message_of(failure: Failure) -> str:
-    """What a failure says behind its exception, as it is."""
+    """Return the text of a failure after its exception, unchanged."""
     message = failure.result.message or ""
     crash = _CRASH.match(message)
     text = message[crash.end() if crash else 0 :][:HEAD_CHARS]
@@ -187,7 +187,7 @@ def _frames(text: str) -> Iterator[str]:
 
 
 def _is_own(frame: str, result: Result, *, is_function: bool) -> bool:
-    """Say that a place is the test itself, or its file: then it groups nothing."""
+    """Return whether a place is the test itself, or its file: then it groups nothing."""
     if is_function:
         return frame.rpartition(".")[2] in re.split(r"\W+", result.unit)
     return bool(frame) and (frame == result.file or result.unit.startswith(frame))

@@ -1,4 +1,4 @@
-"""What GitHub knows of a run, in the fewest calls: one list of jobs, two calls for a dead leg.
+"""GitHub's facts of a run, in the fewest calls: one list of jobs, two calls for a dead leg.
 
 Also which job is which shard, in which attempt it ran last, and where GitHub's word on a job and
 its leg's record do not agree. In `toJSON(needs)` a matrix is one job. `continue-on-error` shows as
@@ -67,10 +67,10 @@ class RunApi(Protocol):
     """One run on GitHub; every method may raise RemoteError."""
 
     def jobs(self) -> tuple[Job, ...]:
-        """Of all attempts."""
+        """Return the jobs of all attempts."""
 
     def annotations(self, job: Job) -> tuple[str, ...]:
-        """What is said of a job."""
+        """Return the annotations of a job."""
 
     def log_end(self, job: Job) -> str:
         """The last lines of its log."""
@@ -78,7 +78,7 @@ class RunApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What GitHub says of a run.
+    """The facts that GitHub gave of a run.
 
     Attributes:
         run_id, run_attempt: of the run that is judged, now.
@@ -177,7 +177,7 @@ def _limit_s(plan: Plan, shard: Shard, *, foreign: bool) -> float | None:
 
 
 def _unmatched(plan: Plan, jobs: int) -> Note:
-    """Why no job is the one of a shard: by what the matrix of the plan calls them."""
+    """Explain that no job is that of a shard: by the names in the matrix of the plan."""
     first = next(iter(plan.shards), None)
     if first is not None and plan.combination(first) is not None:
         return Note("jobs_without_shard", {"shard": first.key, "jobs": jobs})
@@ -286,7 +286,7 @@ def match_jobs(
 
 
 def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, ...]]:
-    """As `match_jobs`, of jobs that their owner names: after the plan, or with the shard's key.
+    """Match jobs that their owner names: after the plan, or with the shard's key.
 
     A name that begins otherwise than the plan says, and a key, must fit the name of one job alone.
     """
@@ -396,7 +396,7 @@ def check_needs(
 
 
 def check_jobs(legs: Sequence[LegResult], platform: RunFacts) -> Iterator[Finding]:
-    """What of the legs that ended by their own word GitHub says otherwise, or nobody knows."""
+    """Find legs that ended by themselves, and whose jobs GitHub shows otherwise or not at all."""
     if platform.unknown is not None:
         yield Finding("jobs_unknown", cause=platform.unknown)
         yield from _attempts_unknown(legs, platform.run_attempt)
@@ -438,7 +438,7 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
 
 
 def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: bool) -> Finding:
-    """Where one of them ended otherwise than the record says, it may be the shard's own.
+    """Judge several jobs of one name: one that ended otherwise than the record may be the shard's.
 
     So it may where one ran again after the record was written, or none in the record's attempt. One
     of an older attempt is a caller's that was not run again.
@@ -472,6 +472,6 @@ def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Fi
 
 
 def _attempt(leg: LegResult) -> int | None:
-    """Of its record; one that was written outside of GitHub Actions has none and is a first."""
+    """Return the attempt of its record; one written outside of GitHub Actions is a first."""
     header = leg.record.header if leg.record is not None else None
     return (header.run_attempt or 1) if header is not None else None

@@ -29,7 +29,7 @@ OBSERVED_KEYS: Final = frozenset({"base_bytes", "filters", "omitted", "setup_s",
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
-    """What of the inventory a reader of a green check must know; `planned` are the plan's units."""
+    """Check the inventory of the plan; `planned` are the plan's units."""
     inventory = plan.inventory
     if not planned:
         yield Finding("nothing_planned")
@@ -58,7 +58,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
 
 
 def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:
-    """What a static plan does not know, or knows otherwise.
+    """Compare a static plan with the configuration of now.
 
     Args:
         suites: as configured now.
@@ -122,7 +122,7 @@ def different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding
 
 
 def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Where it is not sure which units exist."""
+    """Find combinations of which the units are not known."""
     for one in listed.disagreements:
         facts = {
             "combination": one.variant or None,
@@ -204,7 +204,7 @@ def _tests_gone(gone: AbstractSet[UnitKey], policy: Policy) -> Iterator[Finding]
 
 
 def lost_too_many(before: int, now: int, max_drop: float) -> bool:
-    """Say so of a combination; it may lose one unit where any: 1 % of 50 is none."""
+    """Return whether a combination lost too many; it may lose one where any: 1 % of 50 is none."""
     # What 0.07 * 100 is more than 7 by must not count as an eighth.
     allowed = math.ceil(round(max_drop * before, 6))
     return now < before and (not now or before - now > allowed)

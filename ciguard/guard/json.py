@@ -67,7 +67,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _moved(moved: MovedUnits) -> dict[str, Any]:
-    """What claims came to, as a whole and by shard."""
+    """Return the sums of the moves, as a whole and by shard."""
     names = ("units", "ran_twice", "shards", "makespan_s", "static_makespan_s")
     costs = ("requests", "waited_s", "starts_s")
     totals = {name: getattr(moved, name) for name in (*names, *costs)}

@@ -167,14 +167,14 @@ def _row(
 
 
 def _started_at(record: Record | None) -> datetime | None:
-    """None of a leg that went on from an earlier one: its times count from the start of that."""
+    """Return its start; None of a leg that went on: its times count from the start of the first."""
     if record is None or any(event.kind == "resumed" for event in record.events):
         return None
     return record.started_at
 
 
 def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
-    """Why units got no result, where the leg says it; of several processes the last."""
+    """Return the leg's reasons of units without a result; of several processes the last."""
     return {
         UnitKey(event.suite, event.variant, event.unit): event
         for event in record.events
@@ -183,7 +183,7 @@ def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
 
 
 def is_idle(shard: Shard, facts: JobEvidence | None) -> bool:
-    """Say whether a shard without a record owes none: it has no test, and its job ended well.
+    """Return whether a shard without a record owes none: it has no test, and its job ended well.
 
     Only of a matrix written by hand: jobs of our own list what exists.
     """
@@ -195,20 +195,20 @@ def is_idle(shard: Shard, facts: JobEvidence | None) -> bool:
 
 
 def explains_failure(leg: LegResult) -> bool:
-    """Say whether the record of a leg says why the step of its tests fails."""
+    """Return whether the record of a leg explains why the step of its tests fails."""
     if leg.record is not None and is_from_result_files(leg.record):
         return leg.row.bad > 0
     return exited_with_failures(leg) or bool(unexplained(leg.record))
 
 
 def exited_with_failures(leg: LegResult) -> bool:
-    """Say that the leg itself ended with the exit code of failed tests."""
+    """Return whether the leg itself ended with the exit code of failed tests."""
     end = leg.record.end if leg.record is not None else None
     return end is not None and end.exit_code == ExitCode.TESTS_FAILED
 
 
 def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Iterator[Finding]:
-    """What is wrong with a leg.
+    """Find the faults of a leg.
 
     Args:
         lost: its planned units without a final result.
@@ -295,7 +295,7 @@ def _ran(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
 
 
 def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Finding]:
-    """What no leg writes that ended by itself."""
+    """Find lines that no leg writes that ended by itself."""
     found = [] if leg.end.problem is not None else list(contradictions(record, tries))
     if found:
         facts = {"count": len(found) if len(found) > 1 else None}
@@ -303,7 +303,7 @@ def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Findi
 
 
 def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -> Iterator[Finding]:
-    """Where the last line of a leg does not agree with the lines before it.
+    """Compare the last line of a leg with the lines before it.
 
     Args:
         is_explained: what the leg recorded says why it is incomplete.
@@ -334,7 +334,7 @@ def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Where the last step of a leg begins: processes up to this number are those of others.
+    """The begin of the last step of a leg: processes up to this number are those of others.
 
     What went before may have been lost with its runner at any line.
     """
@@ -344,7 +344,7 @@ class _Step:
 
 
 def contradictions(record: Record, tries: int) -> Iterator[Note]:
-    """What a leg that ended by itself cannot have written.
+    """Find lines that a leg that ended by itself cannot have written.
 
     Args:
         record: of which no file is known to be damaged.
@@ -489,7 +489,7 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
 
 
 def time_after_tests(record: Record) -> Note | None:
-    """How long a leg took to end behind its last test, and why; None for a short time."""
+    """Return the time between a leg's last test and its end, and why; None for a short time."""
     events = [one for one in record.events if one.kind == "after_tests"]
     if not events:
         return None
@@ -501,7 +501,7 @@ def time_after_tests(record: Record) -> Note | None:
 
 
 def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
-    """How the process of an event ended, and the last line of the output that the event quotes."""
+    """Return the exit of an event's process, and the last line of the output that it quotes."""
     codes = {one.process: one.exit_code for one in record.process_ends}
     output = last_line(event.detail.partition("\n")[2])
     return {"process": event.process, "exit_code": codes.get(event.process or 0), "output": output}
@@ -551,7 +551,7 @@ def _died_between_tests(
 
 
 def _units_given(record: Record) -> Mapping[int, float]:
-    """How many units each process was to run; one that never came to list them had some."""
+    """Count the units that each process was to run; one that never came to list them had some."""
     assigned = {
         one.process: one.facts.get("units", 0.0) for one in record.events if one.kind == "assigned"
     }

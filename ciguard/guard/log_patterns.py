@@ -1,4 +1,4 @@
-"""What GitHub, its runner, the system and allocators say of a job or test that died. Pure.
+"""Texts of GitHub, its runner, the system and allocators on a job or test that died. Pure.
 
 The texts are rows of the one table of log patterns. A test can print each of them too: they only
 explain a leg that is dead anyway, and never make a verdict better.
@@ -60,7 +60,7 @@ class EndingPattern:
 
 
 def _any_of(*names: str) -> str:
-    """What the rows of these names look for, in one pattern without named groups."""
+    """Join the patterns of the rows of these names in one, without named groups."""
     rows = [row.pattern for row in TABLE if row.name in names]
     return "|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in rows)
 
@@ -175,7 +175,7 @@ def failed_allocation(text: str) -> Note | None:
 
 
 def allocation_of(result: Result) -> Note | None:
-    """What a test had asked for that ran out of memory; None where its message does not say."""
+    """Return the request of a test that ran out of memory; None where its message has none."""
     return failed_allocation(result.message or "") if result.ran_out_of_memory else None
 
 

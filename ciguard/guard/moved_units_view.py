@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What a shard ran, above what it would have run without moves; no `static_width`: unknown."""
+    """The bar of a shard, above its bar without moves; no `static_width`: unknown."""
 
     label: str
     title: str
@@ -64,7 +64,7 @@ def moved_text(moved: MovedUnits) -> str:
 
 
 def cost_text(moved: MovedUnits) -> str:
-    """What it took to ask, and what ran twice."""
+    """Word the costs of claims, and the tests that ran twice."""
     text = (
         f"{count_of(moved.requests, 'request')} to the service; shards ran no test for "
         f"{duration(moved.waited_s)} while they waited for an answer, and for "

@@ -45,7 +45,7 @@ _HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What a run is judged in.
+    """The context of a judgement.
 
     Attributes:
         run: the workflow run that is judged, or that judges it; None outside of GitHub Actions.
@@ -66,14 +66,14 @@ class RunContext:
 
     @property
     def is_from_fork(self) -> bool:
-        """Say whether what is judged is another repository's own claim."""
+        """The judged run is another repository's own claim."""
         if self.run is None:
             return False
         return self.run.is_subject_from_fork or (self.is_remote and self.run.is_fork)
 
 
 def context_of(invocation: Invocation) -> RunContext:
-    """What the command is called in.
+    """Return the context of the command.
 
     Raises:
         UsageError: the folder's own configuration has mistakes.
@@ -99,7 +99,7 @@ class _PolicyFiles:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What past runs are asked beside known failures; they are read only where something is.
+    """The questions to past runs beside known failures; runs are read only for a question.
 
     Attributes:
         suites: of the plan, for the units of the base: a plan that says nothing of them would hide
@@ -222,7 +222,7 @@ def _own_quarantine(context: RunContext) -> Quarantine:
 
 
 def _base(context: RunContext, run: ActionsRun) -> _PolicyFiles:
-    """As the base commit has it.
+    """Read the files of the base commit.
 
     Raises:
         CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
@@ -252,7 +252,7 @@ def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None
 def _changes_history_file(
     context: RunContext, run: ActionsRun, law: _PolicyFiles, where: str
 ) -> bool:
-    """Say that a proposal changes the file of past runs itself: it would judge itself by it."""
+    """Return whether a proposal changes the file of past runs: it would judge itself by it."""
     if where.startswith("branch:") or "://" in where or run.tested_sha is None:
         return False
     return context.files.is_edited(where, law.commit, run.tested_sha)
@@ -268,7 +268,7 @@ def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
 
 
 def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
-    """What is wrong on the base alone: who mends it must be able to merge that."""
+    """Find the mistakes of the base alone: a change that repairs them must be able to merge."""
     for what in base.quarantine.problems:
         if what not in own.quarantine.problems:
             facts = {"place": "base", "problem": what}
@@ -339,7 +339,7 @@ def _stable_cases(
 def _base_failures(
     run: ActionsRun | None, history: History | None
 ) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
-    """What the base fails too, and why none is ignored where that is so."""
+    """Return the failures of the base, and a finding where none can be ignored."""
     if run is not None and not run.is_subject_unmerged:
         return {}, []  # on the base itself, its own failures count
     if history is not None:

@@ -155,7 +155,7 @@ def _needs_findings(
     weighed: Excusals,
     findings: Sequence[Finding],
 ) -> Iterator[Finding]:
-    """What the jobs before this one say, in the light of what was found without them."""
+    """Judge the jobs before this one by the findings of the records."""
     excused = bool(weighed.quarantined or weighed.failing_on_base)
     explained = excused or bool(weighed.failures) or any(exited_with_failures(leg) for leg in legs)
     red = bool(weighed.failures) or any(finding.level == "failed" for finding in findings)
@@ -374,7 +374,7 @@ def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iter
 
 
 def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
-    """What the guard says of them.
+    """Find the files that were not read.
 
     Args:
         problems: each as "where: why", in any order.
@@ -443,7 +443,7 @@ def stale_entries(
 
 
 def _passed(end: UnitResult | None) -> bool:
-    """Say that a unit passed at once. One that was skipped has shown nothing."""
+    """Return whether a unit passed at once. One that was skipped has shown nothing."""
     if end is None or end.status != "good" or end.failures:
         return False
     return any(case.outcome == "passed" for case in end.cases)

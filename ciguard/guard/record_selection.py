@@ -1,4 +1,4 @@
-"""Which of the records that were found belong to this plan and this attempt. Pure.
+"""The records that belong to this plan and this attempt, of all that arrived. Pure.
 
 A record's identity is its shard line: what is not of this plan, commit and repository is named
 and never counted.
@@ -103,7 +103,7 @@ def select(
 
 
 def is_undated(record: Record) -> bool:
-    """Say that it was made of result files, and nothing tells of which attempt they are.
+    """Return whether it was made of result files, and nothing tells of which attempt they are.
 
     Result files are always those of the run that is judged, and these of the attempt in which the
     job ran last.
@@ -131,7 +131,7 @@ def _split_other_attempts(
 def _split_foreign(
     absent: AbstractSet[str], foreign: Sequence[_Foreign], *, any_of_ours: bool
 ) -> tuple[dict[str, Note], list[Finding]]:
-    """Where a shard has no record, the stranger in its place is the cause and no warning beside it.
+    """Make a foreign record the cause of a shard without one, and a warning elsewhere.
 
     Where all are of another plan that is one cause, and nothing need be done for any one shard.
     """
@@ -178,7 +178,7 @@ def _unnamed(
 
 
 def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
-    """Say whether GitHub says another commit of the run than the record.
+    """Return whether GitHub names another commit of the run than the record.
 
     A run of `pull_request_target` and the like is of the base branch, and its legs say the pull
     request's commit.
@@ -191,7 +191,7 @@ def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
 def _mismatch(
     plan: Plan, keys: set[str], record: Record, head_shas: AbstractSet[str]
 ) -> Note | None:
-    """Why a record is not of this plan; None if it is."""
+    """Return why a record is not of this plan; None if it is."""
     header = record.identity
     if header.plan_id != plan.id:
         return _not_of_ours("other_plan", record, header.plan_id or None, plan.id)

@@ -1,4 +1,4 @@
-"""What a proof takes and comes to, as `guard` prints and `report` renders it. Pure.
+"""The values of a proof, as `guard` prints and `report` renders them. Pure.
 
 In a pull request the policy is the base's: whoever is judged does not write the law.
 """
@@ -124,7 +124,7 @@ class FailureGroup:
 
     @property
     def shards(self) -> int:
-        """How many shards it is in."""
+        """The number of shards that it is in."""
         return len({failure.shard for failure in self.failures})
 
 
@@ -162,7 +162,7 @@ class Flaky:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Say that it was memory that went wrong."""
+        """Memory ran out in its first result."""
         return self.first.ran_out_of_memory
 
 
@@ -245,7 +245,7 @@ PolicySource = Literal["checkout", "base", "strictest"]  # the last where the ba
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What holds for a run.
+    """The rules that a run is judged by.
 
     Attributes:
         max_drop: share of the base's units of a suite and variant that may be gone; deleting a few

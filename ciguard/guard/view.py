@@ -1,4 +1,4 @@
-"""What `ciguard guard` shows, and what a report shows of a verdict: values -> blocks. Pure."""
+"""A verdict as blocks, for `ciguard guard` and a report. Pure."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _merge_shards(found: Sequence[Finding]) -> list[tuple[Finding, list[str]]]:
 
 
 def _missing_reasons(verdict: Verdict) -> dict[UnitKey, str]:
-    """Why units have no result. Most share one reason, so each is put into words once."""
+    """Word why units have no result. Most share one reason, so each is put into words once."""
     texts: dict[tuple[int, str], str] = {}
     for one in verdict.missing:
         place = id(one.reason), one.planned_shard
@@ -266,13 +266,13 @@ def how(result: Result) -> str:
 
 
 def _ending(result: Result) -> str:
-    """How it went wrong, and what it had asked for if memory ran out."""
+    """Word how it went wrong, and its request if memory ran out."""
     found = allocation_of(result)
     return f"{how(result)}, {note_text(found)}" if found else how(result)
 
 
 def _stacks(failed: Sequence[FailedTest]) -> Section:
-    """Where tests stood when they hung or crashed."""
+    """Show the stacks of tests that hung or crashed."""
     found = [(test.key, own_frames(test.first.result)) for test in failed]
     items = tuple(
         Item(identifier(case_name(key)), tuple(Item(Code(frame)) for frame in frames))
@@ -480,7 +480,7 @@ def _machines(verdict: Verdict, links: Links) -> Section:
 
 
 def leg_ending(leg: Leg) -> str:
-    """How a shard ended, in words."""
+    """Word how a shard ended."""
     is_known = leg.recorded or leg.ending != "unknown"
     return leg.ending.replace("_", " ") if is_known else "no record"
 

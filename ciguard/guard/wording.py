@@ -468,7 +468,7 @@ def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
 
 
 def finding_fix(finding: Finding) -> str:
-    """What to do about a finding, by its cause where that says it; "" where nothing need be."""
+    """Return the advice for a finding, by its cause where that has one; "" for none."""
     own = fill(WORDS[finding.kind].fix, _facts(finding))
     cause = finding.cause
     return (fill(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or own

@@ -74,7 +74,7 @@ class Bars:
 
 
 def memory_chart(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], int]:
-    """Of the newest record of each leg, those first that came nearest to their limit.
+    """Draw the newest record of each leg, those first that came nearest to their limit.
 
     Returns:
         at most `MAX_CURVES` of them, and how many legs have a curve that is not among them.

@@ -189,7 +189,7 @@ def _github_opener(
 
 
 def _comment_by(invocation: Invocation, answer: Report) -> str:
-    """Who comments, by the policy; of a run without a verdict by the folder's configuration."""
+    """Return who comments: by the policy, without a verdict by the folder's configuration."""
     if answer.contents is not None:
         return answer.contents.policy.comment_by
     try:

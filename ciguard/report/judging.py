@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """What there is to judge, and what it is judged with.
+    """A run to judge, and the means of the judgement.
 
     Attributes:
         jobs: what the needed jobs came to, by GitHub's `needs`; None where nobody says.
@@ -111,7 +111,7 @@ def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
 
 
 def _site(run: ActionsRun | None, named: SubjectRun | None, found: Evaluation) -> Links:
-    """Of the run that is judged: the one that was named, else the one that this is a job of."""
+    """Return the links of the judged run: of the one that was named, else of this job's run."""
     subject = run.subject_run if run is not None else None
     jobs = found.platform.job_pages if found.platform is not None else {}
     if named is not None and named.page and (subject is None or subject[0] != named.run_id):

@@ -1,4 +1,4 @@
-"""What the next run of a pull request needs of this one: its records without all else. Pure.
+"""The values that the next run of a pull request needs: records without all else. Pure.
 
 A record again, read by the same reader: of each leg its first line, results and end, and of each
 result what a number is judged by.
@@ -23,7 +23,7 @@ INTERRUPTED: Final = frozenset({"cancelled", "superseded"})
 
 
 def is_usable(verdict: Verdict) -> bool:
-    """Say that nobody stopped the run: else what an earlier one left is the better witness."""
+    """Return whether the run was not stopped: else an earlier run is the better witness."""
     return not any(leg.ending in INTERRUPTED for leg in verdict.legs)
 
 

@@ -1,4 +1,4 @@
-"""Where a report is told on GitHub: the comment, the check, the issue; each where it belongs.
+"""Publish a report on GitHub: the comment, the check, the issue; each where it belongs.
 
 Who it is told to comes from GitHub, never from a record. What may not be written there is a note
 for the job's summary, and hides nothing.
@@ -44,7 +44,7 @@ FORK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was done, and what could not be and what to do about it, in Markdown."""
+    """The writes that were done, and those that could not be with advice, in Markdown."""
 
     done: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Where a report is published."""
+    """The places in which a report is published."""
 
     comment: bool = False
     check: bool = False
@@ -122,7 +122,7 @@ def publish(
 
 
 def _actions(run: ActionsRun, wanted: Channels) -> list[tuple[str, Callable[[_Publisher], str]]]:
-    """What is written where; nothing for a comment alone that has no pull request."""
+    """Return the writers by place; none for a comment alone that has no pull request."""
     found: list[tuple[str, Callable[[_Publisher], str]]] = []
     if wanted.comment:
         found.append(("comment", _Publisher.comment))
@@ -184,7 +184,7 @@ class _Publisher:
         return self.answer.text(SizeLimit(room, utf16_units))
 
     def pull_requests(self) -> tuple[int, ...]:
-        """Of the event; of a run that is told of, those whose head it is, as GitHub says."""
+        """Return the pull requests of the event; of another run, those whose head it is."""
         run = self.run
         if run.pull_request is not None:
             return (run.pull_request,)
@@ -230,7 +230,7 @@ class _Publisher:
 
 
 def check_annotations(contents: ReportData, workflow: str) -> tuple[CheckAnnotation, ...]:
-    """What makes it incomplete or failed first, then the failures, then warnings.
+    """Return annotations: first findings that decide, then failures, then warnings.
 
     Args:
         workflow: the file that stands for what is in no file: GitHub wants one for each.

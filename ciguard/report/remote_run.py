@@ -60,7 +60,7 @@ class RemoteRun:
 
     @property
     def artifacts(self) -> RunArtifacts:
-        """Of this attempt and those before it."""
+        """The artifacts of this attempt and those before it."""
         run = self.run
         assert run.run_id is not None
         return RunArtifacts(self.github, run.repository, run.run_id, run.run_attempt)
@@ -136,7 +136,7 @@ def _static_plan(artifacts: RunArtifacts, files: ContentsFiles) -> Plan | InputE
 
 
 def _calls_ciguard(remote: RemoteRun) -> bool:
-    """Say whether its workflow's file has our name: then a run without artifacts lost its plan."""
+    """Return whether its workflow has our name: then a run without artifacts lost its plan."""
     run = remote.run
     if not remote.workflow_path or not run.head_sha:
         return False

@@ -37,7 +37,7 @@ Action = Literal[
 
 @dataclass(frozen=True, slots=True)
 class StickyText:
-    """What was done, and where to look at it; without a text, "".
+    """The action that was done, and the page of the text; "" without one.
 
     `superseded`: a newer run has written, and its text stays.
     """
@@ -228,7 +228,7 @@ def _marker(key: str) -> str:
 
 
 def is_marked(body: str, key: str) -> bool:
-    """Say whether a text begins with the marker of this key."""
+    """Return whether a text begins with the marker of this key."""
     return normalized(body).partition("\n")[0] == _marker(key)
 
 
@@ -245,7 +245,7 @@ def normalized(text: str) -> str:
 
 
 def own_account(github: GitHub) -> Account:
-    """Who we are; GITHUB_TOKEN may not ask, and is the robot of GitHub Actions."""
+    """Return the own login; GITHUB_TOKEN may not ask, and is the robot of GitHub Actions."""
     if github.is_app_token:
         return ACTIONS_BOT
     try:

@@ -53,7 +53,7 @@ FROM_FORK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """What there is to show.
+    """The contents of a report.
 
     Attributes:
         why: there is no comparison, and why.
@@ -84,7 +84,7 @@ def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
 
 
 def links_of_run(run: ActionsRun, jobs: Mapping[str, str], suites: Mapping[str, Suite]) -> Links:
-    """Of the run that is judged, as GitHub says; nothing of it is taken from a record."""
+    """Return links of the judged run, as GitHub has them; none is taken from a record."""
     run_id, attempt = run.subject_run or (None, None)
     sha = run.triggering.head_sha if run.is_triggered else run.tested_sha
     return Links(f"{run.server_url}/{run.repository}", run_id, attempt, sha, jobs, suites)
@@ -151,7 +151,7 @@ def _mermaid(data: ReportData) -> str:
 
 
 def _changes(compared: Comparison) -> dict[CaseKey, str]:
-    """How each failure differs from the base's result, and how often the test failed before.
+    """Word how each failure differs from the base's result, and how often the test failed before.
 
     "New" is a test in the headline, so that a failure is never called so.
     """
@@ -165,7 +165,7 @@ def _changes(compared: Comparison) -> dict[CaseKey, str]:
 
 
 def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, ...]:
-    """What changed, without what the verdict above has named."""
+    """Show the changes that the verdict above has not named."""
     compared, verdict = data.comparison, data.verdict
     if compared is None:
         return (Paragraph(f"Not compared: {data.why}." if data.why else ""),)
@@ -184,7 +184,7 @@ def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, .
 
 
 def _sources(data: ReportData) -> list[Span]:
-    """What was judged, compared with what, by which policy and at which error rate."""
+    """Show the judged commits, the baseline, the policy and the error rate."""
     parts: list[Content] = [f"Plan {_plan(data)}"]
     if data.links.run:
         parts.append(Link(f"run {data.links.run_id}", data.links.run))
@@ -200,7 +200,7 @@ def _sources(data: ReportData) -> list[Span]:
 
 
 def _false_alarms(compared: Comparison | None) -> str:
-    """How often the comparison is wrong; "" where it confirms nothing."""
+    """Word the error rate of the comparison; "" where it confirms nothing."""
     runs = (
         len(compared.baseline.runs) if compared is not None and not compared.unjudged_reason else 0
     )
@@ -211,7 +211,7 @@ def _false_alarms(compared: Comparison | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What there is to show, and how the process ends.
+    """A report, and the exit code of the process.
 
     `contents` is None where nothing could be judged: then `problem` names that, and `why` why.
     """
@@ -232,7 +232,7 @@ class Report:
 
     @property
     def needs_attention(self) -> bool:
-        """Say whether somebody should look: also where the policy lets it pass."""
+        """Return whether the report is worth a look: also where the policy lets it pass."""
         compared = self.contents.comparison if self.contents is not None else None
         regressed = compared is not None and compared.state in {"worse", "mixed"}
         return bool(self.exit_code) or regressed

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FilterLanguage(Protocol):
-    """How a test tool selects tests: one module each, a row of `languages.LANGUAGES`."""
+    """A test tool's way to select tests: one module each, a row of `languages.LANGUAGES`."""
 
     def find_filter(self, words: Sequence[str]) -> str:
         """The filter in the words of a command that runs tests, as written; "" for none."""
@@ -26,7 +26,7 @@ class FilterLanguage(Protocol):
         """The tests that a term selects."""
 
     def is_label(self, term: Term) -> bool:
-        """Say whether a term selects by a category, marker or trait, not by a name."""
+        """Return whether a term selects by a category, marker or trait, not by a name."""
 
 
 class Evaluator:

@@ -1,4 +1,4 @@
-"""What the arguments of `go test` select: packages, `-run`, `-skip`. Pure.
+"""The selection by arguments of `go test`: packages, `-run`, `-skip`. Pure.
 
 `-run 'TestCart/adds|TestOrder'` is divided at `|` and then at `/`, outside of brackets; each
 element is an RE2 expression for one level of a test's name. `-skip` leaves out what its first

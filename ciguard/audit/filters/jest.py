@@ -1,4 +1,4 @@
-"""What Jest's arguments select: patterns of paths, `--testPathIgnorePatterns`, `--shard`. Pure.
+"""The selection by Jest's arguments: patterns of paths, ignored patterns, `--shard`. Pure.
 
 A test is a file here. A pattern is a regular expression without case that is searched for in the
 path from the root folder and in the whole one; `./a` begins at the root. That the folders above the
@@ -125,7 +125,7 @@ def _arguments(text: str) -> Iterator[tuple[str, Word]]:
 
 
 def _selects_all(option: str, value: str) -> bool:
-    """Say whether an option without a value, or with "true" or "false", leaves no test out."""
+    """Return whether an option without a value, or with "true" or "false", leaves no test out."""
     if option in _WATCHING:
         return value == "false"
     turned_off = f"--{option[4:5].lower()}{option[5:]}" if option.startswith("--no") else ""

@@ -1,4 +1,4 @@
-"""What pytest's arguments select: paths, node ids, `-k`, `-m`, `--ignore`, `--deselect`. Pure.
+"""The selection by arguments of pytest: paths, node ids, `-k`, `-m`, `--deselect`. Pure.
 
 The rules are those of pytest 8 and 9 (`_pytest/mark`, `_pytest/main.py`). Settings in the project's
 own files, as `addopts` and `testpaths`, are not read. An option that is not in the tables below may
@@ -66,7 +66,7 @@ MAX_DEPTH: Final = 200  # of parentheses and `not`
 
 
 class Condition(NamedTuple):
-    """What one argument or one word of an expression asks for."""
+    """The request of one argument or one word of an expression."""
 
     kind: Kind
     value: str
@@ -264,7 +264,7 @@ def _with_folders(path: str) -> Iterator[str]:
 
 
 def is_label(term: Term) -> bool:
-    """Say whether it selects by a marker."""
+    """Return whether it selects by a marker."""
     condition = term.condition
     assert isinstance(condition, Condition)
     return condition.kind == "mark"

@@ -219,7 +219,7 @@ _TEXTS: Final[Mapping[str, Callable[[InventoryUnit], str]]] = {
 
 
 def is_label(term: Term) -> bool:
-    """Say whether it selects by a category or another trait, not by a name."""
+    """Return whether it selects by a category or another trait, not by a name."""
     condition = term.condition
     assert isinstance(condition, Condition)
     return condition.name not in _TEXTS

@@ -83,7 +83,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
 
 
 def _leg(name: str, executions: Sequence[tuple[PastRun, Job]]) -> MatrixJob | None:
-    """None where too few executions succeeded."""
+    """Return a job of the matrix; None where too few executions succeeded."""
     found = [
         (run, job, job.wall_s)
         for run, job in executions

@@ -140,7 +140,7 @@ def _never_executed(
 
 
 def _execution(past: RepositoryRuns, run: PastRun, job: DeclaredJob, declared: DeclaredJobs) -> How:
-    """Whether any job of the declared one came to its tests in a run."""
+    """Return how far the jobs of a declared job came in a run."""
     own = [one for one in past.jobs[run.id] if declared.find(job.workflow, one.name) is job]
     started = [one for one in own if one.conclusion in _STARTED]
     if not started:

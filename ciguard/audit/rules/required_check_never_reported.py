@@ -42,7 +42,7 @@ _PATH_FILTERS: Final = ("paths", "paths-ignore")
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Why a check is not reported.
+    """The reason why a check is not reported.
 
     Attributes:
         place: path of the keys that say so.
@@ -99,7 +99,7 @@ def _find_loss(
     triggers: Mapping[str, Any],
     events: tuple[str, ...],
 ) -> _Loss | None:
-    """Why the checks of a job may be missing; the surest reason first."""
+    """Find why the checks of a job may be missing; the surest reason first."""
     job = jobs[name]
     if has_matrix(job) or calls_workflow(job):
         loss = _find_skip(name, jobs, triggers, events)
@@ -120,7 +120,7 @@ def _find_skip(
     triggers: Mapping[str, Any],
     events: tuple[str, ...],
 ) -> _Loss | None:
-    """What skips a job in a pull request: its condition, or what it needs."""
+    """Find why a job is skipped in a pull request: its condition, or a job that it needs."""
     condition = _text(jobs[name], "if")
     if not all(evaluate(condition, event) for event in events):
         # A push of the branch may report the same name for the same commit.

@@ -212,7 +212,7 @@ def _find_plugins(script: str, path: _Path) -> Iterator[_Retry]:
 
 
 def _is_outcome_read(step: dict[str, Any], job: Any) -> bool:
-    """Say whether another part of the job reads how the step ended."""
+    """Return whether another part of the job reads how the step ended."""
     name = step.get("id")
     read = re.compile(rf"\bsteps\.{re.escape(str(name))}\.(outcome|outputs)\b")
     return name is not None and any(read.search(text) for _, text in _texts(job, (), frozenset()))

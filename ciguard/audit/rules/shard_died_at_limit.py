@@ -58,7 +58,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
 def _death(
     job: Job, past: RepositoryRuns, limit_s: float | None
 ) -> Literal["told", "inferred"] | None:
-    """How it is known that a job died at its limit; None where it did not."""
+    """Return how it is known that a job died at its limit; None where it did not."""
     texts = past.annotations.get(job.id)
     match = first_match(texts or ())
     if match is not None:
