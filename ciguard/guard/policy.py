@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
     from ciguard.history.file import History
-    from ciguard.history.query import BaseQuery, KnownFailure, LastShard, StableCases
-    from ciguard.model import CaseKey, Plan, Suite, UnitCount, UnitKey
+    from ciguard.history.query import BaseQuery, KnownFailure
+    from ciguard.model import CaseKey, Plan, Suite, UnitKey
     from ciguard.sources.repository_files import RepositoryFiles
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
@@ -188,13 +188,23 @@ def _with_answers(
     run: ActionsRun | None,
     past: Callable[[], History | None],
 ) -> Policy:
-    """The policy with what the past runs say."""
-    suites, orphans, units = questions.suites, questions.orphans, questions.with_cases
+    """Return the policy with the answers of past runs, which are read only for a question."""
+    suites = questions.suites if run is not None else None
+    orphans = questions.orphans if len(questions.orphans) > policy.orphans else ()
+    units = questions.with_cases
+    history = past() if suites is not None or orphans or units else None
+    if history is None:
+        return policy
+    # It imports numpy, which takes as long as to prove 20,000 units: on demand.
+    from ciguard.history import query  # noqa: PLC0415
+
+    base = _base_query(run)
+    known = query.units_planned(history, base, suites) if suites is not None else None
     return replace(
         policy,
-        base_units=_base_units(run, past(), suites) if run and suites is not None else None,
-        last_shards=_last_shards(past(), orphans) if len(orphans) > policy.orphans else {},
-        base_cases=_stable_cases(run, past(), units) if units else {},
+        base_units=(known.planned, known.source) if known is not None else None,
+        last_shards=query.last_shards(history, orphans) if orphans else {},
+        base_cases=query.stable_cases(history, base, units) if units else {},
     )
 
 
@@ -293,7 +303,6 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
                 yield f"suite.{suite}.{key}" if suite else f"suite.{key}"
 
 
-# What reads a history imports numpy, which takes as long as to prove 20,000 units: on demand.
 def _base_query(run: ActionsRun | None) -> BaseQuery:
     from ciguard.history.query import BaseQuery  # noqa: PLC0415
 
@@ -303,37 +312,6 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
     return BaseQuery(
         run.base_branch, run.subject_workflow or None, subject_run[0] if subject_run else None
     )
-
-
-def _base_units(
-    run: ActionsRun | None, history: History | None, suites: Mapping[str, Suite] | None
-) -> tuple[tuple[UnitCount, ...], str] | None:
-    if run is None or history is None or suites is None:
-        return None
-    from ciguard.history.query import units_planned  # noqa: PLC0415
-
-    found = units_planned(history, _base_query(run), suites)
-    return (found.planned, found.source) if found is not None else None
-
-
-def _last_shards(
-    history: History | None, orphans: Sequence[UnitKey]
-) -> Mapping[UnitKey, LastShard]:
-    if history is None:
-        return {}
-    from ciguard.history.query import last_shards  # noqa: PLC0415
-
-    return last_shards(history, orphans)
-
-
-def _stable_cases(
-    run: ActionsRun | None, history: History | None, wanted: Collection[UnitKey]
-) -> Mapping[UnitKey, StableCases]:
-    if history is None:
-        return {}
-    from ciguard.history.query import stable_cases  # noqa: PLC0415
-
-    return stable_cases(history, _base_query(run), wanted)
 
 
 def _base_failures(
