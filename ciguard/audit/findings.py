@@ -27,7 +27,7 @@ from ciguard.audit.filters.expression import (
     terms,
     without_exclusions,
 )
-from ciguard.audit.shard_filters import is_hole, wrap
+from ciguard.audit.shard_filters import is_placeholder, wrap
 from ciguard.audit.test_set import class_of
 from ciguard.errors import InputError
 from ciguard.model.plan import OrphanReason
@@ -213,7 +213,7 @@ def _unsure(
     found = {
         UnsureTerm(written(term), evaluator.language.is_label(term)): None
         for term in (terms(expression) if expression is not None else ())
-        if not is_hole(term) and not evaluator.term(term).is_known
+        if not is_placeholder(term) and not evaluator.term(term).is_known
     }
     return tuple(found)
 

@@ -69,10 +69,10 @@ class HandMatrix:
         """A filter asks for a category, marker or trait."""
         written = [self.common, *(one.expression for one in self.shards if one.expression)]
         every = (term for expression in written for term in terms(expression))
-        return any(self.language.is_label(term) for term in every if not is_hole(term))
+        return any(self.language.is_label(term) for term in every if not is_placeholder(term))
 
 
-def is_hole(term: Term) -> bool:
+def is_placeholder(term: Term) -> bool:
     """Return whether a term of `common` stands for the shard's own filter."""
     return term.condition == _HOLE_CONDITION
 
@@ -83,7 +83,9 @@ NO_COMMON: Final = Term(_HOLE_CONDITION, 0, 0)
 
 def wrap(common: Expression, own: Selection, evaluator: Evaluator) -> Selection:
     """The tests that the common filter selects where a shard's own one selects `own`."""
-    return evaluator.select(common, lambda term: own if is_hole(term) else evaluator.term(term))
+    return evaluator.select(
+        common, lambda term: own if is_placeholder(term) else evaluator.term(term)
+    )
 
 
 def read_json(stream: IO[bytes], source: str) -> HandMatrix:

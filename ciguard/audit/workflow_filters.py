@@ -1,4 +1,4 @@
-"""The shards of a job whose matrix somebody wrote by hand, with the filter of each. Pure.
+"""The shards of a job with a matrix written by hand, with the filter of each. Pure.
 
 The workflow is read, never run: what a script computes is reported with its line, never guessed.
 """

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
 
 FIX_WORD: Final = "fix: "
-SECONDS: Final = 15.0  # for an answer of GitHub: somebody sits and waits
+SECONDS: Final = 15.0  # for an answer of GitHub: a person waits
 # Permission, a path below the repository that nothing has, and what is missing without it.
 READS: Final = (
     ("actions: read", "actions/runs/1", "how jobs ended, and records of other runs"),

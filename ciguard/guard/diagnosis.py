@@ -417,7 +417,7 @@ def consistency(job: Job, *, failed: bool) -> Consistency:
         failed: the record says why a step fails.
     """
     if job.status == "in_progress":
-        return "open"  # the list lags behind what `needs` knows
+        return "open"  # the list is later than `needs`
     if job.status in WAITING:
         return "contradicts"
     if job.status != "completed" or job.conclusion not in CONCLUSIONS:

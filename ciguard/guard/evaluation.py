@@ -95,7 +95,7 @@ def run_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 class PastRuns:
-    """The history, read once, when somebody asks. One out of reach does not hide the verdict.
+    """The history, read once, on demand. One out of reach does not hide the verdict.
 
     Args:
         load: reads the history at a location.
@@ -158,7 +158,7 @@ class EvaluationOptions:
 
     Attributes:
         ignore_base_failures: ignore tests that also fail on the base.
-        history: where past runs are, by order of whoever calls; None leaves it to the policy.
+        history: where past runs are, as the caller orders; None leaves it to the policy.
         from_results: the results are files of the user's own jobs.
         plan_path: of the plan in the repository; "" where it is none of its files.
         count: ask the past runs for the number of tests of the base, where the plan has none.

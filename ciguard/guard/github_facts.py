@@ -83,7 +83,7 @@ class RunFacts:
     Attributes:
         run_id, run_attempt: of the run that is judged, now.
         legs: by shard, of those whose job is known, and of those that have none.
-        ambiguous: by shard, jobs of which one is its own, and nobody knows which.
+        ambiguous: by shard, jobs of which one is its own, and it is unknown which.
         unknown: why the jobs are not known; None where they are.
         head_shas: commits that the run is of, by its event and its jobs.
         replanned: the job that planned anew in an attempt without legs, and did not end well.
@@ -131,7 +131,7 @@ def query_jobs(
     A refusal is no end: what is not known is said, and the legs are judged by the rest.
 
     Args:
-        evaluated_run: None outside of a run: then nobody is asked, and nothing is missed.
+        evaluated_run: None outside of a run: then GitHub is not asked, and nothing is missed.
         foreign: the jobs are the user's own. Where the plan does not name them they are guessed by
             the keys of the shards, and where that fails nothing is missed either.
     """
@@ -264,7 +264,7 @@ def match_jobs(
     """The job of each shard in the attempt in which it ran last.
 
     Returns:
-        For each shard one; none where no job has its name; several where nobody knows which of
+        For each shard one; none where no job has its name; several where it is unknown which of
         them is meant.
     """
     by_name: dict[str, list[Job]] = defaultdict(list)
@@ -307,7 +307,7 @@ def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, 
 
 
 def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
-    """The name itself; else as a called workflow's job is shown, behind its caller's name."""
+    """Return the name itself; else the names of jobs of called workflows that end with it."""
     if name in by_name:
         return [name]
     return sorted(one for one in by_name if one.endswith(f" / {name}"))
@@ -381,7 +381,7 @@ def check_needs(
     legs = {job.name for job in jobs} & {LEGS, *names}
     red = {job.name for job in jobs if job.result == "failure" and job.name not in PLANNING}
     if not legs and len(red) == 1:
-        legs = red  # nobody says which one it is, and no other needs an excuse
+        legs = red  # it is unknown which one it is, and no other needs an excuse
     for job in jobs:
         if job.result == "success":
             continue
@@ -416,7 +416,7 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
     evidence = platform.legs.get(shard)
     if evidence is None:
         twins = platform.ambiguous.get(shard, ())
-        if twins:  # else its job was only guessed, and nobody has the name
+        if twins:  # else its job was only guessed, and no job has the name
             yield _ambiguous(shard, twins, _attempt(leg), failed=failed)
         return
     job = evidence.job

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
-_CHARS: Final = 400  # of what a test said; GitHub takes 64 KB, and nobody reads them in a margin
+_CHARS: Final = 400  # of a test's message; GitHub takes 64 KB, too much to read in a margin
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:

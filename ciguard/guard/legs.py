@@ -63,7 +63,7 @@ EXPLAINING_EVENTS: Final = frozenset(
 )
 
 CLOCK_S: Final = 60.0  # a clock may be set meanwhile
-# How a process ends that nobody stopped and that did not say it was done.
+# How a process ends that was not stopped and that did not report its end.
 ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
 NOTICED_S: Final = 0.5  # within which the leg sees that a reaper was killed, and kills its tests
 
@@ -125,7 +125,7 @@ def _row(
     units: Mapping[UnitKey, UnitResult],
     planned: AbstractSet[UnitKey],
 ) -> Leg:
-    """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
+    """Return a leg's row in the verdict: the units that ended in this leg, apart from others."""
     known = any(unit.has_history for unit in shard.units)
     header = record.header if record is not None else None
     outcomes = Counter(
@@ -190,7 +190,7 @@ def is_idle(shard: Shard, facts: JobEvidence | None) -> bool:
     if shard.units or not shard.job:
         return False
     if facts is None:
-        return True  # nobody could be asked
+        return True  # GitHub was not asked
     return facts.job is not None and consistency(facts.job, failed=False) == "agrees"
 
 
@@ -367,7 +367,7 @@ def contradictions(record: Record, tries: int) -> Iterator[Note]:
 
 
 def _processes(record: Record, step: _Step) -> Iterator[Note]:
-    """Each process is announced once and ends once, and nobody else has lines."""
+    """Check that each process is announced once and ends once, and no other has lines."""
     started, ended = _by_process(record.processes), _by_process(record.process_ends)
     named = {line.process for line in record.starts} | {line.process for line in record.results}
     own = {one for one in named if one is not None and one > step.process}

@@ -126,7 +126,7 @@ def effective_policy(
 
     Args:
         ignore_base_failures: the command line asks for it; the configuration may as well.
-        history: gives the past runs that lie at a place, where somebody asks for them.
+        history: gives the past runs that lie at a place, on demand.
         location: where that is, as the command line says; None leaves it to the configuration, of a
             proposal to that of its base.
         questions: what else the past runs are asked.

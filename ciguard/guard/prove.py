@@ -483,7 +483,7 @@ def _unclaimed(block: MovedBlock) -> Note | None:
     if block.earlier is None:
         return Note("claim_without_record", {"claimer": block.taker or None})
     shard, attempt = block.earlier
-    # Its own leg runs them whatever is known of claims; the claimer only with its older record.
+    # Its own leg runs them in any case; the claimer only with its older record.
     facts = {"claimer": shard, "attempt": attempt, "owner": block.owner}
     return Note("not_claimed_again", facts)
 

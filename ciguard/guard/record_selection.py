@@ -52,13 +52,13 @@ def select(
     """Sort out the records.
 
     After "re-run failed jobs" the legs that were not run again have a record of an earlier attempt
-    only. Where nobody says in which attempt a leg ran last, its newest record counts.
+    only. Where the attempt in which a leg ran last is unknown, its newest record counts.
 
     Args:
         attempts: by shard, in which it ran last; only a record of that attempt counts, for one
             that ran again and left nothing is dead.
         run_id: that is judged; None for the newest of which there is a record.
-        head_shas: commits that GitHub says it is of; none where nobody says.
+        head_shas: commits of the run by GitHub; none where they are unknown.
     """
     foreign: list[_Foreign] = []
     matching: list[tuple[ShardLine, Record]] = []

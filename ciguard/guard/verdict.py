@@ -1,6 +1,6 @@
 """The values of a proof, as `guard` prints and `report` renders them. Pure.
 
-In a pull request the policy is the base's: whoever is judged does not write the law.
+In a pull request the policy is the base's: the judged change does not write the law.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Leg:
     went wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was
     cut; a prediction is None where the plan knew no unit of the shard. `has_script`: the commands
     of the job's own step ran the tests. `memory_bytes` is the size of its runner.
-    `after_tests`: how long it took to end behind its last test, if that was long, and why.
+    `after_tests`: the time from its last test to its end, if that was long, and why.
     `seeds`: of random orders, by process, as words for the framework's command line.
     `started_at` is by the clock of the runner; None also if the leg resumed an earlier one.
     """
@@ -130,7 +130,7 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A class, file or whatever the framework's units have in common, and its bad cases."""
+    """A class, file or other group of the framework's units, and its bad cases."""
 
     name: str
     timeouts: int = 0
@@ -250,8 +250,8 @@ class Policy:
     Attributes:
         max_drop: share of the base's units of a suite and variant that may be gone; deleting a few
             tests is daily work.
-        min_units: so few, of all, that somebody acknowledged it.
-        orphans: so many tests in no shard that somebody acknowledged it.
+        min_units: the acknowledged number of all units.
+        orphans: the acknowledged number of tests in no shard.
         cached_results: whether result files of before the run make it incomplete.
         last_shards: where the history has orphans, the shard in which each ran last.
         base_cases: cases of the base's last runs, of units that may hold several.

@@ -550,7 +550,7 @@ def _failed(verdict: Verdict) -> Iterator[str]:
 
 
 def _passed(verdict: Verdict) -> str:
-    # Shards without a planned test, a file, and anybody who could be asked about their jobs.
+    # Shards without a planned test, without a file, and with jobs that are unknown.
     unknown = sum(not leg.recorded and leg.ending == "unknown" for leg in verdict.legs)
     shards = count_of(len(verdict.legs) - unknown, "shard")
     skipped = verdict.counts.get("skipped", 0)

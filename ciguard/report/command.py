@@ -201,7 +201,7 @@ def _comment_by(invocation: Invocation, answer: Report) -> str:
 def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
     """Write what the next run of the pull request needs; what its artifact is called, else ""."""
     run, contents = current_run(invocation.environ), answer.contents
-    # Whoever judges another run leaves it to that one: its successor looks there.
+    # A job that judges another run leaves it to that run: its successor looks there.
     if run is None or run.is_triggered or contents is None:
         return ""
     name = artifact_name(run)

@@ -1,6 +1,6 @@
 """Judges one run, as `ciguard report` and the service do: guard, compare, and one report of both.
 
-Nothing here knows an environment, a checkout or a folder: they are behind `RunContext`.
+Nothing here knows an environment, a checkout or a folder: `RunContext` has them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Judging:
     """A run to judge, and the means of the judgement.
 
     Attributes:
-        jobs: what the needed jobs came to, by GitHub's `needs`; None where nobody says.
+        jobs: what the needed jobs came to, by GitHub's `needs`; None where they are unknown.
         past: the history.
         options: of the guard.
         confirmation: of the suspects; None for what the judged run uploaded itself.
@@ -186,7 +186,7 @@ def _uploaded_confirmation(
 ) -> tuple[Confirmation | None, Note | None]:
     """What a run that is named ran again by itself, and whose word that is; else why not.
 
-    It is as much its own claim as its records are: whoever made those up could make up this.
+    It is as much its own claim as its records are: who made those up could make up this.
     """
     if subject_run is None or subject_run.artifacts is None:
         return None, None

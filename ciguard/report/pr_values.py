@@ -28,7 +28,7 @@ def is_usable(verdict: Verdict) -> bool:
 
 
 def encode_values(records: Iterable[Record]) -> bytes:
-    """The lines of all legs, one leg behind the other."""
+    """Encode the lines of all legs, one leg after the other."""
     return b"".join(encoded for record in records for encoded in _lines(record))
 
 

@@ -78,7 +78,7 @@ def judge_remote(remote: RemoteRun, past: PastRuns, artifacts: RunArtifacts) -> 
     """Judge the run; None for one that is not ours: of a workflow that does not call ciguard.
 
     Args:
-        past: the history, by which it is judged whatever the configuration names.
+        past: the history by which it is judged; that of the configuration does not count.
         artifacts: of the run, listed once.
 
     Raises:

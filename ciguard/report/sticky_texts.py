@@ -158,12 +158,12 @@ class _Texts:
         try:
             return self.github.post(Text, self.list_path, data)
         except MaybeDone:
-            # The text may be there although nobody said so: look before writing it again.
+            # The text may be there although no answer came: look before writing it again.
             there = self.ours()
             return there[0] if there else self.github.post(Text, self.list_path, data)
 
     def deduplicate(self, ours: list[Text], content: Mapping[str, str]) -> StickyText:
-        """Leave the oldest, with the newest of all texts; whoever does it does the same."""
+        """Leave the oldest, with the newest of all texts; each writer does the same."""
         known = [{**one.model_dump(include=self.fields), "body": one.body or ""} for one in ours]
         newest = max([content, *known], key=lambda one: run_of(one["body"]))
         action = self.update(ours[0], known[0], newest)
