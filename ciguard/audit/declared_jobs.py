@@ -57,14 +57,14 @@ class DeclaredJob:
 
     def is_test_step(self, name: str) -> bool:
         """Return whether a step of this name runs its tests."""
-        return any(one.fullmatch(name) for one in self.test_steps)
+        return any(test_step.fullmatch(name) for test_step in self.test_steps)
 
 
 class DeclaredJobs:
     """The jobs of workflow files, by what their runs show."""
 
     def __init__(self, workflows: Sequence[WorkflowFile]) -> None:
-        contents = {one.path: one.content for one in workflows}
+        contents = {workflow.path: workflow.content for workflow in workflows}
         self._found: dict[tuple[str, str], DeclaredJob | None] = {}
         self._by_workflow = {
             path: sorted(
@@ -94,10 +94,10 @@ def test_workflows(workflows: Sequence[WorkflowFile]) -> tuple[str, ...]:
     """Paths of those whose runs run tests: not of one that only others call."""
     declared = DeclaredJobs(workflows)
     return tuple(
-        one.path
-        for one in workflows
-        if events_of(one.content) - {"workflow_call"}
-        and any(job.test_steps for job in declared.of_workflow(one.path))
+        workflow.path
+        for workflow in workflows
+        if events_of(workflow.content) - {"workflow_call"}
+        and any(job.test_steps for job in declared.of_workflow(workflow.path))
     )
 
 

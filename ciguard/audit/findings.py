@@ -160,15 +160,15 @@ def audit(
         durations_s: of each test by the history; empty without one.
     """
     tests = evaluator.tests
-    folders = {name: tests.below(name) for name in {one.project for one in matrix.shards}}
-    seen = [folders[one.project] for one in matrix.shards]
+    folders = {name: tests.below(name) for name in {shard.project for shard in matrix.shards}}
+    seen = [folders[shard.project] for shard in matrix.shards]
     selections = [
         _select(one, matrix.common, evaluator).intersect(
             Selection(folder if tests.has_files or not one.project else 0, folder)
         )
         for one, folder in zip(matrix.shards, seen, strict=True)
     ]
-    sure = [one.sure for one in selections]
+    sure = [selection.sure for selection in selections]
     repeated, possible = _repeated(sure), 0
     for one in selections:
         possible |= one.possible
@@ -376,13 +376,13 @@ def _groups(shard: int, filter_: ShardFilter, seen: int, evaluator: Evaluator) -
         if len(terms) < max(2, len(alternatives.parts)):
             continue
         context = evaluator.select(And(others)).sure & seen
-        vacuous = [one for one in terms if context and not context & ~evaluator.term(one).sure]
+        vacuous = [term for term in terms if context and not context & ~evaluator.term(term).sure]
         beginnings = {filter_.written(term).rpartition(".")[0] for term in terms}
         yield _Group(
             shard,
             terms,
             tuple(vacuous),
-            neighbours=tuple(sorted(filter_.written(one) for one in others if _selects(one))),
+            neighbours=tuple(sorted(filter_.written(other) for other in others if _selects(other))),
             beginning=beginnings.pop() if len(beginnings) == 1 else "",
         )
 
@@ -392,7 +392,7 @@ def _selects(part: Expression) -> TypeGuard[Term]:
 
 
 def _correction(shard: ShardFilter, group: _Group, seen: int, evaluator: Evaluator) -> Correction:
-    named = [one for one in group.neighbours if "." in one]
+    named = [neighbour for neighbour in group.neighbours if "." in neighbour]
     before = evaluator.select(shard.expression or And(())).sure & seen
     vacuous = tuple(map(shard.written, group.vacuous))
     uncorrected = Correction(group.shard, vacuous, "", (before, before))

@@ -59,12 +59,12 @@ def fixed_tests(
         InputError: it is not known which tests a shard selects.
     """
     _reject_unknown(found, where)
-    keys = _keys([one.shard for one in found.shards])
+    keys = _keys([shard.shard for shard in found.shards])
     shards: dict[UnitKey, list[str]] = defaultdict(list)
-    for one in found.shards:
-        for place in positions_in(one.selected.sure):
-            shards[units[place].key].append(keys[one.shard.name])
-    jobs = {keys[one.shard.name]: _job(one.shard, pool_of) for one in found.shards}
+    for shard in found.shards:
+        for place in positions_in(shard.selected.sure):
+            shards[units[place].key].append(keys[shard.shard.name])
+    jobs = {keys[shard.shard.name]: _job(shard.shard, pool_of) for shard in found.shards}
     rules: dict[MissingReason, str] = {
         "outside_projects": OUTSIDE,
         "common_filter": f"filter of all shards: {common_text.removeprefix(f'({HOLE})&')}",
@@ -93,7 +93,7 @@ def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
 
     No key that a folder's name becomes may be another shard's.
     """
-    keys = {one.name: safe_name(one.artifact) for one in shards}
+    keys = {shard.name: safe_name(shard.artifact) for shard in shards}
     if all(keys.values()) and len({key.lower() for key in keys.values()}) == len(keys):
         return keys
     return safe_keys(keys)
@@ -121,7 +121,7 @@ def _reject_unknown(found: Audit, where: str) -> None:
     Raises:
         InputError: names the first.
     """
-    unknown = [one for one in found.shards if one.selected.sure != one.selected.possible]
+    unknown = [shard for shard in found.shards if shard.selected.sure != shard.selected.possible]
     if unknown:
         first = unknown[0]
         line = f":{first.shard.line}" if first.shard.line is not None else ""

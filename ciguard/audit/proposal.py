@@ -76,9 +76,9 @@ def propose_by_count(found: Audit) -> Proposal | None:
 
     None where no test runs, or where jobs of several runners may need different tests.
     """
-    sizes = [one.selected.sure.bit_count() for one in found.shards]
+    sizes = [shard.selected.sure.bit_count() for shard in found.shards]
     running = found.repeated[0].bit_count()
-    runners = {one.shard.runner for one in found.shards}
+    runners = {shard.shard.runner for shard in found.shards}
     if not running or found.undecided or len(runners) > 1:
         return None
     count = min(len(sizes), running)

@@ -113,7 +113,7 @@ class RepositoryRuns:
 def distinct(jobs: Sequence[Job]) -> Iterator[Job]:
     """Each execution once: a later attempt lists a job that was not run again once more."""
     seen = set()
-    for job in sorted(jobs, key=lambda one: one.run_attempt):
+    for job in sorted(jobs, key=lambda job: job.run_attempt):
         key = job.name, job.started_at, job.completed_at
         if job.started_at is None or key not in seen:
             seen.add(key)

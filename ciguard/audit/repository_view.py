@@ -97,7 +97,9 @@ def _unread(one: Unread) -> tuple[Span, ...]:
 def _sections(found: RepositoryAudit, formats: tuple[Format, ...]) -> Iterator[Section]:
     for rule, findings in found.findings.items():
         in_full = "text" in formats
-        items = tuple(_item(RULES[rule], one, found.past, in_full=in_full) for one in findings)
+        items = tuple(
+            _item(RULES[rule], finding, found.past, in_full=in_full) for finding in findings
+        )
         yield Section(
             f"{rule} {formats[0]}",
             (Bullets(items, "finding"),),
@@ -152,7 +154,7 @@ def as_json(found: RepositoryAudit) -> dict[str, Any]:
         "headline": headline(found),
         "repository": past.repository,
         "branch": past.branch,
-        "workflows": [one.path for one in past.workflows],
+        "workflows": [workflow.path for workflow in past.workflows],
         "test_workflows": list(past.test_workflows),
         "required_checks": None if past.required_checks is None else sorted(past.required_checks),
         "runs": [

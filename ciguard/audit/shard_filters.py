@@ -67,7 +67,7 @@ class HandMatrix:
     @property
     def has_labels(self) -> bool:
         """A filter asks for a category, marker or trait."""
-        written = [self.common, *(one.expression for one in self.shards if one.expression)]
+        written = [self.common, *(shard.expression for shard in self.shards if shard.expression)]
         every = (term for expression in written for term in terms(expression))
         return any(self.language.is_label(term) for term in every if not is_placeholder(term))
 

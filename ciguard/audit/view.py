@@ -87,16 +87,16 @@ def _facts(found: Audit) -> Iterator[tuple[str, Content]]:
     yield "executions", f"{found.executions:,}, of which {found.redundant:,} are redundant"
     empty = len(found.empty_terms)
     yield "filter terms", f"{found.term_count:,} distinct, of which {empty:,} match no test"
-    unknown = [one.shard for one in found.shards if one.shard.unknown]
+    unknown = [shard.shard for shard in found.shards if shard.shard.unknown]
     for shard in unknown[:MAX_SHARDS]:
         yield "not evaluated", (Code(shard.name, NAME_WIDTH), f": {shard.unknown}")
     if len(unknown) > MAX_SHARDS:
         yield "not evaluated", f"{len(unknown) - MAX_SHARDS} more shards"
     unsure = [("all shards", term) for term in found.unsure]
-    unsure += [(one.shard.name, term) for one in found.shards for term in one.unsure]
+    unsure += [(shard.shard.name, term) for shard in found.shards for term in shard.unsure]
     if any(term.is_label for _, term in unsure):
         yield "undecided", "the list of tests lacks the categories that filters ask for"
-    if not found.tests.has_files and any(one.shard.project for one in found.shards):
+    if not found.tests.has_files and any(shard.shard.project for shard in found.shards):
         yield "undecided", "the list of tests lacks the files, by which a project has its tests"
     others = [(name, term.text) for name, term in unsure if not term.is_label]
     for name, text in others[:MAX_SHARDS]:
@@ -104,11 +104,11 @@ def _facts(found: Audit) -> Iterator[tuple[str, Content]]:
         yield "undecided", (Code(name, NAME_WIDTH), *words)
     if len(others) > MAX_SHARDS:
         yield "undecided", f"{len(others) - MAX_SHARDS:,} more filters"
-    sizes = [one.selected.sure.bit_count() for one in found.shards]
+    sizes = [shard.selected.sure.bit_count() for shard in found.shards]
     if found.executions:
         mean = found.executions / len(sizes)
         yield "largest shard", f"{max(sizes):,} tests, {max(sizes) / mean:.1f} times the mean"
-    walls_s = [one.wall_s or 0.0 for one in found.shards]
+    walls_s = [shard.wall_s or 0.0 for shard in found.shards]
     if any(walls_s):
         ratio = max(walls_s) * len(walls_s) / sum(walls_s)
         yield "longest shard", f"{duration(max(walls_s))}, {ratio:.1f} times the mean"
@@ -146,7 +146,7 @@ def _named(found: Audit, shards: Sequence[int]) -> tuple[Span, ...]:
 
 def _overlaps(found: Audit) -> Section:
     words = {"equal": "the same tests", "contained": "one contains the other", "overlapping": ""}
-    ordered = sorted(found.overlaps, key=lambda one: -one.tests.bit_count())
+    ordered = sorted(found.overlaps, key=lambda overlap: -overlap.tests.bit_count())
     rows = tuple(
         (
             _named(found, (one.first, one.second)),
@@ -162,17 +162,17 @@ def _overlaps(found: Audit) -> Section:
 
 def _corrections(found: Audit) -> Section:
     items = []
-    for one in found.corrections:
-        before, after = (tests.bit_count() for tests in one.tests)
-        name = Code(found.shards[one.shard].shard.name, NAME_WIDTH)
-        terms = join([Code(text, NAME_WIDTH) for text in one.vacuous])
+    for correction in found.corrections:
+        before, after = (tests.bit_count() for tests in correction.tests)
+        name = Code(found.shards[correction.shard].shard.name, NAME_WIDTH)
+        terms = join([Code(text, NAME_WIDTH) for text in correction.vacuous])
         said: tuple[Span, ...] = (": its terms are parts of a name in the same way",)
-        if one.vacuous:
+        if correction.vacuous:
             said = (": ", *terms, " is true for all that the rest of the filter selects")
         children: tuple[Item, ...] = ()
-        if one.corrected:
+        if correction.corrected:
             counts = f"{count_of(before, 'test')} as written, {after:,} with "
-            children = (Item((counts, Code(one.corrected, FILTER_WIDTH))),)
+            children = (Item((counts, Code(correction.corrected, FILTER_WIDTH))),)
         items.append(Item((name, *said), children))
     bullets = Bullets(tuple(items), "filter")
     return Section("corrections", (bullets,), "Terms that divide nothing")
@@ -180,7 +180,8 @@ def _corrections(found: Audit) -> Section:
 
 def _empty_terms(found: Audit) -> Section:
     rows = tuple(
-        (Code(one.text, NAME_WIDTH), _named(found, one.shards)) for one in found.empty_terms
+        (Code(empty_term.text, NAME_WIDTH), _named(found, empty_term.shards))
+        for empty_term in found.empty_terms
     )
     table = Table((Column("Term"), Column("Shards", drop=1)), rows, "term", MAX_ROWS)
     size = (len(rows), "term")
@@ -190,11 +191,11 @@ def _empty_terms(found: Audit) -> Section:
 def _cut_classes(found: Audit) -> Section:
     rows = tuple(
         (
-            Code(one.name, NAME_WIDTH),
-            _named(found, tuple(one.shards)),
-            f"{sum(one.shards.values()):,}",
+            Code(cut_class.name, NAME_WIDTH),
+            _named(found, tuple(cut_class.shards)),
+            f"{sum(cut_class.shards.values()):,}",
         )
-        for one in found.cut_classes
+        for cut_class in found.cut_classes
     )
     columns = (Column("Class"), Column("Shards"), Column("Tests", "right"))
     table = Table(columns, rows, "class", MAX_ROWS)
@@ -203,9 +204,9 @@ def _cut_classes(found: Audit) -> Section:
 
 
 def _shards(found: Audit) -> Section:
-    timed = any(one.wall_s is not None for one in found.shards)
-    located = any(one.shard.line is not None for one in found.shards)
-    rows = tuple(tuple(_cells(one, timed=timed, located=located)) for one in found.shards)
+    timed = any(shard.wall_s is not None for shard in found.shards)
+    located = any(shard.shard.line is not None for shard in found.shards)
+    rows = tuple(tuple(_cells(shard, timed=timed, located=located)) for shard in found.shards)
     columns = [Column("Shard"), Column("Tests", "right"), Column("Only here", "right", drop=2)]
     columns += [Column("Time", "right")] * timed + [Column("Limit", "right", drop=1)]
     columns += [Column("Line", "right", drop=3)] * located + [Column("")]
@@ -289,7 +290,7 @@ def _next_step(change: WorkflowChange | None) -> Iterator[Section]:
 
 def as_json(found: Audit, outlook: Outlook) -> dict[str, Any]:
     """Every key is there; null is what is not known. Tests are named, in the order of the list."""
-    names = [one.shard.name for one in found.shards]
+    names = [shard.shard.name for shard in found.shards]
 
     def tests(members: int) -> list[str]:
         return [found.tests.units[place].unit for place in positions_in(members)]
@@ -308,43 +309,48 @@ def as_json(found: Audit, outlook: Outlook) -> dict[str, Any]:
         "terms": found.term_count,
         "shards": [
             {
-                "name": one.shard.name,
-                "line": one.shard.line,
-                "filter": one.shard.text,
-                "tests": one.selected.sure.bit_count(),
-                "tests_at_most": one.selected.possible.bit_count(),
-                "only_here": one.own.bit_count(),
-                "wall_s": one.wall_s,
-                "timeout_s": one.shard.timeout_s,
-                "unknown": one.shard.unknown or None,
+                "name": shard.shard.name,
+                "line": shard.shard.line,
+                "filter": shard.shard.text,
+                "tests": shard.selected.sure.bit_count(),
+                "tests_at_most": shard.selected.possible.bit_count(),
+                "only_here": shard.own.bit_count(),
+                "wall_s": shard.wall_s,
+                "timeout_s": shard.shard.timeout_s,
+                "unknown": shard.shard.unknown or None,
             }
-            for one in found.shards
+            for shard in found.shards
         ],
         "overlaps": [
             {
-                "shards": [names[one.first], names[one.second]],
-                "kind": one.kind,
-                "tests": one.tests.bit_count(),
+                "shards": [names[overlap.first], names[overlap.second]],
+                "kind": overlap.kind,
+                "tests": overlap.tests.bit_count(),
             }
-            for one in found.overlaps
+            for overlap in found.overlaps
         ],
         "empty_terms": [
-            {"term": one.text, "shards": [names[place] for place in one.shards]}
-            for one in found.empty_terms
+            {"term": empty_term.text, "shards": [names[place] for place in empty_term.shards]}
+            for empty_term in found.empty_terms
         ],
         "corrections": [
             {
-                "shard": names[one.shard],
-                "vacuous": list(one.vacuous),
-                "corrected": one.corrected or None,
-                "tests": one.tests[0].bit_count(),
-                "tests_corrected": one.tests[1].bit_count() if one.corrected else None,
+                "shard": names[correction.shard],
+                "vacuous": list(correction.vacuous),
+                "corrected": correction.corrected or None,
+                "tests": correction.tests[0].bit_count(),
+                "tests_corrected": correction.tests[1].bit_count()
+                if correction.corrected
+                else None,
             }
-            for one in found.corrections
+            for correction in found.corrections
         ],
         "cut_classes": [
-            {"class": one.name, "shards": {names[at]: n for at, n in one.shards.items()}}
-            for one in found.cut_classes
+            {
+                "class": cut_class.name,
+                "shards": {names[at]: n for at, n in cut_class.shards.items()},
+            }
+            for cut_class in found.cut_classes
         ],
         "proposal": asdict(outlook.proposal) if outlook.proposal is not None else None,
         "next_step": asdict(change) if change is not None else None,

@@ -48,17 +48,17 @@ def error(name: str, what: str, fix: str = "") -> Check:
 
 def has_errors(checks: Sequence[Check]) -> bool:
     """Return whether something does not work."""
-    return any(one.level == "error" for one in checks)
+    return any(check.level == "error" for check in checks)
 
 
 def as_json(checks: Sequence[Check]) -> dict[str, Any]:
     """For programs; documented in docs/reference/json.md."""
-    levels = [one.level for one in checks]
+    levels = [check.level for check in checks]
     return {
         "schema": SCHEMA,
         "errors": levels.count("error"),
         "warnings": levels.count("warning"),
-        "checks": [asdict(one) for one in checks],
+        "checks": [asdict(check) for check in checks],
     }
 
 

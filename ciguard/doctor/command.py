@@ -188,7 +188,7 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
                 program = _program(invocation, suite)
                 errors = count_of(len(found.errors), "error")
                 # What the adapter advises says more than that the tests must be listed.
-                lines = [line for one in found.errors for line in one.splitlines()]
+                lines = [line for error in found.errors for line in error.splitlines()]
                 advice = [line[len(FIX_WORD) :] for line in lines if line.startswith(FIX_WORD)]
                 what = f"{text} by {program}, and {errors}: {_first(found.errors)}"
                 yield error(words, what, (*advice, FIX)[0])
@@ -208,8 +208,8 @@ def _first(errors: Sequence[str]) -> str:
     """Return the place of the first error, and the line that names it, which may be on stderr."""
     head, *_ = errors[0].strip().splitlines()
     bodies = [
-        "\n".join(line for line in one.strip().splitlines()[1:] if not line.startswith(FIX_WORD))
-        for one in errors
+        "\n".join(line for line in error.strip().splitlines()[1:] if not line.startswith(FIX_WORD))
+        for error in errors
     ]
     named = [lines[-1] for lines in map(error_lines, bodies) if lines]
     return f"{head} {(*named, last_line(bodies[-1]))[0]}".rstrip()

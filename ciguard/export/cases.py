@@ -71,20 +71,20 @@ def combinations(
     Args:
         records, platform: what the verdict was made of.
     """
-    missing = {one.key: one for one in verdict.missing}
+    missing = {unit.key: unit for unit in verdict.missing}
     found: dict[CaseKey, ExportedCase] = {}
     for shard, record in select_of_run(plan, records, platform).newest.items():
         for key, unit in record_units(record).items():
             reason = note_text(missing[key].reason) if key in missing else ""
-            final, failed_attempts = {one.key for one in unit.cases}, unit.count_failed_attempts()
+            final, failed_attempts = {case.key for case in unit.cases}, unit.count_failed_attempts()
             for result in unit.cases:
                 case = replace(
                     _case(plan, shard, result, reason),
                     # A failure of the unit as a whole is one of every case.
                     failures=tuple(
-                        one
-                        for one in unit.failures
-                        if one.key == result.key or one.key not in final
+                        failure
+                        for failure in unit.failures
+                        if failure.key == result.key or failure.key not in final
                     ),
                     failed_attempts=failed_attempts.get(result.key, 0),
                 )

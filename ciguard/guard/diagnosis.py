@@ -124,14 +124,14 @@ def is_from_result_files(record: Record) -> bool:
     Those of a leg's own are of a process.
     """
     return not (record.starts or record.processes) and any(
-        one.kind == FILE and one.process is None for one in record.events
+        event.kind == FILE and event.process is None for event in record.events
     )
 
 
 def _ends_at_checkpoint(record: Record) -> bool:
     """Return whether no other step began after the last one that paused."""
     steps = [event for event in record.events if event.kind in ("paused", "resumed")]
-    last = max(steps, key=lambda one: (one.at_s or 0.0, one.kind == "resumed"), default=None)
+    last = max(steps, key=lambda step: (step.at_s or 0.0, step.kind == "resumed"), default=None)
     return last is not None and last.kind == "paused"
 
 
@@ -143,7 +143,7 @@ def _own_reason(record: Record, ending: Ending) -> Note:
         event_kind = "last_output"
     elif ending == "unknown":
         event_kind = "internal_error"
-    outputs = [last_line(one.detail) for one in record.events if one.kind == event_kind]
+    outputs = [last_line(event.detail) for event in record.events if event.kind == event_kind]
     if ending == "unknown" and outputs:
         kind = "internal_error"
     return Note(kind, {"output": outputs[-1]} if outputs else {"output": None})
@@ -233,9 +233,9 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
 
 def _distinct(evidence: Iterable[Note]) -> tuple[Note, ...]:
     found: list[Note] = []
-    for one in evidence:
-        if one not in found:
-            found.append(one)
+    for note in evidence:
+        if note not in found:
+            found.append(note)
     return tuple(found)
 
 

@@ -211,7 +211,7 @@ def evaluate(
         location=options.history,
         questions=Questions(
             suites=plan.suites if options.count else None,
-            orphans=[one.key for one in plan.inventory.orphans],
+            orphans=[orphan.key for orphan in plan.inventory.orphans],
             with_cases=units_with_cases(plan, foreign=options.from_results)
             if options.count
             else (),
@@ -260,7 +260,7 @@ def _check_cases(
 
 def _tested_commit(records: Iterable[Record], run: ActionsRun | None) -> str:
     """Return the commit of the records; "" where it is not known."""
-    found = {one.header.tested_sha for one in records if one.header is not None} - {None}
+    found = {record.header.tested_sha for record in records if record.header is not None} - {None}
     if not found and run is not None:
         found = {run.tested_sha}
     return next(iter(found)) or "" if len(found) == 1 else ""

@@ -110,7 +110,7 @@ def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:
     adapter = FRAMEWORKS.get(suite.framework) if suite is not None else None
     own = _PARAMETERS.split(key.unit, maxsplit=1)[0]
     ancestors = adapter.ancestors(key.unit) if adapter is not None else ()
-    name = next((one for one in ancestors if one not in ("", own)), own)
+    name = next((ancestor for ancestor in ancestors if ancestor not in ("", own)), own)
     return whole_name(key._replace(unit=name.rstrip(":.") or own))
 
 

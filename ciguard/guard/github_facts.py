@@ -149,7 +149,7 @@ def query_jobs(
         unknown = Note("jobs_refused", {"error": error.what[:200], "advice": error.fix})
         return None if is_guess else replace(empty, unknown=unknown)
     empty = replace(
-        empty, head_shas=evaluated_run.head_shas | {one.head_sha for one in jobs if one.head_sha}
+        empty, head_shas=evaluated_run.head_shas | {job.head_sha for job in jobs if job.head_sha}
     )
     matched = match_foreign_jobs(plan, jobs) if foreign else match_jobs(plan, records, jobs)
     if not any(matched.values()):
@@ -443,9 +443,9 @@ def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: 
     So it may where one ran again after the record was written, or none in the record's attempt. One
     of an older attempt is a caller's that was not run again.
     """
-    ran = {one.run_attempt for one in jobs}
-    bad = [one for one in jobs if consistency(one, failed=failed) in ("contradicts", "unknown")]
-    bad = bad or [one for one in jobs if one.run_attempt > (attempt or 1) or attempt not in ran]
+    ran = {job.run_attempt for job in jobs}
+    bad = [job for job in jobs if consistency(job, failed=failed) in ("contradicts", "unknown")]
+    bad = bad or [job for job in jobs if job.run_attempt > (attempt or 1) or attempt not in ran]
     seen = tuple(job_line(one, None) for one in bad[:3])
     level: Level = "incomplete" if bad else "warning"
     return Finding(

@@ -52,8 +52,8 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         facts = {"count": len(emptied), "files": emptied, "reasons": reasons}
         yield Finding("omitted_file" if reasons else "emptied_file", facts=facts)
     if inventory.excluded:
-        units = tuple(UnitKey(one.suite, one.variant, one.unit) for one in inventory.excluded)
-        rules = sorted({one.rule for one in inventory.excluded})
+        units = tuple(UnitKey(unit.suite, unit.variant, unit.unit) for unit in inventory.excluded)
+        rules = sorted({unit.rule for unit in inventory.excluded})
         yield Finding("excluded", units=units, facts={"rules": rules})
 
 
@@ -123,14 +123,14 @@ def different_scripts(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding
 
 def listing_findings(listed: ListedPlan, legs: Iterable[LegResult]) -> Iterator[Finding]:
     """Find combinations of which the units are not known."""
-    for one in listed.disagreements:
+    for disagreement in listed.disagreements:
         facts = {
-            "combination": one.variant or None,
-            "shards": " / ".join(", ".join(keys) for keys in one.shards),
-            "count": len(one.units) or None,
-            "first": one.units[0].unit if one.units else None,
+            "combination": disagreement.variant or None,
+            "shards": " / ".join(", ".join(keys) for keys in disagreement.shards),
+            "count": len(disagreement.units) or None,
+            "first": disagreement.units[0].unit if disagreement.units else None,
         }
-        yield Finding("different_listings", units=one.units, facts=facts)
+        yield Finding("different_listings", units=disagreement.units, facts=facts)
     kinds = (("nothing_listed", listed.empty), ("listing_short", listed.short))
     for kind, suite_keys in kinds:
         for suite, variant in suite_keys:
@@ -175,7 +175,7 @@ def base_findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> 
             "before": before,
             "drop_ratio": 1 - left_ratio,
             "source": source,
-            "others": tuple(one[1] for one in others),
+            "others": tuple(other[1] for other in others),
             "planned": len(planned),
             "min_units": policy.min_units,
         }
@@ -193,7 +193,7 @@ def _known(plan: Plan) -> AbstractSet[UnitKey]:
 
 
 def _orphans(plan: Plan) -> AbstractSet[UnitKey]:
-    return {one.key for one in plan.inventory.orphans}
+    return {orphan.key for orphan in plan.inventory.orphans}
 
 
 def _tests_gone(gone: AbstractSet[UnitKey], policy: Policy) -> Iterator[Finding]:
@@ -224,7 +224,7 @@ def orphan_findings(orphans: Sequence[Orphan], policy: Policy) -> Iterator[Findi
         yield Finding("orphans_accepted", facts=facts)
         return
     ran = _newest(policy.last_shards, count - accepted)
-    keys = () if ran else tuple(one.key for one in orphans)
+    keys = () if ran else tuple(orphan.key for orphan in orphans)
     facts = {"count": count, "accepted": accepted or None}
     yield Finding("orphans", units=keys, facts=facts)
     by_shard: dict[tuple[str, int], list[UnitKey]] = defaultdict(list)

@@ -135,7 +135,9 @@ def effective_policy(
     """
     run = context.run
     own = _PolicyFiles(context.config, _own_quarantine(context))
-    found = [Finding("quarantine", facts={"problem": one}) for one in own.quarantine.problems]
+    found = [
+        Finding("quarantine", facts={"problem": problem}) for problem in own.quarantine.problems
+    ]
     law = own
     strict: Policy | None = None
     if run is not None and run.is_unmerged:

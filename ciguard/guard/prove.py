@@ -134,11 +134,11 @@ def prove(
         planned=len(planned),
         new=listed.new,
         gone=listed.gone,
-        with_result=len(planned) - len({one.key for one in missing}),
+        with_result=len(planned) - len({unit.key for unit in missing}),
         legs=tuple(leg.row for leg in legs),
         failures=failures,
-        flaky=tuple(one for one in flaky_units if not one.ran_out_of_memory),
-        passed_after_oom=tuple(one for one in flaky_units if one.ran_out_of_memory),
+        flaky=tuple(flaky for flaky in flaky_units if not flaky.ran_out_of_memory),
+        passed_after_oom=tuple(flaky for flaky in flaky_units if flaky.ran_out_of_memory),
         missing=missing,
         findings=findings,
         quarantined=excusals.quarantined,
@@ -235,7 +235,7 @@ def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> 
 def _lost_by_shard(missing: Sequence[Missing]) -> dict[str, tuple[UnitKey, ...]]:
     return {
         shard: tuple(one.key for one in found if one.reason.kind not in UNCLAIMED)
-        for shard, found in groupby(missing, key=lambda one: one.shard)
+        for shard, found in groupby(missing, key=lambda unit: unit.shard)
     }
 
 
@@ -300,7 +300,7 @@ def _flaky(
                 bad = tuple(case for case in past.cases if classify_result(case) == "bad")
                 failures = bad + failures
             if failures and final[key].status == "good":
-                first = min(failures, key=lambda one: one.ran_out_of_memory)
+                first = min(failures, key=lambda failure: failure.ran_out_of_memory)
                 found.append(Flaky(key, leg.shard.key, first))
     yield from sorted(found, key=lambda one: (one.shard, one.key))
 
@@ -355,7 +355,7 @@ def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
             for reason, settings in foreign.items()
             for setting in settings
         )
-        reported = (one for one in record.events if one.kind == "execution")
+        reported = (event for event in record.events if event.kind == "execution")
         filters = {event.detail for event in reported if event.reason == "filter"}
         planned = filters.difference(foreign.get("filter", ()))
         shards.update(("filter_planned", setting) for setting in planned)
@@ -369,7 +369,7 @@ def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iter
     """Result files of shards that are not in the plan, by shard: one might hold a failure."""
     for shard, paths in files.items():
         facts = {"theirs": shard, "count": len(paths), "paths": list(paths)}
-        shards = [one.key for one in plan.shards]
+        shards = [shard.key for shard in plan.shards]
         yield Finding("results_of_unknown_shard", facts={**facts, "shards": shards})
 
 
@@ -466,14 +466,14 @@ def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tupl
     home = {unit.key: block for block in blocks for unit in block.units}
     unclaimed = {block.name: _unclaimed(block) for block in blocks}
     found = []
-    for one in missing:
-        block = home.get(one.key)
+    for unit in missing:
+        block = home.get(unit.key)
         if block is None:
-            found.append(one)
+            found.append(unit)
             continue
-        reason = unclaimed[block.name] or one.reason
-        planned = block.owner if block.owner != one.shard else ""
-        found.append(replace(one, reason=reason, planned_shard=planned))
+        reason = unclaimed[block.name] or unit.reason
+        planned = block.owner if block.owner != unit.shard else ""
+        found.append(replace(unit, reason=reason, planned_shard=planned))
     return tuple(found)
 
 
@@ -491,9 +491,9 @@ def _unclaimed(block: MovedBlock) -> Note | None:
 def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
     """One finding for each shard and reason, with its facts."""
     found: dict[tuple[str, str, str], list[Missing]] = defaultdict(list)
-    for one in missing:
-        if one.reason.kind in UNCLAIMED:
-            found[one.shard, one.reason.kind, f"{one.reason.facts}"].append(one)
+    for unit in missing:
+        if unit.reason.kind in UNCLAIMED:
+            found[unit.shard, unit.reason.kind, f"{unit.reason.facts}"].append(unit)
     for (shard, kind, _), of_shard in sorted(found.items()):
         units = tuple(one.key for one in of_shard)
         yield Finding(kind, shard, units, of_shard[0].reason.facts)

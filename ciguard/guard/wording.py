@@ -486,7 +486,7 @@ def _facts(finding: Finding) -> dict[str, Any]:
 
 def headline(verdict: Verdict) -> str:
     """The sentence that a verdict begins with: its state in capitals, then the worst, named."""
-    decisive = [one for one in verdict.findings if one.level == verdict.state]
+    decisive = [finding for finding in verdict.findings if finding.level == verdict.state]
     parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
     if not parts and not (verdict.state == "failed" and verdict.failures):
         parts = [finding_message(one) for one in decisive[:2] if one.kind != "unexplained_exit"]
@@ -495,7 +495,11 @@ def headline(verdict: Verdict) -> str:
     orphans = [finding_message(one) for one in decisive if one.kind in ORPHANS]
     parts += [text for text in orphans[:2] if text not in parts]
     excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
-    told = [finding_message(one) for one in verdict.findings if one.kind in HEADLINE_WARNINGS]
+    told = [
+        finding_message(finding)
+        for finding in verdict.findings
+        if finding.kind in HEADLINE_WARNINGS
+    ]
     parts += [
         *_failed(verdict),
         *(f"{count_of(_units(found), f'{word} test')} failed" for found, word in excused if found),
@@ -507,7 +511,7 @@ def headline(verdict: Verdict) -> str:
 
 
 def _units(cases: Sequence[Failure | Excused]) -> int:
-    return len({one.result.key.unit_key for one in cases})
+    return len({case.result.key.unit_key for case in cases})
 
 
 def _shards(keys: Sequence[str], verdict: Verdict) -> str:
@@ -544,7 +548,7 @@ def _failed(verdict: Verdict) -> Iterator[str]:
         tests = count_of(verdict.planned, _noun(verdict))
         said = "" if verdict.missing else _difference(verdict)
         yield f"{_units(verdict.failures):,} of {tests} failed{said}"
-    red = {one.shard for one in verdict.findings if one.kind == "unexplained_exit"}
+    red = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
     if red:
         yield f"a process of {_shards(sorted(red), verdict)} failed, and no failed test explains it"
 
@@ -571,13 +575,13 @@ def _passed(verdict: Verdict) -> str:
 def _noun(verdict: Verdict) -> str:
     """ "test file" where the frameworks of all suites select files, whose cases are tests too."""
     adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
-    are_files = all(one is not None and one.unit == "file" for one in adapters)
+    are_files = all(adapter is not None and adapter.unit == "file" for adapter in adapters)
     return "test file" if are_files and adapters else "test"
 
 
 def _accepted_orphans(verdict: Verdict) -> str:
     """Also of a green run: ", 22,972 in no shard (acknowledged)"."""
-    found = (one for one in verdict.findings if one.kind == "orphans_accepted")
+    found = (finding for finding in verdict.findings if finding.kind == "orphans_accepted")
     return "".join(f", {one.facts['count']:,} in no shard (acknowledged)" for one in found)
 
 

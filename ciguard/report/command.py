@@ -128,7 +128,7 @@ def command(
     if page is not None or format_ == "html":
         rendered["html"] = answer.page()
     is_written = output not in {None, "-"}
-    short = "".join(as_text((Headline(one),)) for one in answer.headlines)
+    short = "".join(as_text((Headline(headline),)) for headline in answer.headlines)
     console.out(short.rstrip("\n") if is_written else rendered[format_])
     for path, form in ((output if is_written else None, format_), (page, "html")):
         if path is not None:

@@ -176,7 +176,7 @@ class _Publisher:
             )
             for number in numbers
         ]
-        return "\n".join(_done("comment", one) for one in comments)
+        return "\n".join(_done("comment", comment) for comment in comments)
 
     def sticky_text(self) -> str:
         """The report, short enough for GitHub with its marker."""

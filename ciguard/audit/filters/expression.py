@@ -121,7 +121,7 @@ def without_exclusions(
         case Not(part):
             return Not(without_exclusions(part, is_dropped, is_negated=not is_negated))
         case And(parts) | Or(parts):
-            kept = (without_exclusions(one, is_dropped, is_negated=is_negated) for one in parts)
+            kept = (without_exclusions(part, is_dropped, is_negated=is_negated) for part in parts)
             return type(expression)(tuple(kept))
 
 

@@ -213,8 +213,8 @@ def _packages(value: str, packages: Sequence[str], everything: int) -> Selection
         if found:
             answers.append(found)
     sure, possible = everything if answers else 0, 0
-    for one in answers:
-        sure, possible = sure & one, possible | one
+    for answer in answers:
+        sure, possible = sure & answer, possible | answer
     return Selection(sure, possible)
 
 

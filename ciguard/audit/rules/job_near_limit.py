@@ -34,7 +34,7 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
     for workflow in past.test_workflows:
         for name, jobs in past.jobs_by_name(workflow).items():
             known = declared.find(workflow, name)
-            succeeded = [one for one in jobs if one[1].conclusion == "success"]
+            succeeded = [job for job in jobs if job[1].conclusion == "success"]
             limit_s = known.limit_s if known is not None else None
             if limit_s is not None and len(succeeded) >= MIN_EXECUTIONS:
                 found += _near(name, workflow, succeeded, limit_s)
@@ -61,7 +61,7 @@ def _near(
     caveat = "few-executions" if len(walls_s) < SURE_EXECUTIONS else ""
     if walls_s[-1] > limit_s + 60.0:  # a success beyond the limit had another one
         caveat = "limit-changed"
-    longest = sorted(jobs, key=lambda one: -(one[1].wall_s or 0.0))[:MAX_EVIDENCE]
+    longest = sorted(jobs, key=lambda job: -(job[1].wall_s or 0.0))[:MAX_EVIDENCE]
     yield RuleFinding(
         subject=name,
         evidence=tuple(FoundAt(f"run {run.id}", job.url or run.url) for run, job in longest),

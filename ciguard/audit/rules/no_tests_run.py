@@ -38,7 +38,7 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
     declared = DeclaredJobs(past.workflows)
     now = max(run.created_at for run in past.runs)
     requested = {
-        one.path for one in past.workflows if events_of(one.content) <= _ON_REQUEST
+        workflow.path for workflow in past.workflows if events_of(workflow.content) <= _ON_REQUEST
     }  # started by a person: no run is no finding
     for workflow in past.test_workflows:
         if workflow in requested:

@@ -41,7 +41,7 @@ def check_runs(past: RepositoryRuns) -> Iterator[RuleFinding]:
             told = [job for _, job, how in deaths if how == "told"]
             if dead:
                 limits = [_parse_limit_s(past.annotations[job.id]) for job in told]
-                limit_s = next((one for one in limits if one is not None), limit_s)
+                limit_s = next((limit for limit in limits if limit is not None), limit_s)
                 found.append(_finding(name, workflow, dead, (len(told), len(jobs)), limit_s))
     yield from sorted(found, key=lambda one: (-one.facts["died"], one.subject))
 
