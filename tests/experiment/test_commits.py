@@ -247,7 +247,10 @@ def test_failing_setup_is_reported_with_its_last_output(project: Path, ciguard: 
     no_worktree(project)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak), (signal.SIGTERM, 143)],
+)
 def test_worktrees_are_removed_after_a_signal(
     number: signal.Signals, code: int, project: Path, tmp_path: Path
 ) -> None:
