@@ -227,15 +227,6 @@ def test_two_commands_are_two_arms() -> None:
     }  # fmt: skip
 
 
-def test_one_run_per_arm_is_not_enough_data(tmp_path: Path, ciguard: Ciguard) -> None:
-    done = ciguard(
-        *("experiment", "--a", "true", "--b", "sleep 0.3", "--runs", "1", "--warmup", "0"),
-        cwd=tmp_path,
-    )
-    assert done.stdout.splitlines()[-1] == "not enough data"
-    assert "wall time" in done.stdout
-
-
 def test_failing_command_is_reported_with_its_last_output(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("experiment", "--a", "true", "--b", "echo no such table; exit 3", "--runs", "3"),

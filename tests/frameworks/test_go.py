@@ -112,6 +112,7 @@ func TestTwo(t *testing.T) {
     assert verdict["flaky"] == []
 
 
+@pytest.mark.soak
 def test_goroutine_that_outlives_its_test_is_the_culprit(go: Loop) -> None:
     (go.folder / "slow" / "slow_test.go").write_text("""package slow
 import ("os"; "testing"; "time")

@@ -71,6 +71,7 @@ def gtest(tmp_path: Path, programs: Mapping[str, Path]) -> Loop:
     return lay_out(tmp_path, "gtest", TOML)
 
 
+@pytest.mark.soak
 def test_every_test_is_recorded(gtest: Loop) -> None:
     assert gtest.planned() == UNITS
     verdict = gtest.run(WAY="exit0", FAIL="1")

@@ -39,6 +39,7 @@ def maven(tmp_path: Path) -> Loop:
     return lay_out(tmp_path, "maven", TOML, MAVEN_OPTS="-XX:TieredStopAtLevel=1")  # starts sooner
 
 
+@pytest.mark.soak
 def test_every_case_of_every_class_is_recorded(maven: Loop) -> None:
     assert maven.planned() == UNITS
     verdict = maven.run(FAIL="1")

@@ -64,6 +64,7 @@ def set_config(rust: Loop, toml: str) -> None:
     rust.plan()
 
 
+@pytest.mark.soak
 def test_every_test_of_every_binary_is_recorded(rust: Loop) -> None:
     assert rust.planned() == UNITS
     plan = json.loads((rust.folder / "plan.json").read_text())

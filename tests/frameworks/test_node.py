@@ -99,7 +99,13 @@ FILES = [
 ]
 
 
-@pytest.fixture(params=TOOLS, ids=lambda tool: tool.name)
+@pytest.fixture(
+    params=[
+        pytest.param(tool, marks=pytest.mark.soak if tool.name == "vitest" else ())
+        for tool in TOOLS
+    ],
+    ids=[tool.name for tool in TOOLS],
+)
 def tool(request: pytest.FixtureRequest) -> Tool:
     assert isinstance(request.param, Tool)
     return request.param

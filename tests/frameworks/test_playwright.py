@@ -53,6 +53,7 @@ def cases(loop: Loop, unit: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.soak
 def test_every_case_of_every_file_is_recorded(playwright: Loop) -> None:
     assert playwright.planned() == FILES
     verdict = playwright.run(WAY="kill", FAIL="1")

@@ -143,14 +143,6 @@ def test_running_init_twice_gives_the_same_files(repository: Path, call: Init) -
         assert files(repository) == before
 
 
-def test_unedited_file_is_replaced(repository: Path, call: Init) -> None:
-    call(repository, "--yes")
-    configure(repository, "[workflow]\nsetup = '- run: make x'\n")
-    assert f"would change {WORKFLOW}" in call(repository).stdout
-    assert call(repository, "--yes").stdout == f"{WORKFLOW}: changed\n"
-    assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
-
-
 @pytest.mark.parametrize("options", [(), ("--yes",)])
 def test_edited_workflow_is_not_overwritten(
     repository: Path, call: Init, options: tuple[str, ...]

@@ -104,17 +104,6 @@ def check_report_step(when: list[dict[str, bool]], report: int, failing: int | N
     assert (status == "failure") is (failing is not None and when[failing]["success"])
 
 
-def test_report_job_runs_after_any_job_result() -> None:
-    requested = {
-        name: [
-            {"expression": read(text)["report"]["if"], "contexts": {"needs": needs}, "status": one}
-            for needs, one in product(needs_of(text, "report"), STATUSES)
-        ]
-        for name, text in REPORTING.items()
-    }
-    assert [name for name, answers in evaluated(requested).items() if not all(answers)] == []
-
-
 def test_record_is_uploaded_whatever_the_step_result() -> None:
     made_up = {
         "github": {"run_attempt": 1},

@@ -167,16 +167,6 @@ def test_without_an_answer_it_runs_all_of_its_own(tmp_path: Path) -> None:
     replays(leg.record_folder, plan)
 
 
-def test_a_block_of_another_plan_is_refused(tmp_path: Path) -> None:
-    with claim_service("99.1") as service:
-        plan = lay_out(tmp_path, service.address)
-        leg = start_shard(tmp_path, plan, program=PATIENT, **ASKS).wait(10)
-    assert sorted(ran(tmp_path)) == ["first", "own", "second", "third"]
-    assert claims(leg) == [("claims_ended", "refused")]
-    assert "the service refused: an answer with blocks that are not in the plan" in leg.said
-    replays(leg.record_folder, plan)
-
-
 @pytest.mark.parametrize(
     ("words", "environ", "reason", "output"),
     [

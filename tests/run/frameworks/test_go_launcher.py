@@ -62,6 +62,18 @@ def test_each_parallel_test_of_a_binary_that_ends_is_one_of_several() -> None:
     assert died == [("m/p.TestA", "died", 2), ("m/p.TestB", "died", 2)]
 
 
+def test_test_whose_goroutine_outlives_it_ended_the_binary() -> None:
+    stream = GoStream({})
+    read(stream, event("run", "TestA"), *ended("pass", "TestA"), event("run", "TestB"))
+    panic = "panic: Fail in goroutine after TestA has completed\n"
+    read(stream, event("output", "TestB", Output=panic))
+    lines, _ = stream.read(event("fail"))
+    assert [(one["unit"], one["outcome"], one["concurrent"]) for one in lines] == [
+        ("m/p.TestB", "died", 2),
+        ("m/p.TestA", "died", 1),
+    ]
+
+
 @pytest.mark.parametrize(("word", "outcome"), [("PASS", "passed"), ("FAIL", "failed")])
 def test_end_behind_a_long_line_is_none_of_the_output(word: str, outcome: str) -> None:
     """As test2json writes it: the end of the test is output, and no `pass` follows."""

@@ -163,6 +163,12 @@ def test_threads_left_over_are_named_with_the_tests_that_began_them(project: Pro
     left = [(line["detail"], line.get("unit")) for line in session.events("thread_left")]
     assert left == [("at import", None), ("kept", "test_threads.py::test_swaps")]
     assert set(session.outcomes.values()) == {"passed"}
+
+
+@pytest.mark.soak
+def test_thread_left_over_in_a_worker_is_not_named(project: Project) -> None:
+    """pytest-xdist waits ten seconds for it."""
+    project.write("test_threads.py", THREADS)
     assert project.run("-n", "2").events("thread_left") == []
 
 
