@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from conftest import made_once
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("gidgethub", "httpx", "jinja2", "numpy", "pydantic", "re2", "rich", "stamina", "yaml")
@@ -41,11 +42,15 @@ def test_heavy_library_import_is_detected() -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
     """The wheel of this checkout, built without a network."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
-    answer = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    (path,) = folder.glob("*.whl")
+
+    def build(folder: Path) -> None:
+        command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(ROOT)]
+        answer = subprocess.run(
+            [*command, "--outdir", str(folder)], capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+
+    (path,) = made_once(tmp_path_factory, "wheel", build).glob("*.whl")
     return zipfile.Path(path)
 
 

@@ -323,16 +323,6 @@ def test_repository_without_a_test_command_says_so(past: PastRuns, audit: Audit)
     assert "--workflow FILE" in answer.stdout
 
 
-def test_names_from_the_repository_are_no_markup(past: PastRuns, audit: Audit) -> None:
-    name = "test <img src=x> | a"
-    past.workflow(WORKFLOW.replace("  test:\n", f"  test:\n    name: '{name}'\n"))
-    past.green(20, minutes=44, name=name)
-    for format_ in ("markdown", "html"):
-        text = audit("--format", format_).stdout
-        assert "95th percentile" in text
-        assert "<img src=x>" not in text
-
-
 def test_person_who_cancels_twice_is_no_finding(past: PastRuns, audit: Audit) -> None:
     for _ in range(2):
         past.job(past.run("cancelled"), conclusion="cancelled", annotations=[BY_PERSON])

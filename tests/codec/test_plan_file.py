@@ -311,12 +311,3 @@ def test_plans_conform_to_the_published_schema(made: Any) -> None:
     published = json.loads(SCHEMA.read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(published)
     jsonschema.validate(content_of(made()), published)
-
-
-def test_nonconforming_plan_fails_schema_validation() -> None:
-    published = json.loads(SCHEMA.read_text("utf-8"))
-    for change in ({"key": 1}, {"units": {"unit": "a"}}, {"timeout_minutes": "x"}):
-        content = content_of(plan())
-        content["shards"][0].update(change)
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(content, published)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from compare.metric_simulation import Noise
 
 
-@pytest.mark.parametrize(("noise", "spread"), [("normal", 0.01), ("normal", 0.05), ("heavy", 0.05)])
-@pytest.mark.parametrize("runs", [10, 20])
+@pytest.mark.parametrize(("noise", "spread", "runs"), [("normal", 0.01, 10), ("heavy", 0.05, 20)])
 def test_unchanged_metrics_raise_no_more_alarms_than_stated(
     noise: Noise, spread: float, runs: int
 ) -> None:

@@ -139,6 +139,7 @@ def test_keeps(number):
 """
 
 
+@pytest.mark.soak
 def test_resident_memory_of_a_real_process_is_a_series(ciguard: Ciguard, tmp_path: Path) -> None:
     for name, leaks in (("before", False), ("after", True)):
         folder = tmp_path / name

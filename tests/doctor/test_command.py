@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 INSTALL = 'install = "git+https://git.example/o/ciguard@0123abc"\n'
+# Lists in no time, for what is not about listing.
+CONFIGURATION = f"""{INSTALL}
+[suite.unit]
+framework = "command"
+list = ["echo", "t"]
+command = ["true", "{{units_file}}"]
+"""
 
 
 @pytest.fixture
@@ -31,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     origin = ["git", "remote", "add", "origin", str(tmp_path / "origin.git")]
     subprocess.run(origin, cwd=shop, check=True)
     (shop / "test_one.py").write_text("def test_one(): pass\n", "utf-8")
-    (shop / "ciguard.toml").write_text(INSTALL, "utf-8")
+    (shop / "ciguard.toml").write_text(CONFIGURATION, "utf-8")
     return shop
 
 
@@ -52,6 +59,7 @@ def checks(text: str) -> dict[str, dict[str, Any]]:
 def test_complete_project_passes_all_checks(
     folder: Path, ciguard: Ciguard, server: FakeGitHub
 ) -> None:
+    (folder / "ciguard.toml").write_text(INSTALL, "utf-8")
     ciguard("init", "--yes", cwd=folder)
     done = ciguard(
         *("doctor", "--format", "json", "--repo", "octo-org/shop"),
@@ -99,6 +107,7 @@ def test_missing_parts_are_reported_with_a_fix(folder: Path, ciguard: Ciguard) -
 
 
 def test_reason_on_stderr_is_quoted(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "ciguard.toml").write_text(INSTALL, "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n", "utf-8")
     done = ciguard("doctor", "--offline", cwd=folder, expect=3)
     said = " ".join(done.stdout.split())
@@ -106,7 +115,7 @@ def test_reason_on_stderr_is_quoted(folder: Path, ciguard: Ciguard) -> None:
 
 
 def test_local_history_file_is_a_warning(folder: Path, ciguard_process: Ciguard) -> None:
-    text = f'{INSTALL}[history]\nstore = "h.ciguard"\n'
+    text = f'{CONFIGURATION}[history]\nstore = "h.ciguard"\n'
     (folder / "ciguard.toml").write_text(text, "utf-8")
     done = ciguard_process("doctor", "--offline", cwd=folder)
     assert "warning  history        history.store is a file, h.ciguard: " in done.stdout
@@ -193,7 +202,7 @@ def test_changed_workflow_is_a_warning(folder: Path, ciguard: Ciguard, static: b
     assert found["fix"] == f"ciguard init{' --static' * static} shows how it differs"
     path.write_text(text, "utf-8")
     config = folder / "ciguard.toml"
-    config.write_text(f"{INSTALL}[workflow]\npython = '3.13'\n", "utf-8")
+    config.write_text(f"{CONFIGURATION}[workflow]\npython = '3.13'\n", "utf-8")
     found = checks(ciguard(*words, cwd=folder).stdout)["workflow"]
     assert found["level"] == "warning"
     assert "is not what the configuration and this version say" in found["what"]

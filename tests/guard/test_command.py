@@ -235,11 +235,3 @@ def test_published_schema_has_all_enum_values_and_keys() -> None:
     for world in (World(), hurt()):
         jsonschema.validate(as_json(world.prove()), strictly(SCHEMA))
     assert list(as_json(World().prove())) == SCHEMA["required"]
-
-
-def test_published_schema_rejects_invalid_output() -> None:
-    green = as_json(World().prove())
-    assert SCHEMA["required"], "each of them is missed"
-    for spoilt in ({**green, "verdict": "fine"}, {**green, "more": 1}, {**green, "legs": [{}]}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(spoilt, strictly(SCHEMA))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from guard.damages import shard_03_in_attempt_2
@@ -16,9 +15,6 @@ from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
 from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.render.notes import Note
-
-if TYPE_CHECKING:
-    from ciguard.model.jobs import Job
 
 
 def shard_03_in_two_attempts() -> World:
@@ -127,17 +123,6 @@ def test_failure_that_passes_in_the_rerun_job_is_flaky() -> None:
 
 
 TWICE = tuple(job(shard, attempt=2, began=job(shard).started_at) for shard in ("01", "02"))
-TOUCHED = tuple(replace(one, completed_at=None) for one in TWICE)
-
-
-@pytest.mark.parametrize(
-    "copies", [(), TWICE, TOUCHED], ids=["left out", "listed again", "with another end"]
-)
-def test_job_not_rerun_uses_its_earlier_record(copies: tuple[Job, ...]) -> None:
-    reported = FakeRunApi((failed(), *copies, job("03", attempt=2)))
-    verdict = verdict_of(shard_03_in_two_attempts(), reported, attempt=2)
-    assert verdict.exit_code == ExitCode.OK
-    assert [one.run_attempt for one in verdict.legs] == [1, 1, 2]
 
 
 def test_job_that_started_after_its_previous_end_was_rerun() -> None:
@@ -153,10 +138,3 @@ def test_job_listed_with_another_conclusion_was_rerun() -> None:
         rerun = replace(TWICE[0], conclusion=end)
         verdict = verdict_of(World(), FakeRunApi((rerun,)), attempt=2)
         assert "its job ran last in attempt 2" in finding_message(death(verdict, "01"))
-
-
-def test_older_record_is_incomplete_if_rerun_jobs_are_unknown() -> None:
-    verdict = verdict_of(shard_03_in_two_attempts(), None, attempt=2)
-    assert verdict.exit_code == ExitCode.INCOMPLETE
-    assert {one.shard for one in verdict.findings if one.kind == "attempt_unknown"} == {"01", "02"}
-    assert verdict_of(World(), None).exit_code == ExitCode.OK

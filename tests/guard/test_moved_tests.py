@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.guard.json import as_json
 from ciguard.guard.view import document
-from ciguard.model import EventLine, ProcessEndLine, Result, StartLine, UnitKey
+from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.render.markdown import as_markdown
 
 if TYPE_CHECKING:
@@ -156,16 +155,6 @@ def test_leg_without_a_record_is_to_blame_for_what_it_had(run: MovedRun) -> None
     assert rows(verdict)["03"] == "0 of 5"
 
 
-def test_leg_without_a_record_is_to_blame_whatever_an_older_one_says(run: MovedRun) -> None:
-    """Shard 02 had claimed the block in an older attempt; now 03 has it, and is dead."""
-    run.leg("02", (*SHARDS["02"], MOVED), claimed=["02.1", "02.2", "01.2"])
-    run.leg("02", SHARDS["02"], claimed=["02.1", "02.2"], attempt=2)
-    del run.world.legs["03"]
-    verdict = run.world.prove()
-    assert (MOVED, "03", "01", "shard_without_record") in missing(verdict)
-    assert kinds(verdict) == [("no_record", "03")]
-
-
 def test_owner_that_ran_what_a_leg_without_a_record_had(run: MovedRun) -> None:
     """It had heard that 03 has the block, and got it back: a result counts wherever it is."""
     run.leg("01", SHARDS["01"], claimed=["01.1", "01.2"], taken={"01.2": "03"})
@@ -175,19 +164,6 @@ def test_owner_that_ran_what_a_leg_without_a_record_had(run: MovedRun) -> None:
     assert (MOVED, "01", "", "not_mentioned") in missing(run.world.prove())
 
 
-@pytest.mark.parametrize("shard", ["99", "01", "", None])
-def test_shard_that_cannot_have_a_block_takes_none_out_of_the_plan(
-    run: MovedRun, shard: str | None
-) -> None:
-    """A record may say anything, and an older one says no shard."""
-    run.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": shard})
-    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2"])
-    verdict = run.world.prove()
-    assert missing(verdict) == [(MOVED, "01", "", "claim_without_record")]
-    assert verdict.planned == 12
-    assert "1 test moved to another job, and no record claims them" in text_of(verdict)
-
-
 def test_result_without_the_result_line_is_missing_in_the_claimer(run: MovedRun) -> None:
     """It says that it runs the block, ends well, and has no word of the unit."""
     run.leg("03", SHARDS["03"], claimed=["03.1", "03.2", "01.2"])
@@ -195,26 +171,6 @@ def test_result_without_the_result_line_is_missing_in_the_claimer(run: MovedRun)
     assert verdict.state == "incomplete"
     assert missing(verdict) == [(MOVED, "03", "01", "not_mentioned")]
     assert kinds(verdict) == [("no_reason_recorded", "03")]
-
-
-def test_older_attempt_of_a_claimer_counts_unless_it_ran_again(run: MovedRun) -> None:
-    """ "Re-run failed jobs": shard 01 had failed, and runs all of its units again."""
-    run.leg("01", SHARDS["01"], attempt=2)
-    verdict = run.world.prove()
-    assert (verdict.state, verdict.missing) == ("passed", ())
-    run = MovedRun()
-    run.leg("01", SHARDS["01"][:3], claimed=["01.1"], taken={"01.2": "03"})
-    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"])
-    run.leg("03", SHARDS["03"], claimed=["03.1", "03.2"], attempt=2)
-    verdict = run.world.prove()
-    assert verdict.state == "incomplete"
-    assert missing(verdict) == [(MOVED, "03", "01", "not_claimed_again")]
-    assert kinds(verdict) == [("not_claimed_again", "03")]
-    text = " ".join(text_of(verdict).split())
-    assert "1 test that shard 03 claimed in attempt 1, and not again" in text
-    assert "Run the job of shard 01 again, whose tests these are in the plan, or all jobs" in text
-    run.leg("01", SHARDS["01"], attempt=3)
-    assert run.world.prove().state == "passed"
 
 
 def test_blocks_of_two_shards_that_are_not_claimed_again_have_a_finding_each() -> None:
@@ -249,30 +205,6 @@ def test_failure_of_an_older_claimer_makes_the_unit_flaky_elsewhere(run: MovedRu
     assert [(one.shard, one.key.unit) for one in verdict.flaky] == [("01", MOVED)]
 
 
-def test_unit_that_one_leg_did_not_finish_counts_by_the_other(run: MovedRun) -> None:
-    """The claimer was killed in the unit: its own leg is incomplete, the unit is not."""
-    run.leg("01", SHARDS["01"], claimed=["01.1"])
-    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"], dies=True)
-    run.world.result("03", MOVED, outcome="died", ending="cancelled", at_s=4.9)
-    verdict = run.world.prove()
-    assert verdict.missing == ()
-    assert verdict.state == "incomplete"
-    assert kinds(verdict) == [("truncated", "03")]
-
-
-def test_death_of_one_execution_counts(run: MovedRun) -> None:
-    run.leg("01", SHARDS["01"], claimed=["01.1"])
-    run.world.result("03", MOVED, outcome="died", ending="crash", at_s=4.9)
-    leg = run.world.legs["03"]
-    leg.own = [
-        replace(line, ending="crash", exit_code=-11) if isinstance(line, ProcessEndLine) else line
-        for line in leg.own
-    ]
-    verdict = run.world.prove()
-    assert verdict.state == "failed"
-    assert [(one.shard, one.result.ending) for one in verdict.failures] == [("03", "crash")]
-
-
 def test_unit_of_another_shard_without_a_claim_counts_as_before() -> None:
     """It is told that the unit ran in several shards, and the worst result counts."""
     run = MovedRun()
@@ -290,33 +222,10 @@ def test_unit_that_ran_in_a_leg_that_never_claimed_it_is_a_warning(run: MovedRun
     assert verdict.findings[0].units == (UnitKey("", "", MOVED),)
 
 
-@pytest.mark.parametrize("claims", [["03.1", "03.2", "01.2"], ["03.1", "03.2"]])
-def test_first_of_equal_results_counts(run: MovedRun, claims: list[str]) -> None:
-    """Whether the block moved or the unit ran in two legs without a reason."""
-    run.leg("01", SHARDS["01"], claimed=["01.1", "01.2"])
-    run.leg("03", (*SHARDS["03"], MOVED), claimed=claims)
-    run.world.result("01", MOVED, outcome="died", ending="cancelled", at_s=3.9)
-    run.world.result("03", MOVED, outcome="died", ending="deadline", at_s=4.9)
-    (lost,) = run.world.prove().missing
-    assert (lost.key.unit, lost.shard) == (MOVED, "01")
-    assert (lost.reason.kind, lost.reason.facts) == ("stopped", {"ending": "cancelled"})
-
-
 def test_command_for_a_failure_that_moved_runs_its_own_shard(run: MovedRun) -> None:
     run.fail("03", MOVED)
     text = as_markdown(document(run.world.prove()))
     assert f"--shard 01 --record again --until {MOVED}" in text
-
-
-def test_starts_alone_give_the_unit_to_the_leg_that_began_it(run: MovedRun) -> None:
-    """Two legs have claimed the block, one of them in vain: the service gave it out twice."""
-    run.leg("02", SHARDS["02"], claimed=["02.1", "02.2", "01.2"])
-    run.leg("03", (*SHARDS["03"], MOVED), claimed=["03.1", "03.2", "01.2"], dies=True)
-    run.world.drop("03", Result, unit=MOVED)
-    assert any(
-        isinstance(one, StartLine) and one.unit == MOVED for one in run.world.legs["03"].inner
-    )
-    assert missing(run.world.prove()) == [(MOVED, "03", "01", "unfinished")]
 
 
 @pytest.mark.parametrize(("key", "unit"), [(k, u) for k, units in SHARDS.items() for u in units])

@@ -83,19 +83,6 @@ def test_empty_files_of_one_shard_do_not_affect_another() -> None:
     assert finding_message(no_one) == "files without a shard line: 02/process-001.jsonl: empty"
 
 
-def test_contradicting_copy_of_a_record_is_damage() -> None:
-    world = World()
-    damages.copied_and_changed(world)
-    verdict = world.prove()
-    first = verdict.findings[0]
-    assert (first.level, first.kind, first.shard) == ("incomplete", "damaged", "01")
-    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in finding_message(
-        first
-    )
-    assert "'a.t::two' failed in the one, passed in the other" in finding_message(first)
-    assert "pass each record once" in finding_fix(first)
-
-
 def test_the_newest_attempt_of_each_leg_counts() -> None:
     world = World()
     damages.failed(world)

@@ -104,17 +104,6 @@ def test_add_tells_json_results_from_durations(ciguard: Ciguard, tmp_path: Path)
     assert (line["unit"], line["outcome"], line["wall_s"]) == ("shop.TestAdds", "passed", 0.5)
 
 
-def test_run_table_fits_a_terminal(ciguard: Ciguard, tmp_path: Path) -> None:
-    for number, event in ((19876543210, "workflow_dispatch"), (19876543211, "push")):
-        record = write_record(tmp_path / str(number), None, Result("t", "passed", wall_s=1.0))
-        words = ("--branch", "main", "--event", event, "--run-attempt", "2", "--sha", "a" * 40)
-        add = ("history", "add", record, "--history", "h", "--run-id", str(number))
-        ciguard(*add, *words, cwd=tmp_path)
-    shown = ciguard("history", "show", "--history", "h", cwd=tmp_path).stdout.splitlines()
-    assert max(map(len, shown)) <= 80
-    assert "19876543210/2  2026-11-21 10:00  main    aaaaaaa" in shown[1]
-
-
 def test_adding_the_same_record_twice_changes_nothing(ciguard: Ciguard, tmp_path: Path) -> None:
     record = write_record(tmp_path / "rec", 7, Result("t", "passed"), EndLine("completed"))
     ciguard("history", "add", record, "--history", "h", cwd=tmp_path)

@@ -138,12 +138,3 @@ def test_dead_legs_are_stored_until_their_rerun(project: Project) -> None:
     shutil.rmtree(first)  # nor does what is here no longer change what was added
     assert "nothing new" in project.add(7)
     assert git(project.folder, "ls-remote", "origin", NAME) == before
-
-
-def test_pull_request_run_does_not_change_the_branch(project: Project) -> None:
-    project.leg("01", 7)
-    project.add(7)
-    before = git(project.folder, "ls-remote", "origin", NAME)
-    project.leg("01", 8, event="pull_request")
-    assert "run 8 is a run of pull_request" in project.add(8, expect=3)
-    assert git(project.folder, "ls-remote", "origin", NAME) == before

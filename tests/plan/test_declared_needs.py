@@ -211,6 +211,7 @@ def side_by_side(folder: Path, name: str, ciguard: Ciguard) -> int:
     )
 
 
+@pytest.mark.soak
 def test_first_plan_of_six_tests_runs_them_by_bytes(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "tests" / "diffusion").mkdir(parents=True)
     (tmp_path / "tests" / "diffusion" / "test_six.py").write_text(SUITE, "utf-8")

@@ -11,7 +11,7 @@ from fakegithub.conformance import conforming
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fake_jobs import TOKEN, environ_of
-from guard.fixtures import World, make_leg, make_plan
+from guard.fixtures import World, make_plan
 
 from ciguard.model import EndLine, ProcessEndLine, Result
 
@@ -144,14 +144,6 @@ def test_records_decide_if_github_is_unavailable(
     assert words in text.replace("\n  ", " ")
 
 
-def test_rerun_is_incomplete_if_github_is_unavailable(run: Run, server: FakeGitHub) -> None:
-    server.faults.append(Fault(path="/jobs", status=404, message="Not Found"))
-    rerun = make_leg(run.world.plan, "03", attempt=2)
-    run.world.legs["03 again"] = rerun
-    done = run.call("guard", expect=13, GITHUB_RUN_ATTEMPT="2")
-    assert "whether it ran again is unknown" in done.stdout.replace("\n  ", " ")
-
-
 def test_missing_token_is_reported(run: Run, server: FakeGitHub) -> None:
     text = run.call("guard", expect=0, GITHUB_TOKEN="").stdout
     assert (
@@ -178,12 +170,6 @@ def test_workflow_run_event_judges_the_triggering_run(run: Run, server: FakeGitH
     done = run.call("guard", expect=13, GITHUB_RUN_ID="99")
     assert "(superseded)" in done.stdout
     assert server.request_log()[0] == JOBS
-
-
-def test_merge_queue_run_is_explained(run: Run, server: FakeGitHub) -> None:
-    die(run, server)
-    run.happens("merge_group", {"merge_group": {"base_ref": "refs/heads/main"}})
-    assert "(superseded)" in run.report("--github", expect=13).stdout
 
 
 def test_enterprise_server_run_is_explained(tmp_path: Path, ciguard: Ciguard) -> None:

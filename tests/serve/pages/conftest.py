@@ -33,6 +33,8 @@ ENVIRON: Final = {
     "CIGUARD_TOKEN": "ghp_of_the_service",
     "GITHUB_API_URL": "http://127.0.0.1:9",
 }
+# By session; GitHub, which is nowhere, would be asked again after five minutes.
+VISIBLE: Final[dict[str, list[int]]] = {"member": [VAULT.id], "outsider": []}
 OAUTH: Final = {"CIGUARD_OAUTH_ID": "Iv1.client", "CIGUARD_OAUTH_SECRET": "secret-of-the-client"}
 
 
@@ -42,8 +44,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("pages")
     with opened_site(folder, runs=8) as site:
         with site.service.database.write() as connection:
-            sessions.add(connection, "member", "octocat", [VAULT.id])
-            sessions.add(connection, "outsider", "mallory", [])
+            sessions.add(connection, "member", "octocat", VISIBLE["member"])
+            sessions.add(connection, "outsider", "mallory", VISIBLE["outsider"])
         yield site
 
 
@@ -123,6 +125,9 @@ def client_of(site: Site, who: Who) -> AsgiClient:
     if who.session:
         prefix = "__Host-" if who.url.startswith("https") else ""
         client.cookies.set(prefix + cookies.SESSION, who.session)
+    if who.session in VISIBLE:
+        with site.service.database.write() as connection:
+            sessions.set_visible(connection, who.session, VISIBLE[who.session])
     return client
 
 

@@ -30,7 +30,7 @@ PAGES: Final = (
     *("/octo-org/shop/offenders", "/octo-org/empty/offenders", "/octo-org/shop/flaky"),
     "/octo-org/empty/flaky",
 )
-FEW: Final = [("/octo-org/shop", 390, "dark"), (RUN, 1440, "light"), (TEST, 390, "light")]
+FEW: Final = [("/octo-org/shop", 390, "dark"), (RUN, 1440, "light")]
 
 pytestmark = needs_browser
 
@@ -97,6 +97,7 @@ def test_results_are_sorted_in_their_place(browser: Browser, site: str) -> None:
     page.close()
 
 
+@pytest.mark.soak
 def test_way_back_to_sorted_results_has_the_shards(browser: Browser, site: str) -> None:
     page = browser.new_page()
     page.goto(site + RUN)
@@ -117,6 +118,7 @@ def test_way_back_to_sorted_results_has_the_shards(browser: Browser, site: str) 
     page.close()
 
 
+@pytest.mark.soak
 def test_search_keeps_the_focus_and_changes_the_links(browser: Browser, site: str) -> None:
     page = browser.new_page()
     page.goto(site + RUN)
@@ -133,6 +135,7 @@ def test_search_keeps_the_focus_and_changes_the_links(browser: Browser, site: st
     page.close()
 
 
+@pytest.mark.soak
 def test_error_is_shown_where_results_were_searched(browser: Browser, site: str) -> None:
     page = browser.new_page()
     page.goto(site + RUN)
@@ -145,6 +148,7 @@ def test_error_is_shown_where_results_were_searched(browser: Browser, site: str)
     page.close()
 
 
+@pytest.mark.soak
 def test_chart_says_what_its_points_are(browser: Browser, site: str) -> None:
     page = browser.new_page()
     page.goto(site + TEST)
@@ -154,7 +158,7 @@ def test_chart_says_what_its_points_are(browser: Browser, site: str) -> None:
     page.close()
 
 
-@pytest.mark.parametrize("path", ["/", RUN, TEST, "/work"])
+@pytest.mark.parametrize("path", [RUN])
 def test_keyboard_goes_to_the_content_first(browser: Browser, site: str, path: str) -> None:
     page = browser.new_page()
     page.goto(site + path)
