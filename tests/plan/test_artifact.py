@@ -84,6 +84,9 @@ def test_pyz_has_the_plugins_of_its_own_suites(framework: str, tmp_path: Path) -
     subprocess.run([sys.executable, "-S", "-c", code], check=True, cwd=tmp_path, env=environ)
     there = {path.name for path in (tmp_path / "inside").iterdir()}
     assert there == plugins - {"__init__.py", PACKED}
+    sources = "".join(path.read_text() for path in (tmp_path / "inside").glob("*.py"))
+    needed = {f"{name}.py" for name in re.findall(r"(?:from|import) (ciguard_\w+)", sources)}
+    assert needed <= there, "what a plugin imports is packed with it"
 
 
 def test_pyz_is_small_and_runs_without_dependencies(tmp_path: Path) -> None:

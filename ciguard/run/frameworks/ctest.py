@@ -57,7 +57,7 @@ def junit_name(unit: str) -> tuple[str, str]:
 
 
 CTEST: Final = replace(
-    launcher_row("ctest", "ctest", "ciguard_ctest.py", _words),
+    launcher_row("ctest", "ctest", _words, "ciguard_ctest.py", "ciguard_gtest_stream.py"),
     unit="test",
     # The tests in CTest's order.
     default_command=("ctest", "--test-dir", "build"),

@@ -61,7 +61,7 @@ def ancestors(unit: str) -> tuple[str, ...]:
 
 
 GO: Final = replace(
-    launcher_row("go", "go test", "ciguard_go.py", _words),
+    launcher_row("go", "go test", _words, "ciguard_go.py"),
     unit="test function of a package",
     # The tests of each package in the order of the source; `file` is the package's folder.
     default_command=("go", "test"),

@@ -59,7 +59,7 @@ def junit_name(unit: str) -> tuple[str, str]:
 
 
 GTEST: Final = replace(
-    launcher_row("gtest", "GoogleTest", "ciguard_gtest.py", _words),
+    launcher_row("gtest", "GoogleTest", _words, "ciguard_gtest.py"),
     unit="test of a program",
     # The tests of each program in its order, without the disabled ones.
     file_patterns=(),  # which sources are tests, the build knows

@@ -61,7 +61,7 @@ def ancestors(unit: str) -> tuple[str, ...]:
 
 
 NEXTEST: Final = replace(
-    launcher_row("nextest", "nextest", "ciguard_nextest.py", _words),
+    launcher_row("nextest", "nextest", _words, "ciguard_nextest.py"),
     unit="test of a binary",
     # The tests that options and default filter select; `file` is the folder of the package.
     default_command=("cargo", "nextest", "run"),

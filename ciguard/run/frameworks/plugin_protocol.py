@@ -164,10 +164,17 @@ def plugin_row(
 
 
 def launcher_row(
-    name: str, program: str, launcher: str, words_of: Callable[[Suite, str], Tuple[str, ...]]
+    name: str,
+    program: str,
+    words_of: Callable[[Suite, str], Tuple[str, ...]],
+    *plugin_files: str,
 ) -> Framework:
-    """Return the row of a framework that a file of `run/plugins/` starts, as it has no plugins."""
-    return plugin_row(name, program, partial(launcher_invocation, words_of), launcher)
+    """Return the row of a framework that a launcher starts, as it has no plugins.
+
+    Args:
+        plugin_files: the launcher, and what it needs of other frameworks.
+    """
+    return plugin_row(name, program, partial(launcher_invocation, words_of), *plugin_files)
 
 
 def refuse_flags(words: Sequence[str], refused: Mapping[str, str], framework: str) -> None:
