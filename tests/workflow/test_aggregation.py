@@ -207,8 +207,8 @@ def test_results_read_by_name_are_told_apart(needs: list[str], result: str, expe
     ("before", "after", "count"),
     [
         ("octo-org/ciguard/", "./", 1),
-        ("octo-org/ciguard/run", "octo-org/other/run", 0),  # not ciguard's `plan`
-        ("octo-org/ciguard/plan", "octo-org/ciguard", 0),
+        ("octo-org/ciguard/actions/run", "octo-org/other/actions/run", 0),  # not ciguard's `plan`
+        ("octo-org/ciguard/actions/plan", "octo-org/ciguard", 0),
         # It runs, and fails without a plan; with a look at the plan job's result it is skipped.
         ("needs: ciguard", "needs: ciguard\n    if: ${{ !cancelled() }}", 0),
         (
