@@ -4,8 +4,8 @@ Pure. Those that lie in a record's folder were copied by the leg, which said so 
 what it did not announce is not looked at. A case of a wrapped command is a row of its one unit; a
 case of a suite belongs to the unit that its name joins to, else it is a unit of its own, so that no
 failure is lost. What the record itself says of a case in that process counts more than any file. A
-file that is cut, missing or of no known format is damage: nobody knows what it would have said, and
-its leg is not taken for one that ended by itself.
+file that is cut, missing or of no known format is damage: its results are not known, and its leg
+does not count as ended by itself.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def attach_result_files(record: Record, files: Mapping[str, bytes], budget: Unpa
         for event in record.events
         if event.kind == FILE
     )
-    left_out = [one.detail for one in record.events if one.kind == RESULTS_LEFT_OUT]
+    left_out = [event.detail for event in record.events if event.kind == RESULTS_LEFT_OUT]
     if not announced and not left_out:
         return record
     damage = [f"{record.source}: left out of it: {detail}" for detail in left_out]
     known = {(result.process, result.key) for result in record.results}
-    found: list[Result] = []
+    results: list[Result] = []
     for process, suite, variant, detail in announced:
         name = f"process-{process:03d}/{detail}"
         if name not in files:
@@ -64,26 +64,26 @@ def attach_result_files(record: Record, files: Mapping[str, bytes], budget: Unpa
         cases, problem = read_cases(files[name], f"{FOLDER}/{name}", budget)
         damage += [problem] if problem else []
         suite_key = (suite, variant)
-        for result in _with_units(record, cases, suite_key):
-            one = replace(result, suite=suite, variant=variant, process=process)
-            if (process, one.key) not in known:
-                found.append(one)
+        for case in _with_units(record, cases, suite_key):
+            result = replace(case, suite=suite, variant=variant, process=process)
+            if (process, result.key) not in known:
+                results.append(result)
     return replace(
         record,
-        results=(*record.results, *found),
+        results=(*record.results, *results),
         damage=(*record.damage, *damage),
     )
 
 
 def read_cases(content: bytes, source: str, budget: UnpackBudget) -> tuple[list[Result], str]:
     """The cases of a file as far as they can be read, and what is wrong with the rest."""
-    found: list[Result] = []
+    cases: list[Result] = []
     try:
         stream = gunzip(io.BytesIO(content), source, budget)
-        found.extend(format_of(stream, source).read(stream, source))
+        cases.extend(format_of(stream, source).read(stream, source))
     except InputError as error:
-        return found, f"{error.where or source}: {error.what}" if content else f"{source}: empty"
-    return found, ""
+        return cases, f"{error.where or source}: {error.what}" if content else f"{source}: empty"
+    return cases, ""
 
 
 def _with_units(
@@ -133,8 +133,8 @@ def read_result_file(file: ResultFile, budget: UnpackBudget) -> tuple[list[Resul
     cases, damage = [], []
     try:
         for path, content in result_members(file.path, file.content):
-            found, problem = read_cases(content, path, budget)
-            cases += found
+            results, problem = read_cases(content, path, budget)
+            cases += results
             damage += [problem] if problem else []
     except InputError as error:
         damage.append(f"{error.where or file.path}: {error.what}")
@@ -145,9 +145,9 @@ def _record(shard: str, files: Iterable[ResultFile], source: str, budget: Unpack
     results: list[Result] = []
     damage: list[str] = []
     for file in files:
-        found, problems = read_result_file(file, budget)
+        cases, problems = read_result_file(file, budget)
         suite, variant = file.suite or "", file.variant or ""
-        results += [replace(one, suite=suite, variant=variant) for one in found]
+        results += [replace(case, suite=suite, variant=variant) for case in cases]
         damage += problems
     return Record(
         f"{source} ({shard})" if shard else source,
@@ -168,7 +168,7 @@ class MatchedRecords:
 
 
 def assign_units(records: Sequence[Record], units: Collection[UnitKey]) -> MatchedRecords:
-    """Give each case the unit that its name stands for, where one alone does.
+    """Give each case the unit that its name stands for, where a single unit does.
 
     A record spells tests as their framework does, a result file as its format does.
 
@@ -179,9 +179,9 @@ def assign_units(records: Sequence[Record], units: Collection[UnitKey]) -> Match
     for key in units:
         inventories[key[:2]].append(InventoryUnit(key.unit, *key[:2]))
     joined = cases = 0
-    found = []
+    with_units = []
     for record in records:
-        scopes = ((one.suite, one.variant) for one in record.results)
+        scopes = ((case.suite, case.variant) for case in record.results)
         unknown = (None, None)
         owners = owners_of_cases(
             record.results,
@@ -194,5 +194,5 @@ def assign_units(records: Sequence[Record], units: Collection[UnitKey]) -> Match
         ]
         joined += sum(len(owned) == 1 for owned in owners)
         cases += len(results)
-        found.append(replace(record, results=tuple(results)))
-    return MatchedRecords(tuple(found), joined, cases)
+        with_units.append(replace(record, results=tuple(results)))
+    return MatchedRecords(tuple(with_units), joined, cases)

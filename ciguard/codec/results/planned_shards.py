@@ -2,7 +2,7 @@
 
 Each attempt of a shard has a record. A shard without a file has none and is dead; one whose file
 is cut, or says itself that it is not whole, has no end. A case belongs to a unit of its own shard,
-else to one of another, else it is a unit that nobody planned.
+else to a unit of another shard, else it is a unit that is not in the plan.
 """
 
 from __future__ import annotations
@@ -91,15 +91,17 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
     budget = UnpackBudget()
     legs = [_Leg(shard, attempt) for shard, attempt in by_leg]
     cases = [
-        _read_files(leg, found, budget) for leg, found in zip(legs, by_leg.values(), strict=True)
+        _read_files(leg, files, budget) for leg, files in zip(legs, by_leg.values(), strict=True)
     ]
-    inventories = _by_suite_key({unit.key: unit for one in units.values() for unit in one}.values())
+    inventories = _by_suite_key(
+        {unit.key: unit for shard in units.values() for unit in shard}.values()
+    )
     folders = _suite_folders(cases, inventories)
     left: list[_Case] = []
-    for leg, found in zip(legs, cases, strict=True):
+    for leg, own_cases in zip(legs, cases, strict=True):
         own = _by_suite_key(units[leg.shard])
         leg.ways = tuple(own)
-        left += _assign_cases(found, own, folders)
+        left += _assign_cases(own_cases, own, folders)
     _assign_unplanned(_assign_cases(left, inventories, folders))
     return ImportedRecords(tuple(_record(plan, leg) for leg in legs), unknown_shards)
 
@@ -111,17 +113,18 @@ def _read_files(leg: _Leg, files: Sequence[ResultFile], budget: UnpackBudget) ->
         latest_s = latest_time_s(file.content, MAX_BEHIND_UTC_S)
         facts = {} if latest_s is None else {"latest_s": latest_s}
         leg.files.append(EventLine(FILE, detail=file.path, facts=facts))
-        found, damage = read_result_file(file, budget)
-        cases += [_Case(leg, case, (file.suite, file.variant)) for case in found]
+        results, damage = read_result_file(file, budget)
+        cases += [_Case(leg, result, (file.suite, file.variant)) for result in results]
         leg.damage += damage
     return cases
 
 
 def _by_suite_key(units: Iterable[PlannedUnit]) -> dict[SuiteKey, list[InventoryUnit]]:
-    found: dict[SuiteKey, list[InventoryUnit]] = defaultdict(list)
+    inventories: dict[SuiteKey, list[InventoryUnit]] = defaultdict(list)
     for unit in sorted(units, key=lambda unit: unit.key):
-        found[unit.suite, unit.variant].append(InventoryUnit(unit.unit, unit.suite, unit.variant))
-    return found
+        suite_key = (unit.suite, unit.variant)
+        inventories[suite_key].append(InventoryUnit(unit.unit, *suite_key))
+    return inventories
 
 
 def _suite_folders(
@@ -168,13 +171,13 @@ def _assign_unplanned(cases: Iterable[_Case]) -> None:
 
 
 def _number_rows(results: Iterable[Result]) -> Iterator[Result]:
-    """Rows of one name, told apart; tries of one row, which follow each other, stay together."""
+    """Number rows of the same name; tries of a row, which follow each other, stay together."""
     rows: dict[tuple[str, ...], tuple[int, int]] = {}
-    for one in results:
-        row, last_try = rows.get(one.key, (0, one.try_number))
-        row += one.try_number <= last_try
-        rows[one.key] = (row, one.try_number)
-        yield replace(one, case=f"{one.case} #{row}") if row > 1 else one
+    for result in results:
+        row, last_try = rows.get(result.key, (0, result.try_number))
+        row += result.try_number <= last_try
+        rows[result.key] = (row, result.try_number)
+        yield replace(result, case=f"{result.case} #{row}") if row > 1 else result
 
 
 def _record(plan: Plan, leg: _Leg) -> Record:
