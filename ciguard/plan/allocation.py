@@ -152,13 +152,11 @@ def allocate(
     options: PlanOptions,
     *,
     has_timings: bool = True,
-    max_shards: int = MAX_SHARDS,
 ) -> list[PoolAllocation]:
     """Distribute each; together they have at most as many shards as a matrix may have.
 
     Args:
         has_timings: without any, a time that decides the number of shards would be a guess.
-        max_shards: >= the number of works.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
@@ -174,7 +172,7 @@ def allocate(
         found = [allocate_exactly(work, DEFAULT_SHARDS) for work in works]
         return [replace(one, limited_by=PlanNote("no_timings")) for one in found]
     if options.shards is None:
-        return _allocate_for_target(works, options.target_wall_s, max_shards)
+        return _allocate_for_target(works, options.target_wall_s)
     if options.shards < len(works):
         suites = [work.units[work.positions[0]].suite or "tests" for work in works]
         named = ", ".join(
@@ -187,15 +185,15 @@ def allocate(
 
 
 def _allocate_for_target(
-    works: Sequence[PackingProblem], target_wall_s: float, max_shards: int
+    works: Sequence[PackingProblem], target_wall_s: float
 ) -> list[PoolAllocation]:
-    """As many shards as each needs; where these are too many together, an even part of them."""
-    most = max_shards - len(works) + 1
+    """Make as many shards as each needs; where these are too many together, an even part."""
+    most = MAX_SHARDS - len(works) + 1
     found = [fewest_shards(work, target_wall_s, most) for work in works]
     wanted = [len(one.shards) for one in found]
-    if sum(wanted) <= max_shards:
+    if sum(wanted) <= MAX_SHARDS:
         return found
-    counts = apportion(works, max_shards, wanted)
+    counts = apportion(works, MAX_SHARDS, wanted)
     return [
         one
         if count == len(one.shards)
