@@ -9,7 +9,7 @@ or is two records; what its results are worth is not known then.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,8 +72,7 @@ NOTICED_S: Final = 0.5  # within which the leg sees that a reaper was killed, an
 class LegResult:
     """One planned shard with all that its record says.
 
-    `rejected_record` is why a record in the place of its own does not count; `missing_reasons` are
-    the leg's words on units without a result, `row` is what the verdict shows of it.
+    `missing_reasons` are the leg's events on units without a result, `row` is that of the verdict.
     """
 
     shard: Shard
@@ -83,7 +82,6 @@ class LegResult:
     planned: frozenset[UnitKey]
     row: Leg
     missing_reasons: Mapping[UnitKey, EventLine]
-    rejected_record: Note | None
 
 
 def read_leg(
@@ -97,14 +95,19 @@ def read_leg(
     `closing`: suites whose programs say when a unit is over.
     """
     planned = frozenset(unit.key for unit in shard.units)
-    end = LegEnd("unknown", Note("no_record")) if record is None else leg_end(record)
-    if record is None and is_idle(shard, facts):
+    if record is not None:
+        end = leg_end(record)
+    elif is_idle(shard, facts):
         end = LegEnd("unknown" if facts is None else "completed")
+    else:
+        end = LegEnd("unknown", Note("no_record"))
     if record is not None and facts is not None and facts.is_stopped:
         # A result file is whole whenever it was written: its job alone tells of its end.
         is_ended = not is_from_result_files(record) or end.problem is not None
         end = end if is_ended else LegEnd("unknown", diagnose(facts, record).cause)
     end = with_diagnosis(end, record, facts)
+    if record is None and end.problem is not None:
+        end = _without_record(end, rejected_record)
     units = record_units(record, closing) if record is not None else {}
     return LegResult(
         shard,
@@ -114,8 +117,18 @@ def read_leg(
         planned,
         _row(shard, record, end, units, planned),
         _missing_reasons(record) if record is not None else {},
-        rejected_record,
     )
+
+
+def _without_record(end: LegEnd, rejected_record: Note | None) -> LegEnd:
+    """Name why a leg has no record: the one in its place was rejected, or its job hit the limit."""
+    if rejected_record is not None and rejected_record.kind == "only_other_plans":
+        end = replace(end, problem=Note("no_record_of_plan"))  # one finding says it for all
+    elif rejected_record is not None:
+        end = replace(end, cause=rejected_record)
+    if end.cause is not None and end.cause.kind == "job_limit":
+        return replace(end, problem=end.cause, cause=None)
+    return end
 
 
 def _row(
@@ -214,22 +227,12 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
         lost: its planned units without a final result.
     """
     shard, record, end = leg.shard.key, leg.record, leg.end
-    if record is None:
-        if end.problem is not None:
-            yield _no_record(leg, lost)
-        return
     if end.problem is not None:
-        facts = end.problem.facts
-        yield Finding(
-            end.problem.kind,
-            shard,
-            lost,
-            facts,
-            end.cause,
-            end.evidence,
-            end.culprits,
-        )
-    elif lost and not record.damage:
+        kind, facts = end.problem.kind, end.problem.facts
+        yield Finding(kind, shard, lost, facts, end.cause, end.evidence, end.culprits)
+    if record is None:
+        return
+    if end.problem is None and lost and not record.damage:
         yield from _missing_results(leg, lost)
     if record.damage and not is_from_result_files(record):
         facts = {"damage": record.damage[0], "more": len(record.damage) - 1 or None}
@@ -263,17 +266,6 @@ def cached_results(
             level: Level = "incomplete" if policy.cached_results == "fail" else "warning"
             named = {"files": sorted(files), "count": len(files)}
             yield Finding("cached_results", leg.shard.key, facts=named, stated_level=level)
-
-
-def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:
-    rejected = leg.rejected_record
-    kind: str = "no_record"
-    cause = rejected or leg.end.cause
-    if rejected is not None and rejected.kind == "only_other_plans":
-        kind, cause = "no_record_of_plan", leg.end.cause  # one finding says it for all
-    if cause is not None and cause.kind == "job_limit":
-        return Finding(cause.kind, leg.shard.key, lost, cause.facts, evidence=leg.end.evidence)
-    return Finding(kind, leg.shard.key, lost, {}, cause, leg.end.evidence)
 
 
 def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
