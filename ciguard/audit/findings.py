@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeGuard, get_args
 
 from ciguard.audit.filters.expression import (
     And,
@@ -27,19 +27,16 @@ from ciguard.audit.filters.expression import (
     terms,
     without_exclusions,
 )
-from ciguard.audit.shard_filters import is_placeholder, wrap
-from ciguard.audit.test_set import class_of
+from ciguard.audit.shard_filters import HandMatrix, ShardFilter, is_placeholder, wrap
+from ciguard.audit.test_set import TestSet, class_of
 from ciguard.errors import InputError
 from ciguard.model.plan import OrphanReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import TypeGuard
 
     from ciguard.audit.filters.base import Evaluator
     from ciguard.audit.filters.expression import Expression
-    from ciguard.audit.shard_filters import HandMatrix, ShardFilter
-    from ciguard.audit.test_set import TestSet
 
 MissingReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
 OverlapKind = Literal["equal", "contained", "overlapping"]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.expression import positions_in
-from ciguard.audit.findings import ORPHANS
-from ciguard.audit.shard_filters import HOLE
+from ciguard.audit.findings import ORPHANS, Audit, MissingReason, SelectedShard
+from ciguard.audit.shard_filters import HOLE, ShardFilter
 from ciguard.errors import InputError
-from ciguard.model import Exclusion, Orphan
+from ciguard.model import Exclusion, Orphan, UnitKey
 from ciguard.model.jobs import whole_minutes
 from ciguard.model.shard_names import safe_keys, safe_name
 from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
@@ -22,10 +22,7 @@ from ciguard.plan.fixed_shards import FixedAssignment, FixedJob
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.audit.findings import Audit, MissingReason, SelectedShard
-    from ciguard.audit.shard_filters import ShardFilter
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.model import UnitKey
 
 DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
 OUTSIDE: Final = "outside of the projects"

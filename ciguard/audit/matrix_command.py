@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from ciguard import console
 from ciguard.audit import tool_listings
 from ciguard.audit.filters.base import Evaluator
-from ciguard.audit.findings import audit
+from ciguard.audit.findings import Audit, audit
 from ciguard.audit.output_formats import FORMATS
-from ciguard.audit.proposal import Outlook, propose_by_count
+from ciguard.audit.proposal import Outlook, WorkflowChange, propose_by_count
 from ciguard.audit.shard_filters import HandMatrix, read_json
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
@@ -29,8 +29,6 @@ from ciguard.workflow.guard_job import split_target
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ciguard.audit.findings import Audit
-    from ciguard.audit.proposal import WorkflowChange
     from ciguard.config.invocation import Invocation
     from ciguard.history.file import History
     from ciguard.model import UnitKey

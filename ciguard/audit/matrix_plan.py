@@ -16,11 +16,11 @@ from ciguard.codec import inventory_file
 from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
 from ciguard.history.query import BaseQuery, newest_values
 from ciguard.history.stores import LoadedHistory
-from ciguard.plan.fixed_shards import plan_fixed
+from ciguard.plan.fixed_shards import FixedAssignment, plan_fixed
 from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
-from ciguard.plan.planner import Provenance, plan
-from ciguard.plan.problem import PlanOptions
+from ciguard.plan.planner import PlanResult, Provenance, plan
+from ciguard.plan.problem import PlanInputs, PlanOptions
 from ciguard.plan.time_limits import TimeLimits
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.history.file import History
     from ciguard.model import Plan
-    from ciguard.plan.fixed_shards import FixedAssignment
-    from ciguard.plan.planner import PlanResult
-    from ciguard.plan.problem import PlanInputs
 DEPTH: Final = 5  # newest values of a case, of which the median counts
 
 

@@ -9,18 +9,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.audit.declared_jobs import DEFAULT_LIMIT_S
-from ciguard.audit.repository_runs import distinct
+from ciguard.audit.declared_jobs import DEFAULT_LIMIT_S, DeclaredJob, DeclaredJobs
+from ciguard.audit.repository_runs import PastRun, RepositoryRuns, distinct
 from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
 from ciguard.guard.log_patterns import first_match
-from ciguard.model.jobs import last_attempt
+from ciguard.model.jobs import Job, last_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
-    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
-    from ciguard.model.jobs import Job
 
 Cause = Literal[
     "test_step", "other_step", "startup_failure", "timeout", "lost_runner", "runner_shutdown",

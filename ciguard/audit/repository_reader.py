@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ciguard.audit.declared_jobs import DeclaredJobs, test_workflows
 from ciguard.audit.red_causes import bad_jobs, is_evident, is_run_wide
-from ciguard.audit.repository_runs import PastRun, RepositoryRuns, Unread
+from ciguard.audit.repository_runs import PastRun, RepositoryRuns, Unread, What
 from ciguard.audit.rules.base import WorkflowFile
 from ciguard.codec.archive import Limits
 from ciguard.codec.results.attach import read_cases
@@ -23,8 +23,8 @@ from ciguard.errors import InputError, NothingToDo
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.contents import file_at, folder_at
-from ciguard.github.models import RunJob
-from ciguard.github.response_cache import CallBudget, CallLimitReached
+from ciguard.github.models import Artifact, RunJob, WorkflowRun
+from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached
 from ciguard.github.run_client import RunClient, as_job, finished_runs
 from ciguard.sources.artifacts import download
 from ciguard.workflow.yaml_values import load
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from ciguard.audit.repository_runs import What
     from ciguard.github.client import GitHub
-    from ciguard.github.models import Artifact, WorkflowRun
     from ciguard.github.repository_ref import RepositoryRef
-    from ciguard.github.response_cache import CacheFolder
     from ciguard.model.jobs import Job
 
 T = TypeVar("T")

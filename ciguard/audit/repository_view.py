@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ciguard.audit.rule_table import RULES
+from ciguard.audit.rule_table import RULES, RepositoryAudit, Rule
 from ciguard.document import (
     Bullets,
     Code,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
-    from ciguard.audit.rule_table import RepositoryAudit, Rule
     from ciguard.audit.rules.base import FoundAt, RuleFinding
     from ciguard.document import Block, Content, Format, Span
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ciguard.audit.filters import vstest
-from ciguard.audit.filters.expression import Term, terms
+from ciguard.audit.filters.expression import Expression, Selection, Term, terms
 from ciguard.codec.results.base import read_limited
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from ciguard.audit.filters.base import Evaluator, FilterLanguage
-    from ciguard.audit.filters.expression import Expression, Selection
 
 MAX_BYTES: Final = 10 << 20  # of a matrix
 MAX_SHARDS: Final = 10_000

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.filters.expression import positions_in
-from ciguard.audit.findings import REASONS
+from ciguard.audit.findings import REASONS, Audit, MissingReason, SelectedShard
 from ciguard.document import (
     Bullets,
     Cell,
@@ -29,7 +29,6 @@ from ciguard.text import count_of, duration, price
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.findings import Audit, MissingReason, SelectedShard
     from ciguard.audit.proposal import Outlook, Proposal, WorkflowChange
     from ciguard.document import Block, Content, Row, Span
 

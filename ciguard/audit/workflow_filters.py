@@ -26,7 +26,7 @@ from ciguard.errors import InputError
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.expressions import EXPRESSION, MATRIX_PATH, fill, fill_constant, text_of
 from ciguard.workflow.guard_job import find_result_upload
-from ciguard.workflow.matrix import combinations, texts_of
+from ciguard.workflow.matrix import Combination, combinations, texts_of
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.test_commands import split_commands, test_command
 from ciguard.workflow.yaml_values import load
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from ciguard.audit.filters.base import FilterLanguage
     from ciguard.audit.filters.expression import Expression
-    from ciguard.workflow.matrix import Combination
 
 _MINUTE_S: Final = 60
 _VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")

@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.document import Block, Facts, Paragraph
+from ciguard.document import Block, Content, Facts, Paragraph
 from ciguard.text import count_of
 from ciguard.workflow.check_names import names_check, unexpanded_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
 
-    from ciguard.document import Content
     from ciguard.workflow.aggregation import UndetectedSkip
 
 Level = Literal["ok", "warning", "error"]

@@ -11,7 +11,7 @@ import click
 from pydantic import SecretStr
 
 from ciguard import console
-from ciguard.config.file import FILE, FILES, configured_by
+from ciguard.config.file import FILE, FILES, Config, configured_by
 from ciguard.config.suites import suites_of
 from ciguard.doctor.checks import (
     Check,
@@ -28,7 +28,7 @@ from ciguard.doctor.checks import (
 )
 from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.git.checkout import remote_url
-from ciguard.github.repository_ref import resolve_repository
+from ciguard.github.repository_ref import RepositoryRef, resolve_repository
 from ciguard.history.stores import load, open_store
 from ciguard.init.generated_files import (
     HISTORY_FILE_WARNING,
@@ -57,10 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Set
     from pathlib import Path
 
-    from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
-    from ciguard.github.repository_ref import RepositoryRef
     from ciguard.model import Suite
 
 FIX_WORD: Final = "fix: "

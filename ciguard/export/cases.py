@@ -7,9 +7,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ciguard.guard.github_facts import select_of_run
+from ciguard.guard.github_facts import RunFacts, select_of_run
 from ciguard.guard.wording import note_text
-from ciguard.model import CaseKey
+from ciguard.model import CaseKey, Plan, Record, Result
 from ciguard.model.attempts import classify_result, record_units, severity
 from ciguard.model.plan import repository_path
 from ciguard.run.frameworks.registry import framework
@@ -17,9 +17,7 @@ from ciguard.run.frameworks.registry import framework
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.guard.github_facts import RunFacts
     from ciguard.guard.verdict import Verdict
-    from ciguard.model import Plan, Record, Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import click
 
 from ciguard import console
 from ciguard.errors import ExitCode
-from ciguard.export.cases import combinations
+from ciguard.export.cases import Combination, combinations
 from ciguard.export.ctrf_writer import to_ctrf
 from ciguard.export.junit_writer import to_junit
 from ciguard.guard.evaluation import EvaluationOptions, evaluate, past_runs_of
@@ -22,7 +22,6 @@ from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
-    from ciguard.export.cases import Combination
     from ciguard.model import Record
 
 _ENDINGS: Final = {"junit": ".xml", "ctrf": ".json"}

@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard import __version__
-from ciguard.export.cases import count_outcomes, status
+from ciguard.export.cases import Combination, ExportedCase, count_outcomes, status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.export.cases import Combination, ExportedCase
     from ciguard.model import Record, Result, ShardLine
 
 SPEC_VERSION: Final = "1.0.0"

@@ -11,12 +11,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
-from ciguard.export.cases import count_outcomes, status
+from ciguard.export.cases import Combination, ExportedCase, count_outcomes, status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.export.cases import Combination, ExportedCase
     from ciguard.model import Result
 
 NO_RESULT: Final = "ciguard:no-result"

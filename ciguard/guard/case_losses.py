@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.inventory_checks import lost_too_many
 from ciguard.guard.verdict import Finding
-from ciguard.model import UnitKey
+from ciguard.model import Plan, Record, UnitKey
 from ciguard.model.execution import unplanned_settings
 from ciguard.run.frameworks.node import path_of
 from ciguard.run.frameworks.registry import FRAMEWORKS
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ciguard.guard.state import Level
     from ciguard.history.query import StableCases
-    from ciguard.model import Plan, Record
 
 # A unit that could not be read, or died, is a failure already, and has no cases.
 _WITHOUT_CASES: Final = ("errored", "died")

@@ -21,7 +21,7 @@ from ciguard.guard.log_patterns import (
     refused_artifact,
 )
 from ciguard.logs.artifact_names import valid_artifact_name
-from ciguard.model import UnitKey
+from ciguard.model import Ending, Record, UnitKey
 from ciguard.render.notes import Note
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
@@ -29,7 +29,6 @@ from ciguard.text import last_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ciguard.model import Ending, Record
     from ciguard.model.jobs import Job
 
 # All that GitHub says of a job that ended (REST, "conclusion"); another word needs a decision.

@@ -15,13 +15,13 @@ from ciguard.codec.results.result_patterns import HELP
 from ciguard.config.suites import configured_suites
 from ciguard.errors import InputError
 from ciguard.guard.case_losses import case_loss_findings, find_case_losses, units_with_cases
-from ciguard.guard.github_facts import decode_needs, query_jobs, select_of_run
+from ciguard.guard.github_facts import NeededJob, RunFacts, decode_needs, query_jobs, select_of_run
 from ciguard.guard.json import annotations_of, outputs_of
-from ciguard.guard.policy import Questions, effective_policy
+from ciguard.guard.policy import Questions, RunContext, effective_policy
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import WITHOUT_HISTORY
 from ciguard.sources import local
-from ciguard.sources.inputs import RUN_HELP, Sources
+from ciguard.sources.inputs import RUN_HELP, RunInputs, Sources
 from ciguard.sources.repository_files import changed_files
 from ciguard.text import annotation, step_outputs
 
@@ -30,14 +30,11 @@ if TYPE_CHECKING:
 
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.guard.github_facts import NeededJob, RunFacts
-    from ciguard.guard.policy import RunContext
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import Attempt
     from ciguard.model import Plan, Record
-    from ciguard.sources.inputs import RunInputs
 
 MAX_COMPARED: Final = 100  # files: each may be a request
 _OPTIONS: Final = (

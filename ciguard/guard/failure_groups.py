@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ciguard.document import first_line
-from ciguard.guard.verdict import FailureGroup, Hotspot
+from ciguard.guard.verdict import Failure, FailureGroup, Hotspot
 from ciguard.render.variant_groups import fingerprint
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of, one_line, whole_name
@@ -21,7 +21,6 @@ from ciguard.text import count_of, one_line, whole_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.guard.verdict import Failure
     from ciguard.model import Ending, Result, Suite, UnitKey
 
 HEAD_CHARS: Final = 200  # of a message, where its exception stands

@@ -24,11 +24,11 @@ from ciguard.guard.diagnosis import (
     job_line,
     leg_end,
 )
-from ciguard.guard.legs import explains_failure, is_idle, read_leg
+from ciguard.guard.legs import LegResult, explains_failure, is_idle, read_leg
 from ciguard.guard.log_patterns import first_match
-from ciguard.guard.record_selection import is_undated, select
+from ciguard.guard.record_selection import Selection, is_undated, select
 from ciguard.guard.verdict import Finding
-from ciguard.model.jobs import last_attempt
+from ciguard.model.jobs import Job, last_attempt
 from ciguard.model.shard_names import ends_with
 from ciguard.render.notes import Note
 
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.legs import LegResult
-    from ciguard.guard.record_selection import Selection
     from ciguard.guard.state import Level
     from ciguard.model import Plan, Record, Shard
-    from ciguard.model.jobs import Job
 
 T = TypeVar("T")
 

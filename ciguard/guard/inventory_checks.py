@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.verdict import Finding
-from ciguard.model import UnitKey, count_units
+from ciguard.guard.verdict import Finding, Policy
+from ciguard.model import Orphan, Plan, Suite, UnitKey, count_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from ciguard.guard.legs import LegResult
     from ciguard.guard.state import Level
-    from ciguard.guard.verdict import Policy
     from ciguard.history.query import LastShard
-    from ciguard.model import Orphan, Plan, Suite
     from ciguard.model.attempts import UnitResult
     from ciguard.model.listings import ListedPlan
 

@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.log_patterns import allocation_of
-from ciguard.guard.view import describe_result, group_by_test, how
+from ciguard.guard.view import FailedTest, describe_result, group_by_test, how
 from ciguard.guard.wording import finding_message, headline
-from ciguard.model import repository_path
-from ciguard.render.notes import MAX_NAMED, name_some
+from ciguard.model import Result, Suite, UnitKey, repository_path
+from ciguard.render.notes import MAX_NAMED, Note, name_some
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
-    from ciguard.guard.view import FailedTest
-    from ciguard.model import Result, Suite, UnitKey
     from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
-    from ciguard.render.notes import Note
 
 SCHEMA: Final = 1
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step

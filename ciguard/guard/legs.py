@@ -24,9 +24,9 @@ from ciguard.guard.diagnosis import (
     with_diagnosis,
 )
 from ciguard.guard.failure_groups import effective_ending
-from ciguard.guard.verdict import COUNTED, Finding, Leg
+from ciguard.guard.verdict import COUNTED, Finding, Leg, Policy
 from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
-from ciguard.model.attempts import classify_result, find_bystanders, record_units
+from ciguard.model.attempts import UnitResult, classify_result, find_bystanders, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
 from ciguard.model.types import AFTER_TESTS_S
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from ciguard.guard.diagnosis import JobEvidence
     from ciguard.guard.state import Level
-    from ciguard.guard.verdict import Policy
     from ciguard.model import (
         Ending,
         EventLine,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
         Record,
         Shard,
     )
-    from ciguard.model.attempts import UnitResult
 
 # Events in which a leg says why a unit got no result.
 MISSING_EVENTS: Final[tuple[str, ...]] = (

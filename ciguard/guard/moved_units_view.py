@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.document import Cell, Chart, Column, Details, Link, Paragraph, Section, Table
+from ciguard.document import Cell, Chart, Column, Details, Link, Paragraph, Row, Section, Table
 from ciguard.text import count_of, distinct_lines, duration, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.document import Row
     from ciguard.model.moved_units import MovedUnits, ShardMoves
     from ciguard.render.links import Links
 

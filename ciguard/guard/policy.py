@@ -18,22 +18,18 @@ from ciguard.codec.quarantine import Quarantine
 from ciguard.config import file as configuration
 from ciguard.config.sections import SuiteConfig
 from ciguard.errors import CiguardError, InputError
-from ciguard.github.events import current_run
+from ciguard.github.events import ActionsRun, current_run
 from ciguard.guard.verdict import Finding, Policy
-from ciguard.model import FAIL_CONDITIONS
-from ciguard.sources.repository_files import CheckoutFiles
+from ciguard.model import FAIL_CONDITIONS, CaseKey, Plan, Suite, UnitKey
+from ciguard.sources.repository_files import CheckoutFiles, RepositoryFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import date
 
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
-    from ciguard.github.events import ActionsRun
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery, KnownFailure
-    from ciguard.model import CaseKey, Plan, Suite, UnitKey
-    from ciguard.sources.repository_files import RepositoryFiles
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 # What of the configuration could make a red run green: all of these sections; and of suites that

@@ -12,10 +12,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.quarantine import entry_of
+from ciguard.codec.quarantine import Entry, entry_of
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
-from ciguard.guard.github_facts import RunFacts, check_jobs, check_needs, select_of_run
+from ciguard.guard.github_facts import NeededJob, RunFacts, check_jobs, check_needs, select_of_run
 from ciguard.guard.inventory_checks import (
     check_inventory,
     check_nothing_ran,
@@ -31,11 +31,11 @@ from ciguard.guard.legs import (
     read_leg,
 )
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Missing, Policy, Verdict
-from ciguard.model import UnitKey
+from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
-from ciguard.model.moved_blocks import find_moved_blocks, with_moved_units
+from ciguard.model.moved_blocks import MovedBlock, find_moved_blocks, with_moved_units
 from ciguard.model.moved_units import find_moved_units
 from ciguard.render.notes import Note
 
@@ -43,13 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ciguard.codec.quarantine import Entry
-    from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.state import Level
-    from ciguard.model import Outcome, Plan, Record, Suite
     from ciguard.model.attempts import Status, UnitResult
-    from ciguard.model.moved_blocks import MovedBlock
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 # One value for all units that it is true of: of many lost shards there are 100,000.

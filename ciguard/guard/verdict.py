@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.guard.state import EXIT_CODE, decide_state, level_of
+from ciguard.guard.state import EXIT_CODE, Level, State, decide_state, level_of
 from ciguard.model import ENDINGS, OUTCOMES
-from ciguard.model.machine_use import NOT_MEASURED
+from ciguard.model.machine_use import NOT_MEASURED, MachineUse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
     from ciguard.codec.quarantine import Entry
     from ciguard.errors import ExitCode
-    from ciguard.guard.state import Level, State
     from ciguard.history.query import KnownFailure, LastShard, StableCases
     from ciguard.model import CaseKey, EmptyPolicy, Ending, Plan, Result, UnitCount, UnitKey
-    from ciguard.model.machine_use import MachineUse
     from ciguard.model.moved_units import MovedUnits
     from ciguard.render.notes import Note
 

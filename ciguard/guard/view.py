@@ -27,7 +27,7 @@ from ciguard.guard.log_patterns import allocation_of
 from ciguard.guard.moved_units_view import moved_section
 from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.model.types import MEMORY_ENDINGS
-from ciguard.render.links import NO_LINKS
+from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
 from ciguard.render.notes import MAX_NAMED
 from ciguard.render.variant_groups import (
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Row, Span
     from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Leg, Verdict
     from ciguard.model import CaseKey, Ending, Result, Suite, UnitKey
-    from ciguard.render.links import Links
 
 MANY: Final = 10  # failures from which on their causes are shown first
 MAX_HOTSPOTS: Final = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.model.execution import WORDS as EXECUTION
-from ciguard.render.notes import Words, fill, name_some
+from ciguard.render.notes import Note, Words, fill, name_some
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
-    from ciguard.render.notes import Note
 
 MAX_SHARDS_NAMED: Final = 40  # that have one finding in common: their keys are short
 WITHOUT_HISTORY: Final = "the run is judged without past runs"

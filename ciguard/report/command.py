@@ -22,7 +22,7 @@ from ciguard.guard.evaluation import (
     write_annotations,
 )
 from ciguard.guard.json import outputs_without_verdict
-from ciguard.guard.policy import context_of
+from ciguard.guard.policy import RunContext, context_of
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
 from ciguard.report.judging import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from ciguard.config.invocation import Invocation
     from ciguard.guard.evaluation import PastRuns, RunOptions
-    from ciguard.guard.policy import RunContext
 
 SUMMARY: Final = SizeLimit(
     1024 * 1024 - 4096, utf8_bytes

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.comparison import Note, exit_code
-from ciguard.compare.confirmation import apply_confirmation, read_confirmation
-from ciguard.compare.run_columns import runs_from_records
+from ciguard.compare.comparison import Comparison, Note, exit_code
+from ciguard.compare.confirmation import Confirmation, apply_confirmation, read_confirmation
+from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.config.file import metric_directions
 from ciguard.errors import CiguardError, ExitCode, InputError
-from ciguard.guard.evaluation import evaluate
+from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
 from ciguard.model.moved_blocks import find_moved_blocks, newest_by_shard, with_moved_units
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.confirmation import Confirmation
-    from ciguard.compare.run_columns import Run
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns
     from ciguard.guard.github_facts import NeededJob
     from ciguard.guard.policy import RunContext
     from ciguard.history.file import History

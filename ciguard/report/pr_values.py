@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.record.lines import encode
-from ciguard.model import EndLine, Result
+from ciguard.model import EndLine, Record, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ciguard.guard.verdict import Verdict
-    from ciguard.model import Record
 
 # Of a run that a newer one took the place of, little is known that the one before does not tell.
 INTERRUPTED: Final = frozenset({"cancelled", "superseded"})

@@ -14,24 +14,22 @@ from pydantic import SecretStr
 from ciguard.errors import ExitCode
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.events import current_run
+from ciguard.github.events import ActionsRun, current_run
 from ciguard.github.run_client import open_pulls, pulls_of
 from ciguard.guard.json import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import check_runs
 from ciguard.report.check_runs import CheckAnnotation
 from ciguard.report.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
-from ciguard.report.view import links_of_run
+from ciguard.report.view import Report, ReportData, links_of_run
 from ciguard.sources.inputs import token_of
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ciguard.github.events import ActionsRun
     from ciguard.github.models import Account
     from ciguard.report.sticky_texts import StickyText
-    from ciguard.report.view import Report, ReportData
 
 _ACTION_WORDS: Final = {"not_needed": "not needed", "superseded": "left to a newer run"}
 MAX_ANNOTATIONS: Final = 50  # errors, and as many warnings: GitHub takes 50 in a call

@@ -17,7 +17,7 @@ from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.contents import file_at
 from ciguard.github.run_client import RunClient
-from ciguard.guard.evaluation import EvaluationOptions
+from ciguard.guard.evaluation import EvaluationOptions, PastRuns
 from ciguard.guard.policy import RunContext
 from ciguard.report.judging import Judging, describe_error, judge, report_without_plan
 from ciguard.report.view import NOT_EVALUATED, Report
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.guard.evaluation import PastRuns
     from ciguard.model import Plan
 
 OWN_WORD: Final = b"ciguard"  # in a workflow's file: it is one of those that we judge

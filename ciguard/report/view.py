@@ -13,10 +13,10 @@ from ciguard.compare.wording import Shown, kind_text
 from ciguard.compare.wording import headline as compare_headline
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
-from ciguard.guard.verdict import Policy
+from ciguard.guard.verdict import Policy, PolicySource, Verdict
 from ciguard.guard.wording import headline, note_text
 from ciguard.render.links import NO_LINKS, Links
-from ciguard.render.markdown import as_markdown
+from ciguard.render.markdown import SizeLimit, as_markdown
 from ciguard.render.mermaid import bar_chart
 from ciguard.report import charts
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Content, Span
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import RunFacts
-    from ciguard.guard.verdict import PolicySource, Verdict
     from ciguard.model import CaseKey, Plan, Record, Suite
-    from ciguard.render.markdown import SizeLimit
 
 NO_PLAN: Final = "this run has no plan"
 NOT_EVALUATED: Final = "this run could not be judged"

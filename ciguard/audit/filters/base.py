@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ciguard.audit.filters.expression import Selection, select
+from ciguard.audit.filters.expression import Expression, Selection, Term, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from ciguard.audit.filters.expression import Expression, Term
     from ciguard.audit.test_set import TestSet
 
 

@@ -17,13 +17,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.audit.filters.expression import And, Expression, Or, Selection, Term
-from ciguard.audit.test_set import class_of
+from ciguard.audit.test_set import TestSet, class_of
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ciguard.audit.test_set import TestSet
     from ciguard.codec.inventory_file import InventoryUnit
 
 FULL_NAME: Final = "fullyqualifiedname"

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.audit.rules.base import RuleFinding, job_title, locate
+from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.aggregation import find_green_on_loss
 from ciguard.workflow.yaml_values import jobs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.audit.rules.base import WorkflowFile
 
 TITLE: Final = "Aggregation jobs that stay green"
 CAVEATS: Final = {

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.audit.declared_jobs import DeclaredJobs
+from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
 from ciguard.audit.rules.base import FoundAt, RuleFinding
-from ciguard.model.jobs import whole_minutes
+from ciguard.model.jobs import Job, whole_minutes
 from ciguard.text import duration, price
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.declared_jobs import DeclaredJob
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
-    from ciguard.model.jobs import Job
 
 TITLE: Final = "Imbalanced matrices"
 CAVEATS: Final = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.audit.rules.base import RuleFinding, job_title, locate
+from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.matrix import MAX_JOBS, count_combinations
 from ciguard.workflow.yaml_values import jobs_of, matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.audit.rules.base import WorkflowFile
 
 TITLE: Final = "Matrices near GitHub's limit of 256 jobs"
 CAVEATS: Final = {"expression_in_matrix": "`include` or `exclude` has an expression"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.audit.declared_jobs import DeclaredJobs, events_of
+from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs, events_of
 from ciguard.audit.rules.base import FoundAt, RuleFinding
 from ciguard.text import count_of
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ciguard.audit.declared_jobs import DeclaredJob
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
 TITLE: Final = "Tests that did not run"

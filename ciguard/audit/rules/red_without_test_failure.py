@@ -6,14 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
-from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, red_cause
+from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, RedCause, red_cause
 from ciguard.audit.rules.base import FoundAt, RuleFinding
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.audit.red_causes import RedCause
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
 TITLE: Final = "Red runs without a failure"

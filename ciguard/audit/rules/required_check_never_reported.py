@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.audit.rules.base import RuleFinding, locate
+from ciguard.audit.rules.base import RuleFinding, WorkflowFile, locate
 from ciguard.workflow.check_names import calls_workflow, has_matrix, names_check, unexpanded_name
 from ciguard.workflow.conditions import evaluate, runs_after_failure, runs_after_skip
 from ciguard.workflow.yaml_values import jobs_of
@@ -18,7 +18,6 @@ from ciguard.workflow.yaml_values import jobs_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.audit.rules.base import WorkflowFile
 
 TITLE: Final = "Required checks that no job reports"
 CAVEATS: Final = {

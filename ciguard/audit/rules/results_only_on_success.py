@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from ciguard.audit.rules.base import RuleFinding, job_title, locate
+from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.result_words import COVERAGE, RESULTS
 from ciguard.workflow.test_commands import action_of, find_test_commands, step_script
 from ciguard.workflow.yaml_values import jobs_of, steps_of
@@ -18,7 +18,6 @@ from ciguard.workflow.yaml_values import jobs_of, steps_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.audit.rules.base import WorkflowFile
 
 TITLE: Final = "Results that are uploaded only on success"
 CAVEATS: Final = {"coverage_only": "only coverage, which of a failed run may not be wanted"}

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.audit.rules.base import RuleFinding, job_title, locate
+from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.test_commands import (
     RETRY_ACTIONS,
     action_of,
@@ -24,7 +24,6 @@ from ciguard.workflow.yaml_values import jobs_of, steps_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.audit.rules.base import WorkflowFile
 
 TITLE: Final = "Retries that hide flaky tests"
 CAVEATS: Final = {
