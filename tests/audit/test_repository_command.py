@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fakegithub.past_runs import AT_LIMIT, BY_PERSON, SUPERSEDED, WORKFLOW
-from fakegithub.state import Fault
+from fakegithub.past_runs import AT_LIMIT, BY_PERSON, SUPERSEDED, WORKFLOW, Audit, PastRuns
+from fakegithub.state import FakeGitHub, Fault
 
 from ciguard.audit.repository_reader import MAX_CALLS
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
-    from fakegithub.past_runs import Audit, PastRuns
-    from fakegithub.state import FakeGitHub
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 SHARDS = WORKFLOW.replace(

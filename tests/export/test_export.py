@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from conftest import made_once
+from conftest import Ciguard, made_once
 from guard.fixtures import World
 
 from ciguard.codec.results import ctrf as ctrf_reader
 from ciguard.codec.results import junit as junit_reader
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES
+from ciguard.model import BAD_OUTCOMES, Result
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Ciguard
-
-    from ciguard.model import Result
 
 TESTS = r"""
 import os, pathlib, pytest

@@ -9,7 +9,7 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict import Policy
+from ciguard.guard.verdict import Policy, Verdict
 from ciguard.guard.view import document
 from ciguard.model import (
     DefaultsLine,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.guard.github_facts import NeededJob
-    from ciguard.guard.verdict import Verdict
 
 MIB = 1024 * 1024
 SHARDS = {

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from guard.fixtures import World, make_leg, make_plan
 
 from ciguard.codec import plan_file
-from ciguard.model import Block, EndLine, EventLine, Plan
+from ciguard.model import Block, EndLine, EventKind, EventLine, Line, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.model import EventKind, Line
 
 SERVICE = "https://ci.example"
 # The last two units of each shard are its blocks .1 and .2.

@@ -20,12 +20,11 @@ from ciguard.errors import ExitCode, InputError
 from ciguard.guard.github_facts import NeededJob as Needed
 from ciguard.guard.github_facts import query_jobs
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict import Policy
+from ciguard.guard.verdict import Policy, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ciguard.guard.verdict import Verdict
     from ciguard.model.jobs import Job
 
 HEAD: Final = "a" * 40  # the commit of the run

@@ -11,14 +11,13 @@ from guard.test_effective_policy import PolicyCheckout
 from ciguard.codec import plan_file
 from ciguard.guard.verdict import Policy
 from ciguard.guard.wording import finding_message, headline
-from ciguard.model import Exclusion, InventorySummary, Orphan
+from ciguard.model import Exclusion, InventorySummary, Orphan, Plan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Ciguard
 
-    from ciguard.model import Plan
 
 COMMIT = "0123456789abcdef"
 NAMES = [f"many.t::{number:03}" for number in range(200)]

@@ -23,7 +23,7 @@ from ciguard.guard.case_losses import (
     units_with_cases,
 )
 from ciguard.guard.wording import finding_message
-from ciguard.history.file import encode
+from ciguard.history.file import History, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.query import BaseQuery, StableCases, stable_cases
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-    from ciguard.history.file import History
     from ciguard.model import Line
 
 UNIT = "spec/crash_spec.rb"

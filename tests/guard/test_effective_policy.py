@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from fakegithub.server import serving
 from fakegithub.state import Login
 from guard.fixtures import SHARDS, World, make_leg, make_plan
@@ -18,16 +18,13 @@ from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.guard.policy import context_of, effective_policy
 from ciguard.guard.wording import finding_message
-from ciguard.history.file import empty
+from ciguard.history.file import History, empty
 from ciguard.model import FAIL_CONDITIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Ciguard
-
     from ciguard.guard.verdict import Policy
-    from ciguard.history.file import History
 
 TODAY = datetime.now(UTC).date()
 LATER, YESTERDAY = TODAY + timedelta(days=20), TODAY - timedelta(days=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fakegithub.actions import add_job
 from fakegithub.server import serving
-from fakegithub.state import Login
+from fakegithub.state import FakeGitHub, Login
 from guard.fake_jobs import (
     BY_HAND,
     EXIT_137,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
 
 JOBS = {"01": "Tests - A / B", "02": "Tests - C", "03": "Tests - D"}
 LIMIT = "2026-11-21T10:45:20Z"  # 45 min after the start of `add_job`

@@ -18,7 +18,7 @@ from ciguard.guard.json import as_json, outputs_of
 from ciguard.guard.verdict import Finding, Policy
 from ciguard.guard.wording import finding_fix, finding_message, headline, note_text
 from ciguard.history.query import KnownFailure
-from ciguard.model import CaseKey, EventLine, ProcessEndLine, ProcessLine, Result, StartLine
+from ciguard.model import CaseKey, EventLine, Line, ProcessEndLine, ProcessLine, Result, StartLine
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.plaintext import COLUMNS
 from ciguard.report.view import Report, ReportData
@@ -26,7 +26,6 @@ from ciguard.report.view import Report, ReportData
 if TYPE_CHECKING:
     from conftest import Golden
 
-    from ciguard.model import Line
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}

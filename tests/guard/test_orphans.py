@@ -12,10 +12,10 @@ from ciguard.codec import plan_file
 from ciguard.codec.record.reader import read_records
 from ciguard.config.invocation import Invocation
 from ciguard.guard.policy import Questions, context_of, effective_policy
-from ciguard.guard.verdict import Policy
+from ciguard.guard.verdict import Policy, Verdict
 from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message, headline
-from ciguard.history.file import encode
+from ciguard.history.file import History, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.query import last_shards
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-    from ciguard.guard.verdict import Verdict
-    from ciguard.history.file import History
 
 LOST = "d.t::eight"
 NEVER = "e.t::nine"

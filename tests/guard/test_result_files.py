@@ -20,9 +20,9 @@ from ciguard.errors import InputError
 from ciguard.guard.diagnosis import JobEvidence
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import check_unknown_shards, prove
-from ciguard.guard.verdict import Policy
+from ciguard.guard.verdict import Policy, Verdict
 from ciguard.guard.wording import finding_message
-from ciguard.model import PlannedUnit, Suite
+from ciguard.model import Plan, PlannedUnit, Suite
 from ciguard.model.jobs import Job
 from ciguard.sources import local
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-    from ciguard.guard.verdict import Verdict
-    from ciguard.model import Plan
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "samples" / "junit"

@@ -13,10 +13,10 @@ from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import NO_CONTEXT, Context, compare_run
-from ciguard.compare.comparison import triggered
+from ciguard.compare.comparison import Comparison, triggered
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.wording import headline as compare_headline
-from ciguard.guard.verdict import Excused
+from ciguard.guard.verdict import Excused, Verdict
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.notes import Note
@@ -24,8 +24,6 @@ from ciguard.report.sticky_texts import MAX_CHARS
 from ciguard.report.view import Report, ReportData, excuses_of
 
 if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan
 
 LATE_MAIL = Note("quarantined", {"reason": "late mail", "issue": "#7", "until": "2026-12-01"})

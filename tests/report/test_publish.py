@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Ciguard
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"

@@ -13,7 +13,7 @@ from codec.hostile_zips import HOSTILE
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.conformance import conforming
 from fakegithub.state import FakeGitHub, Fault, Login
-from guard.fixtures import World, make_leg
+from guard.fixtures import Leg, World, make_leg
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.model import EndLine
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Ciguard
-    from guard.fixtures import Leg
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
