@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from ciguard.github.api_errors import MaybeDone
@@ -13,34 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ciguard.github.client import GitHub
+    from ciguard.guard.json import Annotation
 
 MAX_CHARS: Final = 65_535  # GitHub's limit for a check's summary
 BATCH: Final = 50  # annotations that GitHub takes in a call
 MAX_TITLE: Final = 255
 MAX_MESSAGE: Final = 16_000  # GitHub takes 64 KB; a character may have four
-
-
-@dataclass(frozen=True, slots=True)
-class CheckAnnotation:
-    """A message at a line of a file; GitHub has no annotation without both."""
-
-    path: str
-    line: int
-    level: Literal["failure", "warning", "notice"]
-    message: str
-    title: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """In GitHub's words."""
-        titled = {"title": self.title[:MAX_TITLE]} if self.title else {}
-        return {
-            "path": self.path,
-            "start_line": self.line,
-            "end_line": self.line,
-            "annotation_level": self.level,
-            "message": self.message[:MAX_MESSAGE],
-            **titled,
-        }
 
 
 def create_check(
@@ -53,7 +30,7 @@ def create_check(
     passed: bool,
     title: str,
     summary: str,
-    annotations: Sequence[CheckAnnotation] = (),
+    annotations: Sequence[Annotation] = (),
     details_url: str = "",
 ) -> CheckRun:
     """Create a finished check; GitHub shows the newest of a name. One call per 50 annotations.
@@ -61,6 +38,7 @@ def create_check(
     Args:
         external_id: what tells this check from others of its name; an answer that was lost does
             not make a second one.
+        annotations: each with a file and a line: GitHub has none without both.
 
     Raises:
         Forbidden: the token may not write checks.
@@ -90,8 +68,20 @@ def create_check(
     return made
 
 
-def _with(output: dict[str, str], batch: Sequence[CheckAnnotation]) -> dict[str, Any]:
-    return {**output, "annotations": [one.as_json() for one in batch]}
+def _with(output: dict[str, str], batch: Sequence[Annotation]) -> dict[str, Any]:
+    return {**output, "annotations": [_as_json(annotation) for annotation in batch]}
+
+
+def _as_json(annotation: Annotation) -> dict[str, Any]:
+    titled = {"title": annotation.title[:MAX_TITLE]} if annotation.title else {}
+    return {
+        "path": annotation.file,
+        "start_line": annotation.line,
+        "end_line": annotation.line,
+        "annotation_level": "warning" if annotation.level == "warning" else "failure",
+        "message": annotation.message[:MAX_MESSAGE],
+        **titled,
+    }
 
 
 def _existing_check(

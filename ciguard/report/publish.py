@@ -16,10 +16,9 @@ from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.events import ActionsRun, current_run
 from ciguard.github.run_client import open_pulls, pulls_of
-from ciguard.guard.json import annotations_of
+from ciguard.guard.json import Annotation, annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import check_runs
-from ciguard.report.check_runs import CheckAnnotation
 from ciguard.report.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.report.view import Report, ReportData, links_of_run
 from ciguard.sources.inputs import token_of
@@ -227,21 +226,14 @@ class _Publisher:
         return _done("issue", issue)
 
 
-def check_annotations(contents: ReportData, workflow: str) -> tuple[CheckAnnotation, ...]:
+def check_annotations(contents: ReportData, workflow: str) -> tuple[Annotation, ...]:
     """Return annotations: first findings that decide, then failures, then warnings.
 
     Args:
         workflow: the file that stands for what is in no file: GitHub wants one for each.
     """
     place = f".github/workflows/{workflow}" if workflow.endswith((".yml", ".yaml")) else ".github"
-    found = annotations_of(contents.verdict, contents.plan.suites, MAX_ANNOTATIONS)
     return tuple(
-        CheckAnnotation(
-            one.file or place,
-            (one.line or 1) if one.file else 1,
-            "warning" if one.level == "warning" else "failure",
-            one.message,
-            one.title,
-        )
-        for one in found
+        replace(one, line=one.line or 1) if one.file else replace(one, file=place, line=1)
+        for one in annotations_of(contents.verdict, contents.plan.suites, MAX_ANNOTATIONS)
     )

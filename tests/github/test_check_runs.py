@@ -8,7 +8,8 @@ import pytest
 from fakegithub.state import Fault, Login
 
 from ciguard.github.api_errors import Forbidden, GitHubError
-from ciguard.report.check_runs import MAX_CHARS, CheckAnnotation, create_check
+from ciguard.guard.json import Annotation
+from ciguard.report.check_runs import MAX_CHARS, create_check
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
@@ -22,9 +23,7 @@ CHECKS = f"/repos/{REPOSITORY}/check-runs"
 
 
 def create(github: GitHub, notes: int = 0, summary: str = "text") -> CheckRun:
-    found = [
-        CheckAnnotation(f"t/{n}.py", n + 1, "failure", f"failed {n}", "t") for n in range(notes)
-    ]
+    found = [Annotation("error", f"failed {n}", "t", f"t/{n}.py", n + 1) for n in range(notes)]
     return create_check(
         github,
         REPOSITORY,

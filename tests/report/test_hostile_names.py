@@ -138,7 +138,7 @@ def test_terminal_annotations_and_checks_get_plain_text() -> None:
         assert spelled.count("::") >= 2
         assert spelled.startswith(f"::{one.level}")
     for note in check_annotations(contents, "tests.yml"):
-        assert not note.path.startswith(("/", ".."))
+        assert not note.file.startswith(("/", ".."))
         assert len(note.title) <= 255
 
 
