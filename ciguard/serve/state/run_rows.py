@@ -7,7 +7,8 @@ commit can start and end in either order.
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict, astuple, dataclass, field, replace
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import sqlalchemy as sa
@@ -179,17 +180,20 @@ def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
 
 def with_cells(connection: Connection, runs: Collection[RunRow]) -> tuple[RunRow, ...]:
     """Return these runs with their cells, which are in the order of suite and variant."""
-    keys = sa.tuple_(*(_SUITE[name] for name in statements.KEY))
+    keys = [_SUITE[name] for name in statements.KEY]
     query = (
-        sa.select(schema.run_suite)
-        .where(keys.in_([astuple(run.key) for run in runs]))
+        sa.select(*keys, *(_SUITE[field.name] for field in fields(RunSuiteRow)))
+        .where(sa.tuple_(*keys).in_([_numbers(run.key) for run in runs]))
         .order_by(_SUITE.suite, _SUITE.variant)
     )
-    cells: dict[RunKey, list[RunSuiteRow]] = {run.key: [] for run in runs}
-    for row in connection.execute(query):
-        values = row._asdict()
-        cells[statements.take_key(values)].append(RunSuiteRow(**values))
-    return tuple(replace(run, cells=tuple(cells[run.key])) for run in runs)
+    cells: dict[tuple[int, ...], list[RunSuiteRow]] = defaultdict(list)
+    for repository_id, run_id, attempt, *values in connection.execute(query):
+        cells[repository_id, run_id, attempt].append(RunSuiteRow(*values))
+    return tuple(replace(run, cells=tuple(cells[_numbers(run.key)])) for run in runs)
+
+
+def _numbers(key: RunKey) -> tuple[int, int, int]:
+    return key.repository_id, key.run_id, key.run_attempt
 
 
 def answers(connection: Connection, *, before_ms: int | None = None) -> list[tuple[RunKey, str]]:
@@ -204,7 +208,7 @@ def answers(connection: Connection, *, before_ms: int | None = None) -> list[tup
 def forget_answers(connection: Connection, deleted: Collection[tuple[RunKey, str]]) -> None:
     """Record that these answers are deleted; a run that got another keeps it."""
     keys, names = zip(*deleted, strict=True)
-    is_deleted = sa.tuple_(*(_RUN[name] for name in statements.KEY)).in_(map(astuple, keys))
+    is_deleted = sa.tuple_(*(_RUN[name] for name in statements.KEY)).in_(map(_numbers, keys))
     update = sa.update(schema.run).where(is_deleted, _RUN.answer.in_(names))
     connection.execute(update.values(answer=""))
 
