@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, FailCondition
 
     Identity = tuple[str, str, str, str, tuple[KeyField, ...]]
+    Log = tuple["LogSide", Sequence[LogValue]]
     Groups = Mapping[Identity, list[LogValue]]
 
 MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are looked at, 1 s
@@ -346,16 +347,6 @@ class LogSide:
 
 
 @dataclass(frozen=True, slots=True)
-class LogInput:
-    """A log that was read, its name, the page of its job, and what jobs it is of."""
-
-    name: str
-    reading: LogReading
-    url: str = ""
-    jobs: tuple[LoggedJob, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedPair:
     """Two values of equal identity."""
 
@@ -439,8 +430,14 @@ class LogComparison:
         return sum(one.verdict == verdict for one in self.pairs)
 
 
+def log_of(name: str, reading: LogReading, url: str = "", jobs: tuple[LoggedJob, ...] = ()) -> Log:
+    """Take a log apart into what is shown of it, and its values."""
+    side = LogSide(name, reading.end, reading.lines, reading.unreadable, url, jobs)
+    return side, reading.values
+
+
 def compare_logs(
-    logs: tuple[LogInput, LogInput],
+    logs: tuple[Log, Log],
     directions: Mapping[str, Direction],
     endings: Mapping[str, tuple[Ending | None, bool]],
 ) -> LogComparison:
@@ -451,10 +448,10 @@ def compare_logs(
         directions: how values are judged, by their name.
         endings: of failures by the name of their values, and whether they prove nothing alone.
     """
-    readings = (logs[0].reading, logs[1].reading)
-    base, candidate = (_side(log) for log in logs)
-    progress = Progress((base.jobs, candidate.jobs), (readings[0].values, readings[1].values))
-    numbers = [[one for one in reading.values if one.kind == "metric"] for reading in readings]
+    (base, before), (candidate, after) = logs
+    values = (before, after)
+    progress = Progress((base.jobs, candidate.jobs), values)
+    numbers = [[value for value in side if value.kind == "metric"] for side in values]
     pairing = pair_values(*numbers)
     found = LogComparison(
         "unknown",
@@ -463,21 +460,16 @@ def compare_logs(
         candidate,
         tuple(_judge(pair, directions) for pair in pairing.pairs),
         pairing,
-        tuple(_count_failures(readings, endings, progress)),
+        tuple(_count_failures(values, endings, progress)),
         tuple(_judge_warnings(pairing, directions, progress)),
         progress.missing,
     )
     doubts = (
         *_end_doubts(base, candidate),
         *_progress_doubts(found, progress),
-        *_content_doubts(readings, found, directions),
+        *_content_doubts(values, found, directions),
     )
     return replace(found, doubts=doubts, state=_state(found, doubts))
-
-
-def _side(log: LogInput) -> LogSide:
-    reading = log.reading
-    return LogSide(log.name, reading.end, reading.lines, reading.unreadable, log.url, log.jobs)
 
 
 def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair:
@@ -487,14 +479,14 @@ def _judge(pair: ValuePair, directions: Mapping[str, Direction]) -> ComparedPair
 
 
 def _count_failures(
-    readings: tuple[LogReading, LogReading],
+    values: tuple[Sequence[LogValue], Sequence[LogValue]],
     endings: Mapping[str, tuple[Ending | None, bool]],
     progress: Progress,
 ) -> Iterator[FailureCount]:
     """By job, step, name and key; those that differ first."""
     found: dict[tuple[object, ...], tuple[list[LogValue], list[LogValue]]] = {}
     for side in (1, 0):
-        for one in readings[side].values:
+        for one in values[side]:
             if one.kind == "failure":
                 identity = (*progress.where(one.place), one.name, one.key)
                 found.setdefault(identity, ([], []))[side].append(one)
@@ -545,14 +537,14 @@ def _progress_doubts(found: LogComparison, progress: Progress) -> Iterator[Doubt
 
 
 def _content_doubts(
-    readings: tuple[LogReading, LogReading],
+    values: tuple[Sequence[LogValue], Sequence[LogValue]],
     found: LogComparison,
     directions: Mapping[str, Direction],
 ) -> Iterator[Doubt]:
     def is_exact(value: LogValue) -> bool:
         return directions.get(value.name, _UNJUDGED).exact
 
-    before, after = ({one.name for one in reading.values} for reading in readings)
+    before, after = ({value.name for value in side} for side in values)
     if not before & after:
         yield "nothing in common"
     pairing, warnings = found.pairing, {one.change for one in found.warnings}

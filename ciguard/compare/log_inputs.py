@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.archive import Limits, member_names, members
-from ciguard.compare.log_comparison import LoggedJob, LogInput, compare_logs
+from ciguard.compare.log_comparison import LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, with_steps
 from ciguard.logs.pattern_table import directions, endings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ciguard.compare.log_comparison import LogComparison
+    from ciguard.compare.log_comparison import Log, LogComparison
     from ciguard.logs.log_reader import LogReader, LogReading
     from ciguard.logs.pattern import LogPattern
     from ciguard.sources.job_logs import JobLog
@@ -107,22 +107,20 @@ def _is_log(folder: Path, argument: str) -> bool:
 
 def _read(
     folder: Path, name: str, side: str, reader: LogReader, finder: RecordFinder, *, named: bool
-) -> LogInput:
+) -> Log:
     from ciguard.logs.log_reader import MISSING, combine  # noqa: PLC0415  # as above
 
     job = parse_job(name)
     if job is not None:
 
-        def read(stream: IO[bytes] | None, log: JobLog) -> LogInput:
+        def read(stream: IO[bytes] | None, log: JobLog) -> Log:
             if stream is None:
-                return LogInput(log.title, MISSING, log.url)
+                return log_of(log.title, MISSING, log.url)
             reading = reader.read(stream)
             stream.seek(0)
             placed = with_steps(reading, find_steps(stream, log.steps), named=named)
             steps = tuple(one.name for one in log.steps) if named else ()
-            return LogInput(
-                log.title, placed, log.url, (LoggedJob("", steps, reading.is_whole_job),)
-            )
+            return log_of(log.title, placed, log.url, (LoggedJob("", steps, reading.is_whole_job),))
 
         return finder.job_log(job, f"{side}: {name}", read)
     path = folder / name
@@ -130,7 +128,7 @@ def _read(
     if not archived:
         with local.opened(path) as stream:
             reading = reader.read(stream)
-        return LogInput(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
+        return log_of(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
     by_job: dict[str, list[tuple[str, LogReading]]] = {}
     for one, reading in zip(archived, _readings(path, archived, reader), strict=True):
         by_job.setdefault(one.job, []).append((one.step, reading))
@@ -139,7 +137,7 @@ def _read(
         LoggedJob(job, tuple(step for step, _ in by_job[job] if step), reading.is_whole_job)
         for job, reading in jobs.items()
     )
-    return LogInput(name, combine([*jobs.values()]), jobs=logged)
+    return log_of(name, combine([*jobs.values()]), jobs=logged)
 
 
 def _readings(

@@ -18,7 +18,7 @@ from ciguard.document import (
     Table,
     identifier,
 )
-from ciguard.logs.artifact_names import valid_artifact_name
+from ciguard.logs.actions_patterns import valid_artifact_name
 from ciguard.text import change_text, count_of, duration, size
 
 if TYPE_CHECKING:

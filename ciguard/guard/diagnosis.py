@@ -20,7 +20,7 @@ from ciguard.guard.log_patterns import (
     first_match,
     refused_artifact,
 )
-from ciguard.logs.artifact_names import valid_artifact_name
+from ciguard.logs.actions_patterns import valid_artifact_name
 from ciguard.model import Ending, Record, UnitKey
 from ciguard.render.notes import Note
 from ciguard.run.policy.guard_rail import memory_thresholds

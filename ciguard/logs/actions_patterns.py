@@ -1,10 +1,12 @@
-"""What GitHub, its runner and its artifact actions print; much of it in annotations alone.
+"""What GitHub, its runner and its artifact actions print; much of it in annotations alone. Pure.
 
-Sources: actions/runner (Runner.Worker), actions/toolkit (artifact), public issues about both.
+Sources: actions/runner (Runner.Worker), actions/toolkit (packages/artifact, of refused names
+path-and-artifact-name-validation.ts), public issues about both.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ciguard.logs.pattern import LogPattern
@@ -109,3 +111,12 @@ PATTERNS: Final = (
         key=("artifact",),
     ),
 )
+
+REFUSED: Final = '":<>|*?\r\n\\/'
+_REFUSED: Final = re.compile(f"[{re.escape(REFUSED)}]+")
+
+
+def valid_artifact_name(name: str) -> str:
+    """The name with a hyphen for what is refused: "results/linux" is "results-linux"."""
+    parts = [part for part in _REFUSED.split(name) if part.strip()]
+    return "-".join(parts) or "artifact"

@@ -12,9 +12,9 @@ from ciguard.compare.comparison import exit_code
 from ciguard.compare.log_comparison import (
     KeyDifference,
     LoggedJob,
-    LogInput,
     ValuePair,
     compare_logs,
+    log_of,
     pair_values,
 )
 from ciguard.logs.log_reader import LogReader
@@ -121,7 +121,7 @@ def compared(base: str, head: str, *rows: LogPattern) -> LogComparison:
     reader = LogReader(table) if rows else READER
     readings = (reader.read(io.BytesIO(text.encode())) for text in (base, head))
     before, after = (
-        LogInput(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
+        log_of(name, reading, jobs=(LoggedJob(is_whole=reading.is_whole_job),))
         for name, reading in zip(("base.log", "head.log"), readings, strict=True)
     )
     return compare_logs((before, after), directions(table), endings(table))

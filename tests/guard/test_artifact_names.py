@@ -17,7 +17,7 @@ from guard.fixtures import World, text_of
 
 from ciguard.guard.log_patterns import refused_artifact
 from ciguard.guard.wording import finding_fix, finding_message
-from ciguard.logs.artifact_names import REFUSED, valid_artifact_name
+from ciguard.logs.actions_patterns import REFUSED, valid_artifact_name
 
 # Lines of public logs: EnzymeAD/Enzyme-JAX#1307, canonical/lxd#16822, DevExpress/DevExtreme#22351.
 ENZYME = "julia-environment-1.11-1ac176a9b8b4800bc2753d944eec62a39e6189b8-mg_sharded-factors-ap"
