@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
-from pathlib import Path
 
 import pytest
 from run.frameworks.test_registry import batch
@@ -17,8 +14,6 @@ from ciguard.run.plugins.ciguard_gtest import SPECIAL, divided, how_ended, unesc
 from ciguard.run.plugins.ciguard_gtest_stream import GTestStream, describe_failure
 
 PATH = "/here/sums.cpp"
-ROOT = Path(__file__).parents[3]
-SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "frameworks"
 
 
 def read(printed: str, *names: str, how: str = "") -> list[tuple[str, str, str]]:
@@ -156,25 +151,3 @@ def test_the_launcher_gets_the_command() -> None:
     argv = GTEST.execution(Suite("gtest", ("a/t",), args=("--gtest_shuffle",)), "", batch()).argv
     assert argv[0] == sys.executable
     assert argv[-2:] == ("a/t", "--gtest_shuffle")
-
-
-@pytest.mark.skipif(
-    not SHARED.is_dir(), reason=f"no recorded files at {SHARED}; CIGUARD_SHARED_DATA says where"
-)
-@pytest.mark.parametrize(
-    ("file", "closed", "died"),
-    [
-        ("crash", 6, ["Crash.Segv"]),
-        ("exits", 8, ["Crash.Exit"]),
-        ("hang-killed", 9, ["Crash.Hang"]),
-        ("run-all", 16, []),
-    ],
-)
-def test_recorded_programs_name_their_victims(file: str, closed: int, died: list[str]) -> None:
-    folder = SHARED / "gtest"
-    everything = (folder / "run-all.stdout.txt").read_text(encoding="utf-8")
-    names = re.findall(r"\[ RUN      \] (.*)", everything)
-    printed = (folder / f"{file}.stdout.txt").read_text(encoding="utf-8")
-    found = read(printed, *names, how="exit code 0")
-    assert sum(one[0] == "closed" for one in found) == closed
-    assert [one[1] for one in found if one[0] == "died"] == died
