@@ -194,4 +194,4 @@ def test_own_reporters_go_on(loop: Loop, tool: Tool) -> None:
 
 @pytest.mark.soak
 def test_killed_leg_goes_on_where_it_was(loop: Loop) -> None:
-    kill_at_random_moments(loop, times=20, longest_s=3.0)
+    kill_at_random_moments(loop, longest_s=3.0)
