@@ -81,7 +81,7 @@ def workflow() -> str:
     assert text.count(shell) == 1
     text = text.replace(shell, f"{shell}          limit: 20m\n")
     for name, outputs in SHOWN.items():
-        begin = f"      - uses: {OURS}/{name}@{COMMIT}\n"
+        begin = f"      - uses: {OURS}/actions/{name}@{COMMIT}\n"
         assert text.count(begin) == 1
         head, _, rest = text.partition(begin)
         step, blank, rest = rest.partition("\n\n")

@@ -23,7 +23,10 @@ def test_second_move_updates_the_address_of_the_actions(repository: Path, call: 
     (repository / "ciguard.toml").write_text(newer, "utf-8")
     answer = call(repository, "--into", CI)
     changed = [line for line in answer.stdout.splitlines() if line.startswith("+ ")]
-    names = [re.search(f"uses: octo-org/ciguard/([a-z]+)@{'f' * 40} # v0.3.0$", x) for x in changed]
+    names = [
+        re.search(f"uses: octo-org/ciguard/actions/([a-z]+)@{'f' * 40} # v0.3.0$", x)
+        for x in changed
+    ]
     assert [found and found[1] for found in names] == ["plan", "run", "report", "history"]
     assert (repository / CI).read_bytes() == moved
     call(repository, "--into", CI, "--yes")
