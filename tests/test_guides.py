@@ -57,6 +57,7 @@ def executed(page: Path, work: Path, **environment: str) -> list[str]:
     return lines
 
 
+@pytest.mark.soak
 def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
     """The repository on GitHub is a bare one beside the folder: git rewrites its address."""
     work = tmp_path / "work"

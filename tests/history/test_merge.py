@@ -5,7 +5,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.errors import InputError
@@ -96,6 +96,7 @@ def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
     return found, draw(st.permutations(found))
 
 
+@settings(max_examples=15)
 @given(twice_ordered())
 def test_merge_order_does_not_change_the_bytes(
     orders: tuple[list[History], list[History]],
@@ -104,6 +105,7 @@ def test_merge_order_does_not_change_the_bytes(
     assert first == second
 
 
+@settings(max_examples=15)
 @given(additions(30, entire=True))
 def test_merge_is_idempotent_and_survives_encoding(
     found: list[History],
@@ -121,6 +123,7 @@ def test_merge_is_idempotent_and_survives_encoding(
     assert read.external_names == history.external_names
 
 
+@settings(max_examples=15)
 @given(additions(30, entire=True))
 def test_merge_after_decoding_equals_merge_before_encoding(found: list[History]) -> None:
     joined = read = empty()

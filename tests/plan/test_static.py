@@ -81,9 +81,16 @@ def test_slow(): assert 0
 """
 CONFIGURATION = '[suite.unit]\nexclude = ["*slow*"]\n'
 SEVERAL = """
+[suite.""]
+framework = "command"
+list = ["cat", "units.txt"]
+command = ["true", "{units_file}"]
 [suite."".variant.a]
 [suite."".variant.b]
 [suite.empty]
+framework = "command"
+list = ["cat", "units.txt"]
+command = ["true", "{units_file}"]
 exclude = ["*"]
 """
 GUARD = ("guard", "--plan", ".ciguard", "--records", "records")
@@ -139,7 +146,7 @@ def test_what_exists_runs_once_and_is_proved(kept: Path, ciguard: Ciguard) -> No
 
 def test_shard_has_one_suite_and_variant_and_each_has_one(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "ciguard.toml").write_text(SEVERAL)
-    (tmp_path / "test_a.py").write_text("def test_1(): pass\ndef test_2(): pass\n")
+    (tmp_path / "units.txt").write_text("a\nb\n")
     (tmp_path / "w.yml").write_text(f"{BEGIN}\n{END}\n")
     leg = HistoryLeg("01", complete=True, planned=(UnitCount(2, "", "a"),))
     runs = (HistoryRun(7, branch="main", event="push", legs=(leg,)),)
