@@ -27,7 +27,6 @@ from ciguard.compare.wording import (
 )
 from ciguard.model import SampleLine
 from ciguard.model.machine_use import NOT_MEASURED, MemoryMoment
-from ciguard.render.plaintext import COLUMNS
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
@@ -123,35 +122,6 @@ def test_unit_without_result_in_a_complete_leg_is_listed_by_name() -> None:
     assert found.lost_units == ()
     assert lost_texts(found) == ["no_longer_run b 01", "removed gone"]
     assert incomplete_texts(found) == ["1 planned test of complete shards without a result"]
-
-
-def test_leg_table_with_a_lost_leg_fits_a_terminal() -> None:
-    text = FORMATS["text"](compared(head(**{"02": []}), planned=False))
-    assert max(map(len, text.splitlines())) <= COLUMNS
-    wide = compared({"a-job-with-a-long-name": [case("a")]}, planned=False, ending="memory_guard")
-    text = FORMATS["text"](wide)
-    assert max(map(len, text.splitlines())) <= COLUMNS
-    assert "absent -> memory guard" in text
-    assert text.count("completed -> no record") == 3
-
-
-def test_leg_table_with_long_values_fits_a_terminal() -> None:
-    legs = {f"linux 3.11 ({n:02})": [case(f"t{n}")] for n in (1, 2)}
-    facts: dict[str, Any] = {"wall_s": 725.0, "peak_mib": 2500}
-    base = run_of(legs, **facts)
-    found = compare_run(run_of(legs, run_id=2, **facts), None, [base])
-    text = FORMATS["text"](found)
-    assert max(map(len, text.splitlines())) <= COLUMNS
-    both = "completed  12 min 05 s -> 12 min 05 s  2.44 GiB -> 2.44 GiB"
-    assert [line.partition("  ")[0] for line in text.splitlines() if both in line] == list(legs)
-
-
-def test_long_message_is_wrapped_and_complete() -> None:
-    words = [f"word{n}" for n in range(22)]
-    legs = head(**{"01": [case("a"), case("b", outcome="failed", message=" ".join(words))]})
-    text = FORMATS["text"](compared(legs))
-    assert all(word in text for word in words)
-    assert max(map(len, text.splitlines())) <= COLUMNS
 
 
 def test_incomplete_base_gets_a_note() -> None:

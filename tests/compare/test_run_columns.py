@@ -54,58 +54,6 @@ def test_columns_are_sorted_by_case_over_all_legs() -> None:
     assert run.complete
 
 
-def test_the_last_process_and_the_last_try_count() -> None:
-    run = run_of(
-        {
-            "01": [
-                died("a", "out_of_memory", process=1),
-                case("a", process=2),
-                case("b", outcome="failed", try_number=1),
-                case("b", outcome="passed", try_number=2),
-                case("c", outcome="passed", try_number=1),
-                case("c", outcome="failed", try_number=2),
-            ]
-        }
-    )
-    assert outcomes(run) == {"a": "passed", "b": "passed", "c": "failed"}
-    assert [key.case for key in run.flaky] == ["b"], "a was short of memory: it is starved"
-
-
-def test_case_that_passed_after_plugin_reruns_is_flaky() -> None:
-    run = run_of({"01": [case("a", reruns=1), case("b", outcome="failed", reruns=1), case("c")]})
-    assert outcomes(run) == {"a": "passed", "b": "failed", "c": "passed"}
-    assert [key.case for key in run.flaky] == ["a"]
-
-
-def test_failed_case_without_a_retry_stays_failed() -> None:
-    failed, fixed = case("a", case="x", outcome="failed"), case("a", case="x", process=2)
-    other = case("a", case="y", process=3)
-    assert outcomes(run_of({"01": [failed, other]})) == {"x": "failed", "y": "passed"}
-    assert outcomes(run_of({"01": [failed, fixed, other]})) == {"y": "passed"}
-
-
-def test_a_pass_of_the_same_try_cannot_hide_a_failure() -> None:
-    for results in (
-        [case("a"), case("a", outcome="failed")],
-        [case("a", outcome="failed"), case("a")],
-    ):
-        run = run_of({"01": results})
-        assert outcomes(run) == {"a": "failed"}
-        assert not run.flaky
-
-
-def test_worse_result_of_two_legs_counts() -> None:
-    run = run_of({"01": [case("a", outcome="failed")], "02": [case("a")]})
-    assert outcomes(run) == {"a": "failed"}
-
-
-def test_a_case_that_fails_in_another_leg_is_not_flaky() -> None:
-    flaky = [case("a", outcome="failed", try_number=1), case("a", try_number=2)]
-    run = run_of({"01": flaky, "02": [case("a", outcome="failed")]})
-    assert outcomes(run) == {"a": "failed"}
-    assert run.flaky == ()
-
-
 def test_attempts_of_a_leg_are_separate_measurements() -> None:
     first = files_of({"01": [case("a", 1.0)], "02": [case("b", 1.0)]})
     rerun = files_of({"01": [case("a", 2.0)]}, run_attempt=2)

@@ -11,9 +11,8 @@ from fakegithub.server import serving
 from fakegithub.state import Fault, Login
 from pydantic import SecretStr
 
-from ciguard.github.api_errors import Forbidden, GitHubError
+from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.retry import RetryPolicy
 from ciguard.github.run_client import RunClient, completed_runs, pulls_of
 from ciguard.model.jobs import Job, Step
 
@@ -177,41 +176,6 @@ def test_each_server_fault_is_a_github_error(
     with pytest.raises(GitHubError, match=expected) as reported:
         run.jobs()
     assert TOKEN not in str(reported.value)
-
-
-def test_a_missing_permission_is_named(server: FakeGitHub, run: RunClient) -> None:
-    add_job(server, "tests (01)")
-    (job,) = run.jobs()
-    server.faults += [Fault(status=403, message="Resource not accessible by integration", times=2)]
-    with pytest.raises(Forbidden) as reported:
-        run.annotations(job)
-    assert "checks: read" in reported.value.fix
-    with pytest.raises(Forbidden) as reported:
-        run.jobs()
-    assert "actions: read" in reported.value.fix
-    assert "fork" not in reported.value.fix
-
-
-def test_client_waits_for_the_rate_limit(
-    server: FakeGitHub, run: RunClient, waits: list[float]
-) -> None:
-    add_job(server, "tests (01)")
-    server.faults.append(Fault(status=403, message="rate limit", headers={"Retry-After": "2"}))
-    assert len(run.jobs()) == 1
-    assert waits == [2.0]
-
-
-def test_hanging_server_times_out(server: FakeGitHub) -> None:
-    add_job(server, "tests (01)")
-    server.faults.append(Fault(status=200, delay_s=60.0, times=2))
-    retry_policy = RetryPolicy(attempts=2, first_s=0.0)
-    with (
-        GitHub(
-            server.address, SecretStr(TOKEN), retry_policy=retry_policy, timeout_s=0.1
-        ) as github,
-        pytest.raises(GitHubError, match="no answer"),
-    ):
-        RunClient(github, REPOSITORY, 7).jobs()
 
 
 def test_artifacts_and_pulls_of_a_commit(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.issues_and_checks import issue_json
-from fakegithub.state import Fault, Login
+from fakegithub.state import Login
 from pydantic import SecretStr
 
-from ciguard.github.api_errors import Forbidden
 from ciguard.github.client import GitHub
 from ciguard.report.sticky_texts import StickyText, upsert_issue, with_marker
 
@@ -52,13 +51,6 @@ def test_issue_lifecycle(server: FakeGitHub, github: GitHub) -> None:
     assert states(server) == ["open"]
 
 
-def test_each_workflow_has_a_separate_issue(server: FakeGitHub, github: GitHub) -> None:
-    upsert(github, "unit", key="tests.yml")
-    upsert(github, "nightly", key="nightly.yml")
-    upsert(github, "fine", key="tests.yml", red=False, run=2)
-    assert states(server) == ["closed", "open"]
-
-
 def test_older_run_does_not_change_the_issue(server: FakeGitHub, github: GitHub) -> None:
     upsert(github, "red", run=11)
     upsert(github, "green", run=12, red=False)
@@ -94,18 +86,3 @@ def test_concurrent_runs_leave_one_open_issue(server: FakeGitHub, runs: tuple[in
         list(writers.map(write, runs))
     assert states(server) == ["open", "closed"]
     assert server.issues[100]["body"] == with_marker("tests.yml", "of run 12", (12, 1))
-
-
-@pytest.mark.parametrize("status", [0, 502])
-def test_lost_response_opens_no_second_issue(
-    server: FakeGitHub, github: GitHub, status: int
-) -> None:
-    server.faults.append(Fault(method="POST", status=status, done=True))
-    assert upsert(github, "red").action == "created"
-    assert len(server.issues) == 1
-
-
-def test_token_without_permission_is_forbidden(server: FakeGitHub, github: GitHub) -> None:
-    server.tokens[TOKEN] = Login(may_write=False)
-    with pytest.raises(Forbidden, match="Resource not accessible"):
-        upsert(github, "red")

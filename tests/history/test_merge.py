@@ -172,34 +172,6 @@ def test_run_older_than_all_stored_runs_changes_nothing() -> None:
     assert encode(merge(history, one(1))) == encode(history)
 
 
-def test_the_last_try_is_the_outcome() -> None:
-    tries = [
-        Result("a.py::t", "failed", try_number=1, wall_s=2.0),
-        Result("a.py::t", "passed", try_number=2, wall_s=1.0),
-    ]
-    for order in (tries, tries[::-1]):
-        (line,) = json_lines(history_of([record(1, *order)]))
-        assert '"outcome":"passed"' in line
-        assert '"try":2' in line
-        assert '"wall_s":1.0' in line
-
-
-def test_pass_after_plugin_reruns_is_stored_as_second_try() -> None:
-    rerun = [
-        Result("a", "passed", reruns=1),
-        Result("b", "failed", reruns=1),
-        Result("c", "passed"),
-    ]
-    found = json_lines(history_of([record(1, *rerun)]))
-    assert [('"try":2' in line) for line in found] == [True, False, False]
-
-
-def test_worse_of_contradicting_results_is_stored() -> None:
-    claims = [Result("t", "passed"), Result("t", "failed"), Result("t", "skipped")]
-    (line,) = json_lines(history_of([record(1, *claims)]))
-    assert '"outcome":"failed"' in line
-
-
 def test_later_attempt_replaces_the_rerun_legs() -> None:
     def attempt(number: int, shard: str, *cases: str) -> History:
         found = [Result(case, "passed", wall_s=float(number)) for case in cases]
