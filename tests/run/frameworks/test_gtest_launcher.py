@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 
 import pytest
 from run.frameworks.test_registry import batch
@@ -16,7 +14,6 @@ from ciguard.run.plugins.ciguard_gtest import SPECIAL, divided, how_ended, unesc
 from ciguard.run.plugins.ciguard_gtest_stream import GTestStream, describe_failure
 
 PATH = "/here/sums.cpp"
-RECORDED = Path(__file__).parents[2] / "samples/recorded/gtest"
 
 
 def read(printed: str, *names: str, how: str = "") -> list[tuple[str, str, str]]:
@@ -154,21 +151,3 @@ def test_the_launcher_gets_the_command() -> None:
     argv = GTEST.execution(Suite("gtest", ("a/t",), args=("--gtest_shuffle",)), "", batch()).argv
     assert argv[0] == sys.executable
     assert argv[-2:] == ("a/t", "--gtest_shuffle")
-
-
-@pytest.mark.parametrize(
-    ("file", "closed", "died"),
-    [
-        ("crash", 6, ["Crash.Segv"]),
-        ("exits", 8, ["Crash.Exit"]),
-        ("hang-killed", 9, ["Crash.Hang"]),
-        ("run-all", 16, []),
-    ],
-)
-def test_recorded_programs_name_their_victims(file: str, closed: int, died: list[str]) -> None:
-    everything = (RECORDED / "run-all.stdout.txt").read_text(encoding="utf-8")
-    names = re.findall(r"\[ RUN      \] (.*)", everything)
-    printed = (RECORDED / f"{file}.stdout.txt").read_text(encoding="utf-8")
-    found = read(printed, *names, how="exit code 0")
-    assert sum(one[0] == "closed" for one in found) == closed
-    assert [one[1] for one in found if one[0] == "died"] == died

@@ -24,7 +24,6 @@ from ciguard.run.plugins.ciguard_phpunit import (
 )
 from ciguard.run.plugins.ciguard_teamcity import TeamCityStream
 
-RECORDED = Path(__file__).parents[2] / "samples/recorded/phpunit"
 UNITS = {"/p/ATest.php": "ATest.php", "/p/b.phpt": "b.phpt"}
 SUITE = "##teamcity[testSuiteStarted name='all']"
 CLASS = r"##teamcity[testSuiteStarted name='N\A' locationHint='php_qn:///p/ATest.php::\N\A']"
@@ -176,17 +175,6 @@ def test_failure_has_its_texts_and_place() -> None:
         *("not 2", "expected: 2", "actual: 1", "/p/lib.php:3", "/p/ATest.php:7"),
     ]
     assert (line["file"], line["line"], line["wall_s"]) == ("ATest.php", 7, 0.016)
-
-
-@pytest.mark.parametrize("name", ["crash-kill", "crash-exit0", "crash-fatal"])
-def test_recorded_log_ends_in_the_class_that_died(name: str) -> None:
-    path = RECORDED / f"{name}.teamcity.txt"
-    stream = TeamCityStream({"/proj/php/tests/CrashTest.php": "c"}, "all", "passed")
-    lines = [one for line in path.read_bytes().split(b"\n") for one in stream.read(line)]
-    *_, result, last = lines
-    assert result["case"] == "CrashTest::testBefore"
-    assert (last["kind"], last["detail"].partition("::")[0]) == ("case_start", "CrashTest")
-    assert not stream.is_complete
 
 
 def test_options_that_select_files_are_left_out() -> None:
