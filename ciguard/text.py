@@ -9,12 +9,11 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.model import UnitKey
+from ciguard.model import CaseKey, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ciguard.model import CaseKey
 
 # All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
 # makes an address a link only before a slash.

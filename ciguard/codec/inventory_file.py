@@ -15,12 +15,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema
 from ciguard.codec.results.base import read_limited
 from ciguard.errors import InputError
-from ciguard.model import UnitKey
+from ciguard.model import Suite, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ciguard.model import Suite
 
 MAX_BYTES: Final = 1 << 30
 MAX_NAME: Final = 100  # of a shard

@@ -11,17 +11,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.run_columns import index_in
+from ciguard.compare.run_columns import Run, index_in
 from ciguard.errors import RemoteError
-from ciguard.history.file import VALUES_PER_KEY
-from ciguard.history.runs import UNDATED
+from ciguard.history.file import VALUES_PER_KEY, History
+from ciguard.history.runs import UNDATED, HistoryRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from ciguard.compare.run_columns import Run
-    from ciguard.history.file import History
-    from ciguard.history.runs import HistoryRun
 
 
 # Of one event only, for a nightly run may be another thing altogether: which, where there are

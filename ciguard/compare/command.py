@@ -23,15 +23,15 @@ from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
 from ciguard.compare.log_comparison import LogComparison
 from ciguard.compare.log_inputs import are_logs, compare_log_inputs
 from ciguard.compare.log_view import logs_document
-from ciguard.compare.run_columns import runs_from_records
+from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
-from ciguard.compare.transitions import quarantined
+from ciguard.compare.transitions import Excuse, quarantined
 from ciguard.compare.view import document, jobs_document
 from ciguard.errors import InputError, UsageError
 from ciguard.guard.log_patterns import first_match
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
-from ciguard.model import FAIL_CONDITIONS
+from ciguard.model import FAIL_CONDITIONS, CaseKey, Record
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
@@ -50,13 +50,10 @@ from ciguard.sources.repository_files import CheckoutFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ciguard.compare.run_columns import Run
-    from ciguard.compare.transitions import Excuse
     from ciguard.config.invocation import Invocation
     from ciguard.document import Block
     from ciguard.history.file import History
     from ciguard.logs.pattern import LogPattern
-    from ciguard.model import CaseKey, Record
     from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, usable
-from ciguard.compare.baseline_selection import UNKNOWN, Selection, select_baseline
+from ciguard.compare.baseline_selection import UNKNOWN, Ancestry, Selection, select_baseline
 from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with_state
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.jobs import cost, job_changes
-from ciguard.compare.leaks import find_leaks
+from ciguard.compare.leaks import Leak, find_leaks
 from ciguard.compare.legs import (
     MIN_OVERLAP,
     incompleteness,
@@ -51,9 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo, BaselineMatrix
-    from ciguard.compare.baseline_selection import Ancestry
     from ciguard.compare.comparison import UnjudgedReason
-    from ciguard.compare.leaks import Leak
     from ciguard.compare.legs import LostUnits
     from ciguard.compare.measure_changes import MeasureVerdict
     from ciguard.compare.run_columns import Floats, Run

@@ -6,31 +6,26 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from ciguard.compare.jobs import STOPPED
+from ciguard.compare.jobs import STOPPED, Cost, JobChange
 from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
-from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS
-from ciguard.compare.suite_speed import NO_SUITE_SPEED
-from ciguard.compare.transitions import WORSE_KINDS
+from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS, ArtifactChanges, StepChanges
+from ciguard.compare.suite_speed import NO_SUITE_SPEED, SuiteSpeed
+from ciguard.compare.transitions import WORSE_KINDS, Transition, TransitionKind
 from ciguard.errors import ExitCode
-from ciguard.model import FAIL_CONDITIONS, MEMORY_ENDINGS
+from ciguard.model import FAIL_CONDITIONS, MEMORY_ENDINGS, Ending, FailCondition, Record
 from ciguard.model.moved_blocks import count_moved_blocks, newest_by_shard
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineInfo
-    from ciguard.compare.jobs import Cost, JobChange
     from ciguard.compare.leaks import Leak
     from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits, Total
     from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
     from ciguard.compare.metric_changes import ConditionChange, Metrics, Neighbours
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.series import SeriesChange
-    from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
-    from ciguard.compare.suite_speed import SuiteSpeed
-    from ciguard.compare.transitions import Transition, TransitionKind
-    from ciguard.model import Ending, FailCondition, Record
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ciguard.compare.comparison import Note, with_state
+from ciguard.compare.comparison import Comparison, Note, with_state
 from ciguard.compare.json import read_document
-from ciguard.compare.measure_changes import classify_measure
+from ciguard.compare.measure_changes import MeasureVerdict, classify_measure
 from ciguard.errors import InputError
 from ciguard.model import CaseKey
 from ciguard.text import one_line
@@ -21,8 +21,6 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.measure_changes import MeasureVerdict
     from ciguard.compare.statistics import Tier
 
 MAX_BYTES: Final = 1 << 24  # of 80 suspects some KiB

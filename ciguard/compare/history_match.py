@@ -11,18 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec.results.attach import assign_units
-from ciguard.compare.run_columns import from_history
+from ciguard.compare.run_columns import Run, from_history
 from ciguard.errors import InputError
 from ciguard.history.query import BaseQuery, base_runs
-from ciguard.history.runs import UNDATED
+from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ciguard.compare.run_columns import Run
     from ciguard.history.file import History
-    from ciguard.history.runs import HistoryRun
     from ciguard.model import Record
     from ciguard.sources.references import RunId
 

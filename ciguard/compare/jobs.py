@@ -11,23 +11,21 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.run_columns import RunInfo
+from ciguard.compare.run_columns import Run, RunInfo, RunLeg
 from ciguard.compare.steps_and_artifacts import (
     NO_ARTIFACTS,
     NO_STEPS,
     compare_artifacts,
     compare_steps,
 )
-from ciguard.model.jobs import billed_minutes, price_usd
+from ciguard.model.jobs import Job, RunArtifact, billed_minutes, price_usd
 from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from ciguard.compare.run_columns import Run, RunLeg
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.model import Ending, FailCondition
-    from ciguard.model.jobs import Job, RunArtifact
 
 JobTransition = Literal[
     "unblocked",

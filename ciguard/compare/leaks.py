@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.compare.baseline_matrix import usable
-from ciguard.compare.run_columns import index_in
+from ciguard.compare.run_columns import Run, index_in
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, count_values, medians
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.run_columns import Run
     from ciguard.compare.statistics import Flags, Floats, Tier
 
     Counts = NDArray[np.int64]

@@ -16,7 +16,7 @@ from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.run_columns import index_in, leg_from_history
 from ciguard.compare.transitions import INTERRUPTED, statuses
 from ciguard.history.query import STEADY_S
-from ciguard.model.machine_use import NOT_MEASURED
+from ciguard.model.machine_use import NOT_MEASURED, MachineUse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Floats, Run, RunLeg
     from ciguard.history.file import History
     from ciguard.model import CaseKey, Ending, Plan, UnitKey
-    from ciguard.model.machine_use import MachineUse
 
 # Of the cases of two runs, those that the leg of the same name ran in both: a change adds and
 # removes a few tests, while another plan of even two shards leaves half.

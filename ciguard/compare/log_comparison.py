@@ -18,13 +18,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.logs.pattern_table import Direction, DirectionVerdict
-from ciguard.logs.values import Place, distinct
+from ciguard.logs.values import KeyField, LogValue, NotANumber, Place, distinct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ciguard.logs.log_reader import End, LogReading
-    from ciguard.logs.values import KeyField, LogValue, NotANumber
     from ciguard.model import Ending, FailCondition
 
     Identity = tuple[str, str, str, str, tuple[KeyField, ...]]

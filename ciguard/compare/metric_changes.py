@@ -18,23 +18,21 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.log_comparison import pair_values
+from ciguard.compare.log_comparison import ValuePair, pair_values
 from ciguard.compare.run_columns import conditions_of
 from ciguard.compare.statistics import MIN_RUNS, MetricEffect, benjamini_hochberg, metric_effect
 from ciguard.history.metric_series import RunValue, metric_key
 from ciguard.logs.pattern_table import Direction
 from ciguard.logs.values import KeyField, LogValue, Place, distinct
-from ciguard.model import TIME_UNITS
+from ciguard.model import TIME_UNITS, LogMetric
 from ciguard.text import change_text, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.compare.log_comparison import ValuePair
     from ciguard.compare.run_columns import Conditions, Run
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
-    from ciguard.model import LogMetric
 
     Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.compare.series import summarize_series
-from ciguard.history.file import CODE_NAMES
+from ciguard.compare.series import SeriesSummary, summarize_series
+from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.metric_series import metric_key
-from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryRun
+from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, LogMetric, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
-from ciguard.model.machine_use import NOT_MEASURED, machine_use
+from ciguard.model.machine_use import NOT_MEASURED, MachineUse, machine_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.series import SeriesSummary
-    from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
-    from ciguard.history.runs import HistoryLeg
     from ciguard.model import Ending
-    from ciguard.model.machine_use import MachineUse
 
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.document import Code, Column, Section, Table
+from ciguard.document import Code, Column, Row, Section, Table
 from ciguard.history.metric_series import metric_key
 from ciguard.text import count_of, duration, one_line, size
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.document import Row
     from ciguard.history.metric_series import MetricKey as Identity
     from ciguard.model import Record
 

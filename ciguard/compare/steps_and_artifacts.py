@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ciguard.document import Cell, Code, Column, Details, Paragraph, Section, Table
-from ciguard.model.jobs import last_attempt
+from ciguard.model.jobs import Job, RunArtifact, Step, last_attempt
 from ciguard.text import change_text, count_of, duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ciguard.document import Block, Content, Row
-    from ciguard.model.jobs import Job, RunArtifact, Step
 
 
 T = TypeVar("T")

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from ciguard.codec.quarantine import entry_of
+from ciguard.codec.quarantine import Entry, entry_of
 from ciguard.compare.run_columns import CODE, index_in
 from ciguard.document import first_line
-from ciguard.history.file import CODE_NAMES
+from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.query import bounds
-from ciguard.model import BAD_OUTCOMES
+from ciguard.model import BAD_OUTCOMES, CaseKey, Ending, Outcome, UnitKey
 from ciguard.text import case_name, one_line
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.quarantine import Entry
     from ciguard.compare.run_columns import Codes, Run
-    from ciguard.history.file import History
-    from ciguard.model import CaseKey, Ending, Outcome, UnitKey
 
     Statuses = NDArray[np.uint8]
 

@@ -14,7 +14,7 @@ from ciguard import document as doc
 from ciguard.compare import wording as words
 from ciguard.compare.log_comparison import LogSide
 from ciguard.compare.log_view import pair_item
-from ciguard.compare.measure_changes import MEASURE_NOUN
+from ciguard.compare.measure_changes import MEASURE_NOUN, CaseChange, Measure, MeasureVerdict
 from ciguard.compare.metric_changes import (
     DIFFERENT,
     MetricChange,
@@ -49,7 +49,7 @@ from ciguard.document import (
     Table,
     identifier,
 )
-from ciguard.render.links import NO_LINKS
+from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.variant_groups import (
     fingerprint,
     group_variants,
@@ -72,13 +72,11 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.jobs import JobChange, JobsComparison, JobsState
     from ciguard.compare.legs import LegChange, LostUnits, TotalName
-    from ciguard.compare.measure_changes import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.metric_changes import MetricCount
     from ciguard.compare.transitions import Transition
     from ciguard.compare.wording import Fact
     from ciguard.document import Block, Content, Row
     from ciguard.model import CaseKey
-    from ciguard.render.links import Links
 
 PAGE_STATES: Final[dict[State, doc.State]] = {
     "worse": "failed",

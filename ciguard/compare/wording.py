@@ -10,11 +10,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ciguard.compare.measure_changes import MEASURE_NOUN
+from ciguard.compare.measure_changes import MEASURE_NOUN, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
-from ciguard.compare.statistics import MIN_BASELINE_RUNS
+from ciguard.compare.statistics import MIN_BASELINE_RUNS, Tier
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
-from ciguard.compare.transitions import WORSE_KINDS
+from ciguard.compare.suite_speed import SuiteSpeed
+from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, TransitionKind
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.render.machine_view import slowdown_text
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, price, size
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
     from ciguard.compare.jobs import Cost, JobChange, JobsComparison
     from ciguard.compare.leaks import Leak
     from ciguard.compare.legs import IncompleteReason, LegChange, LostUnits
-    from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
     from ciguard.compare.run_columns import RunInfo
-    from ciguard.compare.statistics import Tier
-    from ciguard.compare.suite_speed import SuiteSpeed
-    from ciguard.compare.transitions import CaseState, Transition, TransitionKind
     from ciguard.model import CaseKey, Ending, UnitKey
 
 

@@ -17,13 +17,12 @@ from ciguard.config.sections import PoolConfig, VariantConfig
 from ciguard.errors import UsageError
 from ciguard.model import DeclaredPeak, Pool, Suite, Variant
 from ciguard.run.frameworks.registry import FRAMEWORKS, framework
-from ciguard.workflow.matrix import texts_of
+from ciguard.workflow.matrix import Combination, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.workflow.matrix import Combination
 
 
 GIB: Final = 1 << 30

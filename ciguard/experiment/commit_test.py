@@ -22,8 +22,8 @@ from ciguard.compare.statistics import (
     moderated_scale,
 )
 from ciguard.document import first_line
-from ciguard.experiment.measurement import Metric
-from ciguard.experiment.paired_test import Row, keep_significant, with_interval
+from ciguard.experiment.measurement import Measurement, Metric
+from ciguard.experiment.paired_test import Row, Series, keep_significant, with_interval
 from ciguard.experiment.result import (
     Exclusion,
     Experiment,
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.statistics import Floats, Tier
-    from ciguard.experiment.measurement import Measurement
-    from ciguard.experiment.paired_test import Series
     from ciguard.experiment.result import StopReason, Verdict
     from ciguard.experiment.schedule import Design
     from ciguard.model import Record, Suite, UnitKey

@@ -16,7 +16,7 @@ from ciguard.compare.wording import headline
 from ciguard.config.suites import suites_of
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_test, measurement, process, result
-from ciguard.experiment.schedule import Design
+from ciguard.experiment.schedule import Design, Step
 from ciguard.experiment.view import measurement_text, step_text
 from ciguard.git.checkout import Checkout
 from ciguard.sources import local
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.experiment.process import SignalGuard
     from ciguard.experiment.result import Exclusion, Experiment
-    from ciguard.experiment.schedule import Step
     from ciguard.model import CaseKey
 
 LAST_LINES: Final = 10  # of a set-up that failed

@@ -9,12 +9,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.experiment.commit_test import key_of, row_verdict_of
-from ciguard.experiment.result import row_verdict
+from ciguard.experiment.result import Experiment, RowVerdict, row_verdict
 
 if TYPE_CHECKING:
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Experiment, RowVerdict
 
 SCHEMA: Final = 1
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.compare.statistics import MIB, holm, student_975, student_p
-from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL
+from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, Metric
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ciguard.compare.statistics import Flags, Floats
-    from ciguard.experiment.measurement import Metric
 
 MIN_PAIRS: Final = 2  # without two differences there is no spread
 EQUAL_PAIRS: Final = 4  # of constant values: fewer that agree may be luck

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.experiment.measurement import CPU, WALL
-from ciguard.experiment.paired_test import MIN_PAIRS, Series, evaluate_rows
-from ciguard.experiment.schedule import final_alpha, interim_analyses, steps
+from ciguard.experiment.measurement import CPU, WALL, Measurement, Metric
+from ciguard.experiment.paired_test import MIN_PAIRS, Row, Series, evaluate_rows
+from ciguard.experiment.schedule import Design, Step, final_alpha, interim_analyses, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.experiment.measurement import Measurement, Metric
-    from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.schedule import Design, Step
     from ciguard.model import CaseKey, Outcome
 
 Verdict = Literal[

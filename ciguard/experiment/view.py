@@ -20,9 +20,9 @@ from ciguard.document import (
 )
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
 from ciguard.experiment.commit_test import key_of, row_verdict_of
-from ciguard.experiment.measurement import PEAK, WALL
+from ciguard.experiment.measurement import PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import external_cpu_ratio
-from ciguard.experiment.schedule import ALPHA
+from ciguard.experiment.schedule import ALPHA, Design, Step
 from ciguard.model.machine_use import SWAPPED_BYTES
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
 
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
-    from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.result import CpuAnswer, Exclusion, Experiment, StopReason, Unpaired
-    from ciguard.experiment.schedule import Design, Step
 
 MAX_NAMED: Final = 3  # metrics that another arm has not
 MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there says no more than one beyond

@@ -17,8 +17,8 @@ import gidgethub.abc
 import httpx
 
 from ciguard.github.api_errors import STORAGE, GitHubError
-from ciguard.github.downloads import DownloadInterrupted
-from ciguard.github.retry import rate_limit_wait_s, retry_context, server_time_s
+from ciguard.github.downloads import Download, DownloadInterrupted
+from ciguard.github.retry import RetryPolicy, rate_limit_wait_s, retry_context, server_time_s
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from ciguard.github.downloads import Download
     from ciguard.github.response_cache import CallBudget, ResponseCache
-    from ciguard.github.retry import RetryPolicy
 
 API_HEADERS: Final[Mapping[str, str]] = {
     "accept": "application/vnd.github+json",

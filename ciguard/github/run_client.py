@@ -7,7 +7,7 @@ come from GitHub's lists. Nothing of it is taken from a record.
 from __future__ import annotations
 
 import re
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -25,7 +25,6 @@ from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from ciguard.github.client import GitHub
     from ciguard.github.models import FinishedRun

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git.commands import TRANSFER_S, git, ownership_problem, with_token, without_secrets
-from ciguard.history.file import FILE_NAME, StoredBytes
+from ciguard.history.file import FILE_NAME, DamagedHistory, StoredBytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from subprocess import CompletedProcess
 
-    from ciguard.history.file import DamagedHistory
 
 DEFAULT: Final = "ciguard-history"
 REMOTE: Final = "origin"

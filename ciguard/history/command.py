@@ -18,14 +18,14 @@ from ciguard.codec.results import durations
 from ciguard.codec.results.base import UnpackBudget, gunzip, peek
 from ciguard.codec.results.formats import FORMATS, format_of, result_members
 from ciguard.codec.results.planned_shards import records_from_files
-from ciguard.codec.results.result_patterns import newest_attempts
+from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
 from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run
 from ciguard.history import branch_store, stores
 from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
-from ciguard.history.file import FILE_NAME
+from ciguard.history.file import FILE_NAME, History
 from ciguard.history.ingest import (
     RunMetadata,
     check_is_merged,
@@ -37,8 +37,8 @@ from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
 from ciguard.history.view import contents, document, incomplete_run, json_lines
-from ciguard.model import EndLine, Record
-from ciguard.model.jobs import last_attempt
+from ciguard.model import EndLine, Plan, Record
+from ciguard.model.jobs import Job, last_attempt
 from ciguard.model.shard_names import shard_lookup
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
@@ -49,13 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ciguard.codec.results.result_patterns import ResultFile
     from ciguard.config.invocation import Invocation
-    from ciguard.history.file import History
     from ciguard.history.stores import HistoryStore, ReadableStore
     from ciguard.logs.process_logs import ProcessLogs
-    from ciguard.model import Plan
-    from ciguard.model.jobs import Job
 
 LINES_PER_WRITE: Final = 10_000
 ACCEPTED_INPUTS: Final = (

@@ -29,7 +29,7 @@ from ciguard.history.file import (
 )
 from ciguard.history.metric_series import merge_series
 from ciguard.history.runs import UNDATED, HistoryLeg, HistoryRun
-from ciguard.model import ENDINGS, OUTCOMES, Result
+from ciguard.model import ENDINGS, OUTCOMES, CaseKey, Result
 from ciguard.model.attempts import severity
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.history.query import Flags, Positions
-    from ciguard.model import CaseKey
 
 # Runs that some value still needs: the last 20 of each way of running, and of tests that are gone.
 # Without an end, ids that change from run to run would keep every run there ever was.

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.history.file import CODE_NAMES, VALUES_PER_KEY
-from ciguard.model import BAD_OUTCOMES, UnitCount
+from ciguard.history.file import CODE_NAMES, VALUES_PER_KEY, History, Values
+from ciguard.model import BAD_OUTCOMES, CaseKey, Outcome, Suite, UnitCount, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.history.file import History, Values
     from ciguard.history.runs import HistoryLeg, HistoryRun
-    from ciguard.model import CaseKey, Outcome, Suite, UnitKey
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]

@@ -16,7 +16,7 @@ import httpx
 from ciguard.errors import InputError, RemoteError
 from ciguard.git.commands import without_secrets
 from ciguard.history.daemon_thread import in_thread
-from ciguard.history.file import NotAHistory, StoredBytes
+from ciguard.history.file import DamagedHistory, NotAHistory, StoredBytes
 from ciguard.history.service_credentials import (
     TOKEN_VARIABLE,
     Credentials,
@@ -29,7 +29,6 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.history.file import DamagedHistory
 
 ANSWER_S: Final = 2.0  # until the first byte: connecting, and the service's own work
 DOWNLOAD_S: Final = 20.0  # of the whole file after that

@@ -17,7 +17,7 @@ from ciguard.errors import CiguardError, InputError, RemoteError, UsageError
 from ciguard.git.commands import without_secrets
 from ciguard.history import branch_store
 from ciguard.history import file as history_codec
-from ciguard.history.file import FILE_NAME, DamagedHistory, NotAHistory, StoredBytes
+from ciguard.history.file import FILE_NAME, DamagedHistory, History, NotAHistory, StoredBytes
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import count_without_room
 from ciguard.sources import local
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ciguard.history.file import History
 
 # How often who loses a race comes back, and when: each time twice as late, and a bit.
 TRIES: Final = 20  # in each race somebody wins: enough for as many writers at once

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.codec.results.base import ExternalName
-from ciguard.document import Column, Paragraph, Table
+from ciguard.document import Block, Column, Paragraph, Table
 from ciguard.history.file import BYTES, CODE_NAMES, SECONDS, History
 from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.text import count_of, one_line, size
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from ciguard.document import Block
 
 _COLUMNS: Final = (
     Column("run", "right"),

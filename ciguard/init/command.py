@@ -11,10 +11,10 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config.file import FILE, configured_by, describe_mistake
+from ciguard.config.file import FILE, Config, configured_by, describe_mistake
 from ciguard.config.sections import WorkflowConfig
 from ciguard.errors import ExitCode, InputError, UsageError, combine
-from ciguard.init.generated_files import WORKFLOW_FILE, generate
+from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
 from ciguard.init.guard_results import guarded_files
 from ciguard.init.move_in import choose_workflow, moved_files, snippet
 from ciguard.init.workflow_files import is_generated
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
-    from ciguard.init.generated_files import GeneratedFile
 
 
 @click.command()

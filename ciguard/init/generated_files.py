@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.config.file import FILE, configured_by
+from ciguard.config.file import FILE, Config, configured_by
 from ciguard.config.sections import SuiteConfig, WorkflowConfig
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ciguard.config.file import Config
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"

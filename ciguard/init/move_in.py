@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
-from ciguard.config.file import FILE, configured_by
+from ciguard.config.file import FILE, Config, configured_by
 from ciguard.errors import InputError, UsageError
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ciguard.config.file import Config
     from ciguard.run.frameworks.base import Framework
     from ciguard.workflow.movable_job import MovableJob
     from ciguard.workflow.rewrite import MovedWorkflow, NewJobs

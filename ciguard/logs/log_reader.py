@@ -17,13 +17,12 @@ from ciguard.errors import UsageError
 from ciguard.logs.allocator_blocks import transient_memory
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.re2_syntax import compile_pattern, quiet_options
-from ciguard.logs.values import LogValue, NotANumber, Place
+from ciguard.logs.values import KeyField, LogValue, NotANumber, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ciguard.logs.pattern import LogPattern
-    from ciguard.logs.values import KeyField
 
 BLOCK_BYTES: Final = 1 << 16
 LINE_BYTES: Final = 1 << 21  # a longer line is read in parts: a match across two is not found

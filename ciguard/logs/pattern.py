@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.logs.values import KeyField, LogValue, NotANumber, parse_quantity
+from ciguard.logs.values import KeyField, Kind, LogValue, NotANumber, Place, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.logs.values import Kind, Place
     from ciguard.model import Ending
 
 Better = Literal["lower", "higher", ""]

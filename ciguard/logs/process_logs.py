@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.model import LogMetric
+from ciguard.model import LogMetric, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ciguard.logs.log_reader import LogReader
     from ciguard.logs.pattern import LogPattern
     from ciguard.logs.values import LogValue
-    from ciguard.model import Record
 
 MAX_METRICS: Final = 200_000  # of a run; about 80 MB
 _LOG: Final = re.compile(r"(?:.*/)?process-(\d{3,})\.log")

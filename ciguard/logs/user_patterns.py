@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ciguard.logs.pattern import VALUE, LogPattern
+from ciguard.logs.pattern import VALUE, Better, LogPattern
 from ciguard.logs.values import SCALES, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ciguard.logs.pattern import Better
 
 UNITS: Final = (*filter(None, SCALES), *SPANS)
 

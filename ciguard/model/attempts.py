@@ -30,13 +30,11 @@ All results are of one record; which run attempt of a leg counts is decided befo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Tuple
+from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Literal, Mapping, Sequence, Tuple
 
 from ciguard.model.types import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
 
 if TYPE_CHECKING:
-    from typing import AbstractSet, Iterable, Mapping, Sequence
-
     from ciguard.model.record import Record, Result, StartLine
 
 UnitName = Tuple[str, str, str]  # equal to its UnitKey, which takes five times as long to make

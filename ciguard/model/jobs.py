@@ -7,12 +7,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Iterable, Mapping, Sequence
 
-from ciguard.model.types import SLOTS
+from ciguard.model.types import SLOTS, Ending
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from ciguard.model.types import Ending
 
 
 MINUTE_S: Final = 60.0

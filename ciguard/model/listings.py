@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping
+from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
 
 from ciguard.model.plan import Exclusion, PlannedUnit, exclusion_rule, repository_path
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
-    from typing import Sequence
-
     from ciguard.model.plan import InventorySummary, Plan, Shard, Suite
     from ciguard.model.record import Record
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Iterable, Mapping
 
 from ciguard.model.attempts import classify_result
-from ciguard.model.plan import shard_of_block
+from ciguard.model.plan import Plan, PlannedUnit, shard_of_block
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
-    from ciguard.model.plan import Plan, PlannedUnit
     from ciguard.model.record import Record
 
 HAS_BEGUN: Final = 1

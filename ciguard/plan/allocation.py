@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.errors import UsageError
-from ciguard.model import PlanNote, ShardCountOption
+from ciguard.model import PlanNote, Pool, Shard, ShardCountOption
 from ciguard.model.jobs import price_usd, whole_minutes
 from ciguard.plan.pool_shards import PoolAllocation, allocate_n
 from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
@@ -20,7 +20,6 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.model import Pool, Shard
     from ciguard.plan.problem import PackingProblem, PlanOptions, ProblemBuilder
 
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long

@@ -19,7 +19,7 @@ from ciguard.config.suites import gpu_bytes_of, needs_of, pool_of_suites
 from ciguard.errors import ExitCode, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
 from ciguard.history.stores import load_optional
-from ciguard.model import LegPolicy
+from ciguard.model import LegPolicy, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.block_registration import register, service_address, without_foreign_token
@@ -28,7 +28,7 @@ from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import plan_fixed
 from ciguard.plan.history_inputs import history_notes, read_past
-from ciguard.plan.inventory import file_of, inventory
+from ciguard.plan.inventory import Inventory, file_of, inventory
 from ciguard.plan.outputs import (
     PLAN,
     PROGRAM,
@@ -44,8 +44,8 @@ from ciguard.plan.outputs import (
 from ciguard.plan.past_units import empty_plan, past_units, with_listing_shards
 from ciguard.plan.planner import PlanResult, Provenance, plan
 from ciguard.plan.problem import MAX_SHARDS, PlanOptions
-from ciguard.plan.scope import check_listed_by_legs, read_scope, reject_choices
-from ciguard.plan.time_limits import TimeoutRule, time_limits
+from ciguard.plan.scope import Scope, check_listed_by_legs, read_scope, reject_choices
+from ciguard.plan.time_limits import TimeLimits, TimeoutRule, time_limits
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
@@ -57,10 +57,6 @@ if TYPE_CHECKING:
 
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.model import Suite
-    from ciguard.plan.inventory import Inventory
-    from ciguard.plan.scope import Scope
-    from ciguard.plan.time_limits import TimeLimits
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")

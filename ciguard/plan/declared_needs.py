@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.model import PlanNote
-from ciguard.plan.estimates import largest_peaks, peak_bounds
+from ciguard.model import PlanNote, Shard, UnitKey
+from ciguard.plan.estimates import Estimates, Observations, largest_peaks, peak_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.config.declared_memory import Need
-    from ciguard.model import Shard, UnitKey
-    from ciguard.plan.estimates import Estimates, Observations
 
 MIN_PEAKS: Final = 3  # measured peaks of a unit that replace its declared one
 TOLERANCE_RATIO: Final = 0.25  # a measured peak further off contradicts the declared one

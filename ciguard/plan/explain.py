@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.document import Code, Facts, Headline, identifier
+from ciguard.document import Block, Code, Content, Facts, Headline, identifier
 from ciguard.errors import InputError
 from ciguard.plan.declared_needs import MIN_PEAKS, peak_counts
-from ciguard.plan.estimates import WINDOW
+from ciguard.plan.estimates import WINDOW, Observations
 from ciguard.plan.inventory import file_of
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
 from ciguard.text import count_of, duration, size, unit_name, whole_name
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ciguard.config.declared_memory import DeclaredSize, Need
-    from ciguard.document import Block, Content
     from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
-    from ciguard.plan.estimates import Observations
     from ciguard.plan.problem import PlanInputs
 
     Rows = Iterator[tuple[str, Content]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ciguard.errors import InputError
-from ciguard.model import PlanNote, Prediction, Shard
+from ciguard.model import Plan, PlanNote, Prediction, Shard, UnitKey
 from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.inventory import name_some
 from ciguard.plan.planner import DIGITS, ShardSet, assemble_plan, encode_plan
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.model import Plan, UnitKey
     from ciguard.plan.planner import PlanResult, Provenance
     from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
     from ciguard.plan.risk import WallTimeSpread

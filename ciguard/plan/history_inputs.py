@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.codec.results.matching import match_units
-from ciguard.history.file import is_unmeasured
+from ciguard.history.file import History, is_unmeasured
 from ciguard.history.query import (
     in_complete_leg,
     is_censored,
@@ -21,8 +21,8 @@ from ciguard.history.query import (
     parts,
     speed_factors,
 )
-from ciguard.history.runs import UNDATED
-from ciguard.model import PlanNote
+from ciguard.history.runs import UNDATED, SuiteOverhead
+from ciguard.model import CaseKey, PlanNote, Pool, Suite, UnitKey
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
     DeclaredNeeds,
@@ -38,11 +38,11 @@ from ciguard.plan.estimates import (
     no_observations,
     upper_or_measured,
 )
-from ciguard.plan.inventory import base_count_of_history, group_by_suite_key
+from ciguard.plan.inventory import BaseCount, Inventory, base_count_of_history, group_by_suite_key
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem import PlanInputs
-from ciguard.plan.time_limits import max_fixture_s, unit_timeouts
+from ciguard.plan.time_limits import TimeoutRule, max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
@@ -50,13 +50,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.history.file import History
     from ciguard.history.query import BaseQuery
-    from ciguard.history.runs import SuiteOverhead
     from ciguard.history.stores import LoadedHistory
-    from ciguard.model import CaseKey, Pool, Suite, UnitKey
-    from ciguard.plan.inventory import BaseCount, Inventory
-    from ciguard.plan.time_limits import TimeoutRule
 
     Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]

@@ -18,8 +18,8 @@ from posixpath import dirname, join, normpath, splitext
 from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
-from ciguard.history.query import cases_of_run, units_planned
-from ciguard.model import Exclusion, InventorySummary, UnitKey
+from ciguard.history.query import BaseQuery, cases_of_run, units_planned
+from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, Suite, UnitCount, UnitKey
 from ciguard.model.plan import exclusion_rule
 from ciguard.run.frameworks.registry import framework
 from ciguard.text import one_line
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.history.file import History
-    from ciguard.history.query import BaseQuery
-    from ciguard.model import CaseKey, Orphan, Suite, UnitCount
 
     Ancestors = Callable[[str], Sequence[str]]
     Name = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ciguard.model import LegPolicy
+from ciguard.model import LegPolicy, Shard, Suite, UnitKey
 from ciguard.plan.risk import student_t3
 from ciguard.run.policy.simulate import simulate
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, State
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.model import Shard, Suite, UnitKey
     from ciguard.plan.estimates import Estimates
     from ciguard.run.policy.actions import Start
 

@@ -13,21 +13,17 @@ from typing import TYPE_CHECKING
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
-from ciguard.history.query import base_runs, cases_of_run
-from ciguard.model import InventorySummary, Plan, PlanNote, Prediction, Shard
+from ciguard.history.query import BaseQuery, base_runs, cases_of_run
+from ciguard.model import InventorySummary, Plan, PlanNote, Pool, Prediction, Shard, Suite
 from ciguard.plan.allocation import DEFAULT_SHARDS
-from ciguard.plan.planner import MIN_KEY_WIDTH, encode_plan
-from ciguard.plan.problem import MAX_SHARDS
+from ciguard.plan.planner import MIN_KEY_WIDTH, PlanResult, Provenance, encode_plan
+from ciguard.plan.problem import MAX_SHARDS, PlanOptions
 from ciguard.plan.risk import budget_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.history.file import History
-    from ciguard.history.query import BaseQuery
-    from ciguard.model import Pool, Suite
-    from ciguard.plan.planner import PlanResult, Provenance
-    from ciguard.plan.problem import PlanOptions
 
 _NO_PREDICTION = Prediction(0.0, 0.0)
 

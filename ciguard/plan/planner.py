@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
-from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
+from ciguard.model import CulpritCandidate, Plan, PlanNote, Pool, Shard, ShardCountOption, UnitKey
 from ciguard.plan.allocation import (
     allocate_together_or_apart,
     apportion,
@@ -16,21 +16,17 @@ from ciguard.plan.allocation import (
     walls_of,
 )
 from ciguard.plan.declared_needs import gpu_notes
-from ciguard.plan.inventory import with_base_counts
+from ciguard.plan.inventory import BaseCount, with_base_counts
 from ciguard.plan.memory_risk import plan_memory_risk
-from ciguard.plan.pool_shards import quick_makespans_s
+from ciguard.plan.pool_shards import PoolAllocation, quick_makespans_s
 from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_estimates
-from ciguard.plan.risk import overrun_probability
+from ciguard.plan.risk import WallTimeSpread, overrun_probability
 from ciguard.plan.warnings import plan_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.model import Pool, Shard, ShardCountOption
-    from ciguard.plan.inventory import BaseCount
-    from ciguard.plan.pool_shards import PoolAllocation
     from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
-    from ciguard.plan.risk import WallTimeSpread
 
 DIGITS: Final = 6
 RISK_DIGITS: Final = 4

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import Block, LegPolicy, PlanNote, Prediction, Shard
+from ciguard.model import Block, LegPolicy, PlanNote, Prediction, Shard, Suite
 from ciguard.plan.loss_isolation import place_candidates
-from ciguard.plan.packing import Preassigned, form_groups, pack_balanced
+from ciguard.plan.packing import Group, Preassigned, form_groups, pack_balanced
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
 from ciguard.run.policy.simulate import simulate
 from ciguard.run.policy.state import State
@@ -28,8 +28,6 @@ from ciguard.run.policy.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ciguard.model import Suite
-    from ciguard.plan.packing import Group
     from ciguard.plan.problem import PackingProblem
     from ciguard.run.policy.actions import Start
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.model import LegPolicy, PlannedUnit
-from ciguard.plan.declared_needs import NO_NEEDS
-from ciguard.plan.overheads import Overheads
+from ciguard.model import LegPolicy, PlannedUnit, Pool, Suite
+from ciguard.plan.declared_needs import NO_NEEDS, DeclaredNeeds
+from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.packing import Costs, form_groups, lower_bound_s
 from ciguard.plan.risk import (
     WallTimeSpread,
@@ -22,21 +22,17 @@ from ciguard.plan.risk import (
     needed_bytes,
     overrun_probability,
 )
-from ciguard.plan.time_limits import is_enforced
+from ciguard.plan.time_limits import TimeLimits, is_enforced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.model import Pool, Suite
-    from ciguard.plan.declared_needs import DeclaredNeeds
     from ciguard.plan.estimates import Estimates
     from ciguard.plan.inventory import Ancestors, Inventory
     from ciguard.plan.loss_isolation import CandidateSet
-    from ciguard.plan.overheads import LegCost
     from ciguard.plan.packing import Group, GroupKey
-    from ciguard.plan.time_limits import TimeLimits
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
 RELATIVE_TOLERANCE: Final = 1e-9  # of sums of the same numbers in another order

@@ -19,13 +19,13 @@ from ciguard.config.suites import (
 )
 from ciguard.errors import InputError, UsageError
 from ciguard.plan.collection import reject_multiline_ids
-from ciguard.plan.fixed_shards import fixed_assignment
+from ciguard.plan.fixed_shards import FixedAssignment, fixed_assignment
 from ciguard.plan.inventory import reject_duplicates
 from ciguard.plan.outputs import MATRIX_KEY
 from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
-from ciguard.workflow.matrix import read_matrix, take_axis
+from ciguard.workflow.matrix import Combination, read_matrix, take_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.model import Pool, Suite
-    from ciguard.plan.fixed_shards import FixedAssignment
-    from ciguard.workflow.matrix import Combination
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import PlanNote
+from ciguard.model import Plan, PlanNote, Shard
 from ciguard.plan.allocation import cost_of, walls_of
 from ciguard.plan.problem import RELATIVE_TOLERANCE
-from ciguard.plan.risk import limit_for_risk, over_budget, overrun_probability
+from ciguard.plan.risk import WallTimeSpread, limit_for_risk, over_budget, overrun_probability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.model import Plan, Shard
-    from ciguard.plan.risk import WallTimeSpread
 
 NAMING_RATIO: Final = 0.5  # of the longest test: shorter ones are not named
 DIGITS: Final = 6

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.document import Cell, Headline, cell_content, first_line, plain, spans, visible
+from ciguard.document import Block, Cell, Headline, cell_content, first_line, plain, spans, visible
 from ciguard.render.templates import environment, page_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.document import Block
 
 ROWS: Final = 500  # of a table where no script runs: a browser lays out more, nobody reads them
 MAX_ROWS: Final = 200_000  # where scripts run: a fork's records may have any number

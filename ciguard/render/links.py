@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from ciguard.model import repository_path
+from ciguard.model import Result, Suite, repository_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ciguard.model import Result, Suite
 
 
 @dataclass(frozen=True, slots=True)

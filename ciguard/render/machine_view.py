@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.document import Cell, Column, Link, Section, Table, identifier, join
+from ciguard.document import Cell, Column, Content, Link, Row, Section, Table, identifier, join
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import duration, size, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.document import Content, Row
     from ciguard.model import UnitKey
     from ciguard.model.machine_use import MachineUse, MemoryMoment
     from ciguard.render.links import Links

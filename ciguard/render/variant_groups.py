@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ciguard.document import Link, join
+from ciguard.document import Link, Span, join
 from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ciguard.document import Span
     from ciguard.model import CaseKey, Suite, UnitKey
     from ciguard.render.links import Links
 

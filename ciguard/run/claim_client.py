@@ -17,12 +17,11 @@ from urllib.parse import quote
 
 from ciguard.model import SLOTS
 from ciguard.model.service_address import BEARER_TOKEN
-from ciguard.run.policy.actions import NO_TIME_S
+from ciguard.run.policy.actions import NO_TIME_S, Claim
 
 if TYPE_CHECKING:
     from typing import Optional, Set, Tuple
 
-    from ciguard.run.policy.actions import Claim
 
 TOKEN_VARIABLE: Final = "CIGUARD_CLAIMS_TOKEN"
 PATIENCE_S: Final = 2.0  # for names, connection, TLS and the answer together

@@ -5,18 +5,15 @@ Standard library only, Python 3.8+ (travels in the leg).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Mapping
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Tuple
 from urllib.parse import quote
 
-from ciguard.model import EventLine
+from ciguard.model import EventLine, Line, Plan, PlannedUnit, Shard, ShardLine
 from ciguard.model.service_address import is_safe
 from ciguard.run.claim_client import TOKEN_VARIABLE, ClaimClient, ClaimingLeg, token_of
 from ciguard.run.output.view import describe_claim, describe_claims_end, describe_taken
 
 if TYPE_CHECKING:
-    from typing import Optional, Tuple
-
-    from ciguard.model import Line, Plan, PlannedUnit, Shard, ShardLine
     from ciguard.run.claim_client import ClaimAnswer, EndReason
     from ciguard.run.output.leg_console import Console
     from ciguard.run.policy.actions import Claim

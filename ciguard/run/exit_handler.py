@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, Final, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, Final, List, Sequence, Set
 
-from ciguard.model import EventLine, ProcessEndLine
+from ciguard.model import Ending, EventLine, Line, ProcessEndLine, Result, UnitKey
 from ciguard.model.failure_texts import memory_failure
 from ciguard.model.types import AFTER_TESTS_S
 from ciguard.run.output.view import (
@@ -30,13 +30,10 @@ from ciguard.run.process.ending import (
     last_output,
     with_open_cases,
 )
-from ciguard.run.result_collector import FILE
+from ciguard.run.result_collector import FILE, ResultCollector
 from ciguard.text import count_of, last_error_line, unit_name
 
 if TYPE_CHECKING:
-    from typing import Dict, List, Set
-
-    from ciguard.model import Ending, Line, Result, UnitKey
     from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.memory.sampler import MemorySampler
     from ciguard.run.output.leg_console import Console
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
     from ciguard.run.policy.state import State
     from ciguard.run.process.handle import Peak, ProcessHandle
     from ciguard.run.record_writer import RecordWriter
-    from ciguard.run.result_collector import ResultCollector
     from ciguard.run.supervisor import LegSpec
 
 

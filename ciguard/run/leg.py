@@ -8,7 +8,7 @@ import shlex
 import shutil
 import tempfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
@@ -16,7 +16,7 @@ from ciguard.model import EventLine, LegPolicy, PlannedUnit, Prediction, Shard, 
 from ciguard.model.plan import claimable_blocks
 from ciguard.run.claim_client import TOKEN_VARIABLE
 from ciguard.run.claiming import claim_client
-from ciguard.run.frameworks.base import Invocation
+from ciguard.run.frameworks.base import Invocation, ProcessFiles
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.output.leg_console import Console
@@ -45,10 +45,7 @@ from ciguard.run.selection import (
 from ciguard.run.supervisor import LegSpec, Supervisor
 
 if TYPE_CHECKING:
-    from typing import List, Optional, Tuple
-
     from ciguard.model import Plan, Runner, ShardLine
-    from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 

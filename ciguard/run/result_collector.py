@@ -12,19 +12,16 @@ import os
 import re
 import stat
 import time
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Dict, Final, Iterator, List, Mapping, Sequence, Set, Tuple
 
 from ciguard.errors import InputError
-from ciguard.model import EventLine, UnitKey
+from ciguard.model import EventLine, Suite, UnitKey
 from ciguard.model.result_times import latest_time_s
 from ciguard.run.frameworks.globs import matches, may_match_below
 from ciguard.run.output.view import IN_FILES, describe_left_out
 from ciguard.run.process.files import process_name
 
 if TYPE_CHECKING:
-    from typing import Dict, List, Set, Tuple
-
-    from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.resume import PriorLegs, PriorResultFile
 

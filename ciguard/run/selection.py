@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequenc
 
 from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
-from ciguard.model import SLOTS, EventLine, LegPolicy, UnitKey
+from ciguard.model import SLOTS, EventLine, LegPolicy, Plan, Shard, Suite, UnitKey
 from ciguard.model.listings import file_of_unit
 from ciguard.run.frameworks.listing import list_units, too_long
 from ciguard.run.frameworks.registry import framework
@@ -28,7 +28,6 @@ from ciguard.text import count_of, whole_name
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import Plan, Shard, Suite
     from ciguard.run.frameworks.base import ListedUnit
     from ciguard.run.policy.actions import Start
 

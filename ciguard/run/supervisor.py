@@ -10,7 +10,7 @@ import os
 import time
 import traceback
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, Final, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, Final, Mapping, Optional, Sequence, Set, Tuple
 
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.model import (
@@ -26,9 +26,9 @@ from ciguard.model import (
 from ciguard.model.execution import unplanned_settings
 from ciguard.run.claiming import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
-from ciguard.run.frameworks.base import environment, origin_variables
+from ciguard.run.frameworks.base import Framework, environment, origin_variables
 from ciguard.run.memory.sampler import MemorySampler
-from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
+from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, Console
 from ciguard.run.output.view import (
     describe_action,
     describe_initial_event,
@@ -48,20 +48,15 @@ from ciguard.run.process.files import defaults_line, write_process_files, write_
 from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.received_signals import ReceivedSignals
 from ciguard.run.result_collector import ResultCollector
-from ciguard.run.resume import NO_PRIOR_LEGS
+from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs
 from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
-    from typing import Dict, Set, Tuple
-
     from ciguard.model import LegPolicy, Line, PlannedUnit, Shard, ShardLine, Suite
     from ciguard.run.claim_client import ClaimClient
-    from ciguard.run.frameworks.base import Framework
-    from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo, Headroom, Platform
     from ciguard.run.policy.actions import Decision
     from ciguard.run.record_writer import RecordWriter
-    from ciguard.run.resume import PriorLegs
 
 FOLLOW_EVERY_S = 0.04
 TRACE_CHARACTERS: Final = 3500  # of its end: a message has 4 KiB

@@ -16,7 +16,7 @@ from ciguard import console
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
-from ciguard.serve.objects import open_objects
+from ciguard.serve.objects import ObjectStore, open_objects
 from ciguard.serve.pages.viewers import trusts_this_machine
 from ciguard.serve.results import verify
 from ciguard.serve.results.compaction import Compactor
@@ -25,11 +25,11 @@ from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.retention import prune as prune_results
 from ciguard.serve.results.retention import prune_answers
 from ciguard.serve.results.writer import ResultsWriter
-from ciguard.serve.service import open_service
-from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, read_settings
+from ciguard.serve.service import Service, open_service
+from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, Settings, read_settings
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
-from ciguard.serve.state.database import open_database, read_clock_ms, sqlite_file
+from ciguard.serve.state.database import Database, open_database, read_clock_ms, sqlite_file
 from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.config.invocation import Invocation
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.service import Service
-    from ciguard.serve.settings import Settings
-    from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey
 
 DEFAULT_CACHE: Final = "./cache"

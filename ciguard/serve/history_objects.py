@@ -18,21 +18,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.history import file as history_codec
-from ciguard.history.file import StoredBytes
-from ciguard.history.ingest import check_is_merged, history_of
+from ciguard.history.file import DamagedHistory, StoredBytes
+from ciguard.history.ingest import RunMetadata, check_is_merged, history_of
 from ciguard.history.stores import update
 from ciguard.serve.object_cache import DamagedObject, read_checked
-from ciguard.serve.objects import AlreadyStored
+from ciguard.serve.objects import AlreadyStored, ObjectStore
 from ciguard.serve.state import histories
 from ciguard.serve.state.histories import HistoryRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ciguard.history.file import DamagedHistory
-    from ciguard.history.ingest import RunMetadata
     from ciguard.model import Plan, Record
-    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey
 

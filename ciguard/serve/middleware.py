@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 
 from ciguard.errors import RemoteError
 from ciguard.serve.api.problem_details import problem
@@ -19,7 +19,6 @@ from ciguard.serve.api.problem_details import problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG: Final = logging.getLogger(__name__)

@@ -20,13 +20,12 @@ from itertools import count
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from ciguard.errors import RemoteError
-from ciguard.serve.objects import NoSuchObject, explain
+from ciguard.serve.objects import NoSuchObject, ObjectStore, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from ciguard.serve.objects import ObjectStore
 
 DEFAULT_LIMIT_BYTES: Final = 2 << 30
 MOST_OBJECTS: Final = 20_000  # whose SHA-256 a process remembers

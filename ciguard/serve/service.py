@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from ciguard.serve.github_clients import GitHubClients
-from ciguard.serve.objects import open_objects
-from ciguard.serve.state.database import open_database
+from ciguard.serve.objects import ObjectStore, open_objects
+from ciguard.serve.state.database import Database, open_database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.settings import Settings
-    from ciguard.serve.state.database import Database
 
 
 @dataclass(frozen=True, slots=True)

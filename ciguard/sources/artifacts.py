@@ -18,25 +18,22 @@ from typing import IO, TYPE_CHECKING, Final
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.archive import Limits, members
 from ciguard.codec.record.reader import read_records, result_file_location
-from ciguard.codec.results.result_patterns import ResultFile
+from ciguard.codec.results.result_patterns import Location, Pattern, ResultFile
 from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.downloads import Budget
 from ciguard.github.run_client import RunClient
-from ciguard.logs.process_logs import is_process_log
-from ciguard.model.jobs import RunArtifact, attempt_at, oldest_counting_attempt
+from ciguard.logs.process_logs import ProcessLogs, is_process_log
+from ciguard.model.jobs import Job, RunArtifact, attempt_at, oldest_counting_attempt
 from ciguard.sources.local import ReadInputs
 from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ciguard.codec.results.result_patterns import Location, Pattern
     from ciguard.github.client import GitHub
     from ciguard.github.models import Artifact
-    from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan
-    from ciguard.model.jobs import Job
 
 
 PLAN: Final = "ciguard-plan-"

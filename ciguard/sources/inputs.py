@@ -12,7 +12,7 @@ from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.events import current_run
-from ciguard.github.repository_ref import resolve_repository
+from ciguard.github.repository_ref import RepositoryRef, resolve_repository
 from ciguard.github.retry import RetryPolicy
 from ciguard.model.jobs import is_github_actions
 from ciguard.sources import local
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
-    from ciguard.github.repository_ref import RepositoryRef
     from ciguard.github.run_client import RunClient
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan

@@ -20,12 +20,11 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.reader import OWN_FILE, read_records, result_file_location
 from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
-from ciguard.logs.process_logs import is_process_log
+from ciguard.logs.process_logs import ProcessLogs, is_process_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
 
 # Of one folder; records come from machines nobody trusts.

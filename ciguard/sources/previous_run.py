@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.archive import Limits
 from ciguard.codec.record.reader import read_records
-from ciguard.github.client import PAGE_SIZE
-from ciguard.github.models import Artifact
+from ciguard.github.client import PAGE_SIZE, GitHub
+from ciguard.github.models import Artifact, UploadingRun
 from ciguard.sources.artifacts import download
 
 if TYPE_CHECKING:
-    from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.github.models import UploadingRun
     from ciguard.model import Record
 
 VALUES: Final = "ciguard-values-"

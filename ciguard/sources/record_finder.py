@@ -18,7 +18,7 @@ from ciguard.git.checkout import remote_url
 from ciguard.github.repository_ref import RepositoryRef as OnGitHub
 from ciguard.github.repository_ref import resolve_repository
 from ciguard.sources import local
-from ciguard.sources.references import PathReference, RunId, checked_repository
+from ciguard.sources.references import JobId, PathReference, RunId, checked_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job, RunArtifact
     from ciguard.sources.artifacts import RunArtifacts
     from ciguard.sources.job_logs import JobLog
-    from ciguard.sources.references import JobId
 
 T = TypeVar("T")
 

@@ -15,17 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations
-from ciguard.workflow.movable_job import BY_HAND, NotMovable, load_ended, shortened
-from ciguard.workflow.positions import Edit, find_entry
+from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_ended, shortened
+from ciguard.workflow.positions import Edit, Entry, find_entry
 from ciguard.workflow.rewrite import insert_key, level_of, name_edits
 from ciguard.workflow.test_commands import UNKNOWN, find_test_commands, split_commands
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from ciguard.workflow.movable_job import MovableJob
-    from ciguard.workflow.positions import Entry
 
 
 @dataclass(frozen=True, slots=True)

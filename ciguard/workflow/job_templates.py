@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.render.templates import environment
-from ciguard.workflow.guard_job import NEW_JOBS, TESTS_FILE, add_jobs
+from ciguard.workflow.guard_job import NEW_JOBS, TESTS_FILE, GuardedJob, NextStep, add_jobs
 from ciguard.workflow.rewrite import action_path
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from ciguard.workflow.guard_job import GuardedJob, NextStep
 
 # The actions that a generated workflow uses, pinned by commit: a tag can move, a commit cannot.
 # Read from the tags of the actions' repositories, 2026-11.

@@ -12,13 +12,12 @@ import yaml
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import read_matrix, take_axis
 from ciguard.workflow.positions import Entry, SourceText, find_entry, indent_of, is_block, is_flow
-from ciguard.workflow.test_commands import find_test_steps
+from ciguard.workflow.test_commands import FoundCommand, FoundStep, find_test_steps
 from ciguard.workflow.yaml_values import jobs_of, load, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.workflow.test_commands import FoundCommand, FoundStep
 
 PLAN_JOB: Final = "ciguard"
 REPORT_JOB: Final = "ciguard-report"

@@ -26,6 +26,7 @@ from ciguard.model import (
     DefaultsLine,
     EndLine,
     EventLine,
+    Line,
     MetricLine,
     PeakLine,
     ProcessEndLine,
@@ -39,10 +40,6 @@ from ciguard.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from ciguard.model import (
-        Line,
-    )
 
     _Timed = ProcessLine | StartLine | Result | EventLine
 

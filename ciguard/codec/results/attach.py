@@ -26,13 +26,12 @@ from ciguard.codec.results.base import (
 from ciguard.codec.results.formats import format_of, result_members
 from ciguard.codec.results.matching import owners_of_cases, units_of_cases, with_unit
 from ciguard.errors import InputError
-from ciguard.model import EndLine, Record, Result, ShardLine
+from ciguard.model import EndLine, EventLine, Record, Result, ShardLine, StartLine, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.results.result_patterns import ResultFile
-    from ciguard.model import EventLine, StartLine, UnitKey
 
 FOLDER: Final = "results"
 NAMING: Final = ("in_files", "not_run")  # events that name units without a result line

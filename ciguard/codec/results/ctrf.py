@@ -18,12 +18,11 @@ from ciguard.codec.results.jsonfile import (
     read_object,
     with_tries,
 )
-from ciguard.model import BAD_OUTCOMES, ENDINGS, Result
+from ciguard.model import BAD_OUTCOMES, ENDINGS, Ending, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome
 
 NAME: Final = "CTRF"
 _RESULTS: Final = frozenset({"results.tool", "results.summary", "results.tests[]"})

@@ -19,13 +19,12 @@ from ciguard.codec.results import (
     trx,
     xunit,
 )
-from ciguard.codec.results.base import gunzip, peek, xml_root
+from ciguard.codec.results.base import ResultFormat, gunzip, peek, xml_root
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.codec.results.base import ResultFormat
 
 FORMATS: Final[Mapping[str, ResultFormat]] = {
     "junit": junit,

@@ -19,13 +19,12 @@ from ciguard.codec.results.base import (
 )
 from ciguard.codec.results.xmlstream import MAX_BYTES, MAX_S
 from ciguard.errors import InputError
-from ciguard.model import Result
+from ciguard.model import Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome
 
 NAME: Final = "go test -json"
 

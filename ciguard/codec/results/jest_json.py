@@ -22,12 +22,11 @@ from ciguard.codec.results.jsonfile import (
     read_object,
     with_tries,
 )
-from ciguard.model import Result
+from ciguard.model import Ending, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome
 
 NAME: Final = "JSON of Jest and Vitest"
 _COUNTERS: Final = frozenset({"numTotalTestSuites", "numFailedTestSuites", "numTotalTests"})

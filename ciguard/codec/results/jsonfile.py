@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from ciguard.codec.results.base import read_limited, truncate_message
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES, Result
+from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from ciguard.model import Ending, Outcome
 
 MAX_BYTES: Final = 1 << 28  # unpacked, and held in memory
 MAX_S: Final = 1e9  # 31 years: what claims more was not measured

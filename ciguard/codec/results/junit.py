@@ -18,13 +18,12 @@ from ciguard.codec.results.base import truncate_message, xml_root
 from ciguard.codec.results.xmlstream import MutableResult, XmlReader, seconds
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES, Result
+from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome
 
 NAME: Final = "JUnit XML"
 _ROOTS: Final = frozenset({"testsuites", "testsuite", "testcase"})

@@ -15,12 +15,11 @@ from ciguard.codec.results.dotnet import Definition, Failure, case_result, group
 from ciguard.codec.results.xmlstream import XmlReader, seconds
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES
+from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome, Result
 
 NAME: Final = "NUnit XML"
 _CASE: Final = "test-case"

@@ -22,7 +22,7 @@ from ciguard.codec.results.matching import (
     suite_folders,
     with_unit,
 )
-from ciguard.model import EndLine, EventLine, Record, ShardLine
+from ciguard.model import EndLine, EventLine, Plan, PlannedUnit, Record, Result, ShardLine
 from ciguard.model.result_times import latest_time_s
 from ciguard.model.shard_names import shard_lookup
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.results.result_patterns import ResultFile
-    from ciguard.model import Plan, PlannedUnit, Result
 
 MAX_BEHIND_UTC_S: Final = 12 * 3600.0  # of the machine that wrote a time without a zone
 

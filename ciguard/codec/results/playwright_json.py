@@ -19,12 +19,11 @@ from ciguard.codec.results.jsonfile import (
     head_keys,
     read_object,
 )
-from ciguard.model import BAD_OUTCOMES, Result
+from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ciguard.model import Ending, Outcome
 
 NAME: Final = "JSON of Playwright"
 # `config` stands first, and may be longer than 4 KiB: so by some keys in it.

@@ -18,12 +18,11 @@ from ciguard.codec.results.jsonfile import (
     head_keys,
     read_object,
 )
-from ciguard.model import Result
+from ciguard.model import Ending, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome
 
 NAME: Final = "JSON of RSpec"
 # Errors outside of examples stand before them, and may be longer than 4 KiB.

@@ -24,12 +24,11 @@ from ciguard.codec.results.dotnet import (
 from ciguard.codec.results.xmlstream import MAX_S, XmlReader
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES
+from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Ending, Outcome, Result
 
 NAME: Final = "TRX"
 _ROOT: Final = "TestRun"

@@ -21,12 +21,11 @@ from ciguard.codec.results.dotnet import (
 from ciguard.codec.results.xmlstream import XmlReader, seconds
 from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
-from ciguard.model import BAD_OUTCOMES
+from ciguard.model import BAD_OUTCOMES, Outcome, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Outcome, Result
 
 NAME: Final = "xUnit XML"
 _ROOTS: Final = ("assemblies", "assembly")

@@ -10,13 +10,11 @@ import os
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Mapping, Tuple
+from typing import TYPE_CHECKING, Callable, Final, Mapping, Tuple
 
 from ciguard.model import SLOTS
 
 if TYPE_CHECKING:
-    from typing import Callable
-
     from ciguard.model import Suite
 
 

@@ -7,7 +7,7 @@ up after them are no units: CTest adds them to each call that needs them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.run.frameworks import command
 from ciguard.run.frameworks.plugin_protocol import (
@@ -18,8 +18,6 @@ from ciguard.run.frameworks.plugin_protocol import (
 )
 
 if TYPE_CHECKING:
-    from typing import Mapping
-
     from ciguard.model import Suite
 
 # The launcher shows what a failed test printed, whatever these say.

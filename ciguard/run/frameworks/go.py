@@ -7,7 +7,7 @@ where it can, as each job that runs a part of one builds all of it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.base import enclosing
@@ -19,8 +19,6 @@ from ciguard.run.frameworks.plugin_protocol import (
 )
 
 if TYPE_CHECKING:
-    from typing import Mapping
-
     from ciguard.model import Suite
 
 # What the launcher says itself, or what takes tests out that were listed.

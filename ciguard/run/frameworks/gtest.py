@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks import command
@@ -20,8 +20,6 @@ from ciguard.run.frameworks.plugin_protocol import (
 )
 
 if TYPE_CHECKING:
-    from typing import Mapping
-
     from ciguard.model import Suite
 
 # What takes tests out that were listed, or keeps the program from naming them.

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
-from ciguard.run.frameworks.base import Listing, environment
+from ciguard.run.frameworks.base import Framework, Invocation, Listing, environment
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Framework, Invocation
 
 LAST_LINES: Final = 10  # of what a failed listing said
 

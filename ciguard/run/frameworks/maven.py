@@ -14,12 +14,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.run.frameworks.base import Framework, Invocation, Listing, variant_args
+from ciguard.run.frameworks.base import Framework, Invocation, Listing, ProcessFiles, variant_args
 from ciguard.run.frameworks.plugin_protocol import read_answer
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 PLUGIN: Final = "ciguard_junit.jar"
 DONE: Final = b'\n{"done": true}\n'

@@ -6,7 +6,7 @@ A launcher runs `cargo nextest run` for the leg, as nextest has no plugins. Each
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.plugin_protocol import (
@@ -17,8 +17,6 @@ from ciguard.run.frameworks.plugin_protocol import (
 )
 
 if TYPE_CHECKING:
-    from typing import Mapping
-
     from ciguard.model import Suite
 
 # What the launcher says itself, or what `cargo nextest list` would list and a run leave out.

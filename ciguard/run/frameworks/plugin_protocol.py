@@ -11,14 +11,12 @@ import json
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.base import Framework, Invocation, ListedUnit, Listing, variant_args
 
 if TYPE_CHECKING:
-    from typing import Callable, Sequence
-
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
 

@@ -6,13 +6,11 @@ others are written once a second, or when something changed markedly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Mapping
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Mapping
 
 from ciguard.model import SampleLine
 
 if TYPE_CHECKING:
-    from typing import Any, Dict, FrozenSet, List
-
     from ciguard.run.platforms.base import Headroom, MemoryInstruments, Tree
 
 # Between looks at the machine: at 0.9 GB/s the guard rail then overshoots by 4-10 MB.

@@ -15,7 +15,7 @@ import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal, Mapping, Sequence, Union
 
-from ciguard.model import repository_path
+from ciguard.model import Result, Suite, UnitKey, repository_path
 from ciguard.model.execution import WORDS
 from ciguard.model.jobs import is_github_actions
 from ciguard.text import ID_WIDTH, annotation, count_of, one_line, unit_name
@@ -23,7 +23,6 @@ from ciguard.text import ID_WIDTH, annotation, count_of, one_line, unit_name
 if TYPE_CHECKING:
     from typing import Optional, Protocol, Tuple
 
-    from ciguard.model import Result, Suite, UnitKey
     from ciguard.run.policy.leg_verdict import LegVerdict
     from ciguard.run.process.tail import Log
 

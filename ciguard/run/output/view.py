@@ -7,21 +7,17 @@ Rules and results hold kinds and numbers. A record carries some of these texts f
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
-from ciguard.model import EventLine
+from ciguard.model import Ending, EventKind, EventLine, PlannedUnit, Result, SampleLine, UnitKey
 from ciguard.model.failure_texts import memory_failure
 from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.model.plan import shard_of_block
-from ciguard.run.policy.actions import Claim, Recycle, Warn
+from ciguard.run.policy.actions import Claim, Reason, ReasonKind, Recycle, Stop, Warn
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
 from ciguard.text import count_of, duration, last_error_line, last_line, size, unit_name
 
 if TYPE_CHECKING:
-    from typing import Optional, Union
-
-    from ciguard.model import Ending, EventKind, PlannedUnit, Result, SampleLine, UnitKey
-    from ciguard.run.policy.actions import Reason, ReasonKind, Stop
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.process.handle import Peak, ProcessReport
 

@@ -10,14 +10,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Optional
 
-from ciguard.model import SLOTS
+from ciguard.model import SLOTS, EventLine, PeakLine, Result, StartLine
 
 if TYPE_CHECKING:
     import signal
     from typing import Any, ContextManager, Mapping, Protocol, Sequence, Tuple, Union
 
     from ciguard.errors import ExitCode
-    from ciguard.model import EventLine, PeakLine, Result, StartLine
 
 NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
 

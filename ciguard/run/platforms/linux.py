@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, Mapping, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Any, Final, List, Mapping, Optional, Sequence, Tuple, cast
 
 assert sys.platform != "win32"
 
@@ -22,8 +22,6 @@ from ciguard.run.process.spawn import (
 )
 
 if TYPE_CHECKING:
-    from typing import List
-
     from ciguard.run.platforms.base import PeakTracker, Process, Tree
 
 __all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "NAME", "adopt_orphans", "cpus", "headroom"]

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING, Final, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Final, Optional, Tuple
 
 assert sys.platform != "win32"
 
@@ -19,8 +19,6 @@ from ciguard.run.process import reaper
 from ciguard.run.process.spawn import EXIT_CODE_BY_SIGNAL, SupervisedProcess, wait, wakeup
 
 if TYPE_CHECKING:
-    from typing import Dict
-
     from ciguard.run.platforms.base import Process, Tree
 
 __all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "NAME", "PsTree", "adopt_orphans", "cpus"]

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Final, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import (
@@ -56,8 +56,6 @@ assert sys.platform == "win32"
 import _winapi  # subprocess and multiprocessing wait with it, too
 
 if TYPE_CHECKING:
-    from typing import List
-
     from ciguard.run.platforms.base import Process, Tree
 
 NAME: Final = "windows"

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional, Set
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Optional, Set
 
     import pytest
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Sequence
 
-from ciguard.run.policy.actions import Action, Assign, Reason, Start
+from ciguard.run.policy.actions import Action, Assign, Reason, ReasonKind, Start
 from ciguard.run.policy.bisect import bisect
 from ciguard.run.policy.recycling import process_limit_bytes
 from ciguard.run.policy.state import predicted_peak_bytes, unit_peaks_bytes
 
 if TYPE_CHECKING:
-    from ciguard.run.policy.actions import ReasonKind
     from ciguard.run.policy.state import State
 
 # Processes in a row without one finished unit: the fourth would not do better.

@@ -7,11 +7,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, AbstractSet, Mapping, Sequence
 
 from ciguard.errors import ExitCode
-from ciguard.model import OUTCOMES, SLOTS, UnitKey
+from ciguard.model import OUTCOMES, SLOTS, Ending, PlannedUnit, Result, StartLine, UnitKey
 from ciguard.model.attempts import classify_result, resolve_attempts, resolve_units
 
 if TYPE_CHECKING:
-    from ciguard.model import Ending, PlannedUnit, Result, StartLine
     from ciguard.model.attempts import UnitName, UnitResult
 
 

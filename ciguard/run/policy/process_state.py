@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ciguard.run.policy.actions import NO_TIME_S
+from ciguard.run.policy.actions import NO_TIME_S, Start
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, Result
-    from ciguard.run.policy.actions import Start
 
 Unit = TypeVar("Unit")
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterator, Mapping
 
 from ciguard.model import MEMORY_ENDINGS, SLOTS
-from ciguard.run.policy.actions import Reason
+from ciguard.run.policy.actions import Reason, Start
 
 if TYPE_CHECKING:
-    from ciguard.run.policy.actions import Start
     from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping, Sequence, cast
 
-from ciguard.model import EventLine, ProcessLine
+from ciguard.model import Ending, EventKind, EventLine, Line, PlannedUnit, ProcessLine
 from ciguard.run.policy.actions import (
     NO_TIME_S,
     Action,
@@ -37,7 +37,6 @@ from ciguard.run.policy.guard_rail import awaiting_freed_memory, guard_rail
 from ciguard.run.policy.recycling import recycle
 
 if TYPE_CHECKING:
-    from ciguard.model import Ending, EventKind, Line, PlannedUnit
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State
 

@@ -8,15 +8,13 @@ Standard library only, Python 3.8+ (travels in the leg).
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Callable, Iterator
+from typing import TYPE_CHECKING, Callable, Iterator, List, Tuple
 
 from ciguard.model import EventLine
 from ciguard.run.policy.actions import Claim, Start, Wait
 from ciguard.run.policy.rules import next_action
 
 if TYPE_CHECKING:
-    from typing import List, Tuple
-
     from ciguard.run.policy.state import State
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Iterable, Mapping
 
-from ciguard.model import Result
+from ciguard.model import Ending, Result, UnitKey
 from ciguard.run.policy.actions import NO_TIME_S
 
 if TYPE_CHECKING:
-    from typing import Iterable, Mapping
-
-    from ciguard.model import Ending, UnitKey
     from ciguard.run.platforms.base import ExitInfo
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State

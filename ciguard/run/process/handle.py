@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, NamedTuple, Seq
 
 from ciguard.codec.record.lines import LineError, decode, encode, refused_metric
 from ciguard.model import EventLine, Result, StartLine, UnitKey
-from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY
+from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY, ProcessFiles
 from ciguard.run.platforms.base import FILE_FLAGS
 from ciguard.run.policy.state import OBSERVED_EVENTS, PAUSED
 from ciguard.run.process.files import read_dumps
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Optional, Union
 
     from ciguard.model import DefaultsLine, EventKind, MeasuredBy, PeakLine
-    from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.platforms.base import (
         ExitInfo,
         Headroom,

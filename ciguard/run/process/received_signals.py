@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Iterator, List
 
 if TYPE_CHECKING:
-    from typing import List
-
     from ciguard.errors import ExitCode
     from ciguard.run.platforms.base import Platform
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.serve.api.oidc import TokenRefused
+from ciguard.serve.api.oidc import JobTokens, TokenRefused
 from ciguard.serve.state import claim_rows, tokens
 
 if TYPE_CHECKING:
-    from ciguard.serve.api.oidc import JobTokens
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey
 

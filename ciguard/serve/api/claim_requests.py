@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 
 from ciguard.errors import InputError
 from ciguard.github.repository_ref import REPOSITORY
-from ciguard.serve.api.access import find_caller
-from ciguard.serve.api.oidc import TokenRefused
+from ciguard.serve.api.access import Caller, find_caller
+from ciguard.serve.api.oidc import JobTokens, TokenRefused
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import Claim, ClaimState, UnknownLeg, answer_claim, confirm_block
 from ciguard.serve.state import claim_rows, repositories
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.api.access import Caller
-    from ciguard.serve.api.oidc import JobTokens
     from ciguard.serve.state.database import Database
 
     Handler = Callable[["RunRequest", Database, JobTokens], Response]

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ciguard.errors import RemoteError
 from ciguard.github.repository_ref import REPOSITORY
 from ciguard.serve.api.access import caller_repository
-from ciguard.serve.api.oidc import KeysUnavailable, TokenRefused
+from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.state import histories, repositories
@@ -19,7 +19,6 @@ from ciguard.serve.state import histories, repositories
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from ciguard.serve.api.oidc import JobTokens
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.histories import HistoryRow

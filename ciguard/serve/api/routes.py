@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ciguard import __version__
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from ciguard.serve.api.claim_requests import Handler
     from ciguard.serve.service import Service

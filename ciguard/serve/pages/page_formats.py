@@ -15,14 +15,13 @@ from ciguard.render.html import block_values
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_templates import render_template
 from ciguard.serve.pages.viewers import Viewer
-from ciguard.serve.pages.visit import PART_HEADER, make_visit, sign_in_address
+from ciguard.serve.pages.visit import PART_HEADER, Format, Visit, make_visit, sign_in_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
 
-    from ciguard.serve.pages.visit import Format, Visit
 
 SCHEMA: Final = 1
 ROWS: Final = 200  # of a table of a document, in HTML

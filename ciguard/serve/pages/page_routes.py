@@ -19,13 +19,13 @@ from starlette.routing import Route
 from ciguard.errors import RemoteError, UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.offenders_page import flaky_page, offenders_page
-from ciguard.serve.pages.page_formats import error_page, render_page
+from ciguard.serve.pages.page_formats import View, error_page, render_page
 from ciguard.serve.pages.repositories_page import repositories_page
 from ciguard.serve.pages.repository_page import repository_page
 from ciguard.serve.pages.run_page import comparison_page, run_page
 from ciguard.serve.pages.unit_page import unit_page
 from ciguard.serve.pages.viewers import find_viewer
-from ciguard.serve.pages.visit import PageNotFound, make_visit
+from ciguard.serve.pages.visit import Format, PageNotFound, Visit, make_visit
 from ciguard.serve.pages.work_page import try_again, work_page
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from ciguard.serve.pages.page_formats import View
-    from ciguard.serve.pages.visit import Format, Visit
 
     Build = Callable[[Visit], View]
     Respond = Callable[[Visit], Response]

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ciguard.compare import view as compare_view
 from ciguard.compare.json import read_comparison
-from ciguard.document import visible
+from ciguard.document import Block, visible
 from ciguard.errors import InputError
 from ciguard.render.links import Links
 from ciguard.serve import stored_answers
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages.leg_lines import LegLine, Problem, leg_lines, problems
-from ciguard.serve.pages.visit import NAMES, PageNotFound
+from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
-    from ciguard.document import Block
-    from ciguard.serve.pages.visit import Visit
     from ciguard.serve.results.read_model import CaseRow, CaseSums
     from ciguard.serve.service import Service
     from ciguard.serve.state.run_rows import RunRow

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import GitHubError
 from ciguard.serve.oauth import private_repositories
 from ciguard.serve.pages import cookies
-from ciguard.serve.settings import LOOPBACK
+from ciguard.serve.settings import LOOPBACK, Settings
 from ciguard.serve.state import repositories, sessions
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ciguard.serve.service import Service
-    from ciguard.serve.settings import Settings
     from ciguard.serve.state.repositories import Repository
     from ciguard.serve.state.sessions import Session
 

@@ -7,22 +7,17 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar
 
 import sqlalchemy as sa
-from starlette.responses import RedirectResponse
+from starlette.responses import RedirectResponse, Response
 
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_formats import error_page
-from ciguard.serve.pages.visit import PageNotFound
+from ciguard.serve.pages.visit import PageNotFound, Visit
 from ciguard.serve.state import repositories, schema, work_list
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_list import WorkState
+from ciguard.serve.state.work_list import WorkRow, WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from starlette.responses import Response
-
-    from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.work_list import WorkRow
 
 
 @dataclass(frozen=True, slots=True)

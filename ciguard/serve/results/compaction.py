@@ -18,11 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import CiguardError
-from ciguard.serve.object_cache import DamagedObject
-from ciguard.serve.objects import StorageError
+from ciguard.serve.object_cache import DamagedObject, ObjectCache
+from ciguard.serve.objects import ObjectStore, StorageError
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, fetch, open_engine
-from ciguard.serve.results.manifest import FilesReplaced
+from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
 from ciguard.serve.results.parquet_columns import (
     OUT_OF_ROWS,
     PAIR,
@@ -32,7 +32,7 @@ from ciguard.serve.results.parquet_columns import (
 )
 from ciguard.serve.results.writer import check_age, put_file
 from ciguard.serve.state import lanes
-from ciguard.serve.state.database import read_clock_ms
+from ciguard.serve.state.database import Database, read_clock_ms
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.object_cache import ObjectCache
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.parquet_columns import Kind
-    from ciguard.serve.state.database import Database
 
 FAN_IN: Final = 16
 MOST_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
-from ciguard.serve.results.rows import ResultRow, hash_message, hash_units
+from ciguard.serve.results.rows import ResultRow, RunResults, hash_message, hash_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.serve.results.rows import RunResults
 
 Kind = Literal["arrival", "by_run", "by_test", "messages", "troubled", "by_day"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from ciguard.model import ENDINGS
+from ciguard.model import ENDINGS, UnitKey
 from ciguard.model.attempts import STATUSES
-from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.results import manifest, queries
 from ciguard.serve.results.duckdb_engine import (
     READ_MEMORY,
@@ -32,7 +32,7 @@ from ciguard.serve.results.flaky_tests import (
     choose_runs,
     find_flaky_tests,
 )
-from ciguard.serve.results.parquet_columns import DAY_MS
+from ciguard.serve.results.parquet_columns import DAY_MS, Kind
 from ciguard.serve.results.rows import OUTCOME_CODES, OUTCOMES, STATUS_CODES, hash_unit
 from ciguard.serve.state import schema
 
@@ -43,10 +43,7 @@ if TYPE_CHECKING:
     import duckdb
     from sqlalchemy.engine import Connection
 
-    from ciguard.model import UnitKey
-    from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.results.manifest import ManifestFile
-    from ciguard.serve.results.parquet_columns import Kind
     from ciguard.serve.results.queries import ResultFilters
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey

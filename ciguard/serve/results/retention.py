@@ -11,27 +11,22 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from ciguard.serve.object_cache import DamagedObject
+from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.results import manifest
-from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS
-from ciguard.serve.results.manifest import FilesReplaced, RunRows
+from ciguard.serve.results.compaction import FAN_IN, MOST_ROWS, Compactor
+from ciguard.serve.results.manifest import FilesReplaced, ManifestFile, RunRows
 from ciguard.serve.results.parquet_columns import KINDS
-from ciguard.serve.results.writer import check_age
+from ciguard.serve.results.writer import ResultsWriter, check_age
 from ciguard.serve.state import run_rows
-from ciguard.serve.state.database import read_clock_ms
+from ciguard.serve.state.database import Database, read_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.compaction import Compactor
-    from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.rows import RunResults
-    from ciguard.serve.results.writer import ResultsWriter
-    from ciguard.serve.state.database import Database
 
 ANSWERS: Final = 500  # deleted at once
 MIN_AGE_S: Final = 3600.0  # a writer lists a file within a third of it

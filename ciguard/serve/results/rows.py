@@ -13,18 +13,12 @@ from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ciguard.model import ENDINGS
-from ciguard.model.attempts import (
-    STATUSES,
-    classify_result,
-    record_units,
-)
+from ciguard.model import ENDINGS, Record, Result, UnitKey
+from ciguard.model.attempts import STATUSES, UnitResult, classify_result, record_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.model import Record, Result, UnitKey
-    from ciguard.model.attempts import UnitResult
     from ciguard.serve.state.run_key import RunKey
 
 # The worst last, so that the worst of several results has the greatest code. A planned unit

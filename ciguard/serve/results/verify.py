@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from ciguard.serve.objects import NoSuchObject
+from ciguard.serve.objects import NoSuchObject, ObjectStore
 from ciguard.serve.results import manifest
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_key import RunKey
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.state.database import Database
 

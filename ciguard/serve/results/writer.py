@@ -26,7 +26,7 @@ from ciguard.serve.results.parquet_columns import (
     arrays,
     select_arrival,
 )
-from ciguard.serve.state.database import read_clock_ms
+from ciguard.serve.state.database import Database, read_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.parquet_columns import Kind
     from ciguard.serve.results.rows import RunResults
-    from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey
 
 BIG_RUN_ROWS: Final = ARRIVAL_ROW_GROUP  # a file of its own

@@ -9,7 +9,7 @@ as after a failure.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,8 +21,6 @@ from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy.engine import Connection, Row
 
 

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.models import WorkflowRun
+from ciguard.github.models import Artifact, WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
 from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
@@ -26,16 +26,16 @@ from ciguard.guard.github_facts import select_of_run
 from ciguard.history.ingest import RunMetadata
 from ciguard.history.stores import Attempt, load
 from ciguard.report.publish import Channels, publish
-from ciguard.report.remote_run import RemoteRun, judge_remote
+from ciguard.report.remote_run import RemoteReport, RemoteRun, judge_remote
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory, update_history
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.results.retention import replace_other_rows
-from ciguard.serve.results.rows import run_results
+from ciguard.serve.results.rows import RunResults, run_results
 from ciguard.serve.state import raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES, RawArtifact
-from ciguard.serve.state.work_list import MAX_TRIES
+from ciguard.serve.state.work_list import MAX_TRIES, Work
 from ciguard.serve.work.run_summary import run_row, suite_rows
 from ciguard.serve.work.worker import NotDue, RateLimited
 from ciguard.text import count_of
@@ -47,16 +47,12 @@ if TYPE_CHECKING:
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.github.models import Artifact
-    from ciguard.report.remote_run import RemoteReport
     from ciguard.report.view import ReportData
     from ciguard.serve.results.compaction import Compactor
-    from ciguard.serve.results.rows import RunResults
     from ciguard.serve.results.writer import ResultsWriter
     from ciguard.serve.service import Service
     from ciguard.serve.state.repositories import Repository
     from ciguard.serve.state.run_key import RunKey
-    from ciguard.serve.state.work_list import Work
 
 _LOG: Final = logging.getLogger(__name__)
 LOCATION: Final = "service://history"  # the service judges by its own, whatever is configured

@@ -16,26 +16,22 @@ from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
 from ciguard.guard.record_selection import select
 from ciguard.history.stores import load
-from ciguard.model import UnitKey
+from ciguard.model import Plan, Record, UnitKey
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import DamagedObject, read_checked
-from ciguard.serve.objects import NoSuchObject
-from ciguard.serve.results.rows import run_results
+from ciguard.serve.objects import NoSuchObject, ObjectStore
+from ciguard.serve.results.rows import RunResults, run_results
 from ciguard.serve.state import histories, raw_artifacts, run_rows, work_list
-from ciguard.serve.state.raw_artifacts import FILE_BYTES
+from ciguard.serve.state.raw_artifacts import FILE_BYTES, RawArtifact
 from ciguard.sources.artifacts import LIMITS, PLAN, PLAN_FILE, RECORD, is_record_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ciguard.model import Plan, Record
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.rows import RunResults
     from ciguard.serve.results.writer import ResultsWriter
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.histories import HistoryRow
-    from ciguard.serve.state.raw_artifacts import RawArtifact
     from ciguard.serve.state.run_key import RunKey
 
 HISTORY_RUNS: Final = 20  # of a test a history keeps so many values

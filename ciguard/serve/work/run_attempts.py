@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import storable
-from ciguard.serve.state.work_list import NewWork
+from ciguard.serve.state.work_list import NewWork, Source
 
 if TYPE_CHECKING:
     from ciguard.github.models import WorkflowRun
-    from ciguard.serve.state.work_list import Source
 
 _KEY_LENGTH: Final = 512  # of the column
 

@@ -11,8 +11,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ciguard.model.jobs import price_usd
-from ciguard.serve.results.rows import OUTCOMES
-from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
+from ciguard.serve.results.rows import OUTCOMES, ResultRow
+from ciguard.serve.state.run_rows import RunRow, RunSuiteRow, RunVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from ciguard.github.models import WorkflowRun
     from ciguard.guard.verdict import Leg, Verdict
     from ciguard.report.view import Report
-    from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.state.run_key import RunKey
-    from ciguard.serve.state.run_rows import RunVerdict
 
 
 def run_row(

@@ -14,9 +14,9 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ciguard.errors import RemoteError
+from ciguard.errors import CiguardError, RemoteError
 from ciguard.serve.results.compaction import FAILED_S, Compactor
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.work import housekeeping
@@ -27,9 +27,7 @@ from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import BinaryIO
 
-    from ciguard.errors import CiguardError
     from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.service import Service
 
