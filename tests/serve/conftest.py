@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 import subprocess
 import sys
 import time
 import urllib.request
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.state.database import Database
 
-NUMBERS: Final = itertools.count(1)
-
 
 @pytest.fixture(scope="session")
 def postgresql(
@@ -47,17 +45,17 @@ def postgresql(
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -> str:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database of its own for a test; the tests of `state` have either engine each time."""
-    return new_database(request, tmp_path, worker_id)
+    return new_database(request, tmp_path)
 
 
-def new_database(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -> str:
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of an empty database on the engine that the parameter names."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ciguard.db'}"
     server: PostgresServer = request.getfixturevalue("postgresql")
-    name = f"test_{worker_id}_{next(NUMBERS)}"
+    name = f"test_{uuid4().hex}"
     engine = sa.create_engine(
         server.get_uri().replace("postgresql:", "postgresql+psycopg:"),
         isolation_level="AUTOCOMMIT",
@@ -98,7 +96,7 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def bucket(s3_endpoint: str) -> tuple[str, dict[str, str]]:
     """A prefix of a bucket of its own for a test: its URL, and the environment's credentials."""
-    name = f"bucket-{next(NUMBERS)}"
+    name = f"bucket-{uuid4().hex}"
     request = urllib.request.Request(f"{s3_endpoint}/{name}", method="PUT")
     urllib.request.urlopen(request, timeout=30).close()
     environ = {

@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -> str:
-    return new_database(request, tmp_path, worker_id)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return new_database(request, tmp_path)
