@@ -170,7 +170,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
         *("console", "sources", "render.templates"),
-        *("plan.block_choice", "plan.pool_shards.CLAIM_S"),
+        "plan.pool_shards.CLAIM_S",
     ),
     "serve.state": ("errors", "github.retry", "model", "serve.state"),
 }
