@@ -47,8 +47,8 @@ class Source:
         return self.name.split(".")[0]
 
     @property
-    def tree(self) -> ast.Module:
-        return parsed(self.text)
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return nodes_of(self.text)
 
     def is_command(self) -> bool:
         return self.name.split(".")[1:] == ["command"] or self.name in COMMANDS
@@ -58,8 +58,9 @@ class Source:
 
 
 @cache
-def parsed(text: str) -> ast.Module:
-    return ast.parse(text)
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """All nodes of a module, in the order of `ast.walk`: each rule reads them."""
+    return tuple(ast.walk(ast.parse(text)))
 
 
 def program() -> list[Source]:
@@ -71,14 +72,17 @@ def program() -> list[Source]:
     ]
 
 
-def imported(source: Source) -> Iterator[str]:
-    """Dotted names, a relative one with its dot; `from a import b` is `a.b`, whatever b is."""
-    for node in ast.walk(source.tree):
+@cache
+def imported(source: Source) -> tuple[str, ...]:
+    """Dotted names, a relative one with its dot; `from a import b` is `a.b`, module or not."""
+    names: list[str] = []
+    for node in source.nodes:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             start = "." * node.level + (node.module or "")
-            yield from (f"{start}.{alias.name}" for alias in node.names)
+            names.extend(f"{start}.{alias.name}" for alias in node.names)
+    return tuple(names)
 
 
 def internal(source: Source) -> Iterator[str]:
@@ -110,7 +114,7 @@ def as_it_runs(source: Source) -> Source:
 
 def calls(source: Source) -> Iterator[str]:
     """Dotted texts of what is called: `sys.exit`, `print`."""
-    return (ast.unparse(node.func) for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+    return (ast.unparse(node.func) for node in source.nodes if isinstance(node, ast.Call))
 
 
 def imports_only_what_its_place_allows(source: Source) -> Iterator[str]:
@@ -167,7 +171,7 @@ def needs_nothing_installed_in_a_leg(source: Source) -> Iterator[str]:
 def reads_the_environment_at_the_edge(source: Source) -> Iterator[str]:
     if source.place in {"cli", "config", "run"}:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv"}:
             yield f"{source.name}:{node.lineno} reads {ast.unparse(node)}"
     yield from (
@@ -213,7 +217,7 @@ def stays_small(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines > MODULE_LINES:
         yield f"{source.name}: {lines} lines"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > FUNCTION_LINES:
@@ -231,7 +235,7 @@ def _is_sentence(node: ast.expr) -> bool:
 
 def compares_no_sentence(source: Source) -> Iterator[str]:
     """What a program decides by is a value: words are made of it, and never read back."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -280,7 +284,7 @@ def stores_no_sentence(source: Source) -> Iterator[str]:
     """A value holds kinds, names and numbers; one module of a verb makes words of them."""
     if source.place not in WORDLESS or source.name.rpartition(".")[2] in WORDING:
         return
-    for line, phrase in _stored_phrases(source.tree):
+    for line, phrase in _stored_phrases(source.nodes[0]):
         words = [word for word in phrase.split() if re.search(r"[a-zA-Z]", word)]
         if len(words) >= STORED_WORDS:
             yield f"{source.name}:{line} stores {phrase!r}"
@@ -311,7 +315,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
 
 def documents_its_own_arguments(source: Source) -> Iterator[str]:
     """`Args:` names parameters; of a class that inherits, the fields may be another's."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         names: set[str] = set()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             names.update(_parameters(node))

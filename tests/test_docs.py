@@ -316,16 +316,16 @@ IN_PROSE = ("nobody knows", "nobody has seen", "dearer", "what stays behind", "b
 
 def _phrases_in(text: str, phrases: tuple[str, ...] = PHRASES) -> list[str]:
     words = " ".join(text.lower().split())
-    return [phrase for phrase in phrases if re.search(rf"\b{phrase}\b", words)]
+    return re.findall(rf"\b(?:{'|'.join(phrases)})\b", words)
 
 
 def _messages(source: str) -> Iterator[str]:
     """Every text of a module but its docstrings."""
-    tree = ast.parse(source)
-    bodies = (node.body for node in ast.walk(tree) if hasattr(node, "body"))
+    nodes = list(ast.walk(ast.parse(source)))
+    bodies = (node.body for node in nodes if hasattr(node, "body"))
     first = (body[0] for body in bodies if isinstance(body, list) and body)
     docstrings = {id(one.value) for one in first if isinstance(one, ast.Expr)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
             yield node.value if isinstance(node.value, str) else ""
 

@@ -127,7 +127,7 @@ def test_no_test_uses_a_fixed_sleep() -> None:
     waits = {
         path.relative_to(ROOT).as_posix(): lines
         for path in own_tests()
-        if (lines := sleeps(path.read_text("utf-8")))
+        if "sleep(" in (text := path.read_text("utf-8")) and (lines := sleeps(text))
     }
     assert waits == {}
 
@@ -164,7 +164,7 @@ def test_makefile_checks_every_leg_file_with_vermin() -> None:
 # Lines that git knows of; each issue raises a ceiling by its own budget at the most.
 CEILINGS = [
     (("ciguard", "templates"), "py js mjs cjs rb java cs css html j2", 88_120),
-    (("tests",), "py", 81_969),
+    (("tests",), "py", 82_030),
 ]
 
 

@@ -325,6 +325,7 @@ def combinations(github: GitHub, run_id: int) -> list[Mapping[str, object]]:
     return [plan.combination(shard) or {} for shard in plan.shards]
 
 
+@pytest.mark.soak
 def test_first_push_is_green_with_the_versions_of_the_project(
     github: GitHub, layout: Layout, pushed: Run
 ) -> None:
@@ -344,6 +345,7 @@ def test_first_push_is_green_with_the_versions_of_the_project(
         assert shards == [one for one in layout.combinations for _ in range(layout.shards)]
 
 
+@pytest.mark.soak
 def test_pull_request_runs_what_is_listed_and_names_failure_and_crash(
     github: GitHub, layout: Layout, proposed: Run
 ) -> None:

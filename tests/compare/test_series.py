@@ -109,7 +109,8 @@ def rate_of(trends: set[str], make: Callable[[], NDArray[np.float64]]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("n", "step_mib", "of_walks", "of_noise"), [(20, 11, 0.75, 0.99), (200, 2, 0.4, 0.99)]
+    ("n", "step_mib", "of_walks", "of_noise"),
+    [(20, 11, 0.75, 0.99), pytest.param(200, 2, 0.4, 0.99, marks=pytest.mark.soak)],
 )
 def test_a_random_walk_rarely_has_a_trend_and_growth_is_found(
     n: int, step_mib: float, of_walks: float, of_noise: float

@@ -116,6 +116,7 @@ def test_gpu_memory_is_judged_by_device_and_in_total(tmp_path: Path, ciguard: Ci
     assert rows["1"][2] == found["verdict"] == "no significant difference"
 
 
+@pytest.mark.soak
 def test_metric_that_is_no_number_is_a_warning(tmp_path: Path, ciguard: Ciguard) -> None:
     line = '{"type":"metric","name":"%s","value":%s}'
     command = f"printf '{line}\\n{line}\\n' steps 7 hits nan >> $CIGUARD_RECORD_FILE"
@@ -152,6 +153,7 @@ test {steps} = "${steps}"
 """
 
 
+@pytest.mark.soak
 def test_conditions_and_iterations_are_separate_rows(tmp_path: Path, ciguard: Ciguard) -> None:
     reported = ("--condition", "steps=4", "--condition", "steps=10")
     found = answer(
@@ -246,6 +248,7 @@ def test_budget_stops_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
     assert done.stdout.splitlines()[-1] == "not enough data"
 
 
+@pytest.mark.soak
 def test_budget_without_runs_sets_the_planned_runs(tmp_path: Path, ciguard: Ciguard) -> None:
     words = ("experiment", "--a", "true", "--b", "true", "--warmup", "0", "--format", "json")
     for more, planned in (

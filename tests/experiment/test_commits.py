@@ -95,6 +95,7 @@ def suspected() -> Comparison:
     return compare_run(run_of({"01": results(0.25, 40)}, "head", run_id=20), None, past)
 
 
+@pytest.mark.soak
 def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     before = suspected()
     assert [len(one.of_tier("suspect")) for one in (before.durations, before.memory)] == [2, 1]

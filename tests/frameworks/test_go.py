@@ -47,6 +47,7 @@ def go(tmp_path: Path) -> Loop:
     return lay_out(tmp_path, "go", TOML, **environ, GOTOOLCHAIN="local", GOFLAGS="-mod=mod")
 
 
+@pytest.mark.soak
 def test_every_case_of_every_test_is_recorded(go: Loop) -> None:
     assert go.planned() == UNITS
     verdict = go.run(WAY="kill", FAIL="1")

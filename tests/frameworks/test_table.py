@@ -34,7 +34,8 @@ from frameworks.situations import ALL, ROWS, SITUATIONS, Row, Setting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-QUICK: Final = "killed in the middle"  # of each framework, in `make test`
+WHOLE: Final = ("pytest", "command")  # in `make test`; they need nothing that is not installed
+QUICK: Final = "killed in the middle"  # of each other framework, in `make test`
 QUICKER: Final = {"maven": "filter by environment"}  # which starts Maven three times, not six
 STATES: Final = {"passed": "PASSED", "failed": "FAILED", "refused": "refused by `plan`"}
 EXIT_CODES: Final = {"passed": 0, "failed": 10, "INCOMPLETE": 13, "NOTHING RAN": 13}
@@ -268,7 +269,8 @@ def cells() -> list[Any]:
     for row in ROWS.values():
         names = [name for name in SITUATIONS if name not in row.none]
         for name in names:
-            marks = () if name == QUICKER.get(row.name, QUICK) else (pytest.mark.soak,)
+            is_quick = row.name in WHOLE or name == QUICKER.get(row.name, QUICK)
+            marks = () if is_quick else (pytest.mark.soak,)
             found.append(pytest.param(row, name, marks=marks, id=f"{row.name}-{name}"))
     return found
 

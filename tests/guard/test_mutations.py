@@ -41,6 +41,7 @@ def test_invariant_holds_for_a_passed_run(green: Run) -> None:
     assert len(green.files) >= 6
 
 
+@pytest.mark.soak
 def test_invariant_holds_for_a_run_with_flaky_units(run_with_flaky_unit: Run) -> None:
     verdict = run_with_flaky_unit.verdict()
     assert verdict is not None
@@ -75,6 +76,7 @@ def test_damaged_run_passes_only_if_every_unit_has_a_result(green: Run) -> None:
     assert seen["green"] > 4
 
 
+@pytest.mark.soak
 def test_damaged_flaky_run_passes_only_if_every_unit_has_a_result(run_with_flaky_unit: Run) -> None:
     seen = hunt(run_with_flaky_unit, range(60))
     assert seen["not green, and broken"] > 20

@@ -82,6 +82,7 @@ def history(folder: Path) -> str:
     return first.stdout
 
 
+@pytest.mark.soak
 def test_leg_continues_over_steps_and_fails_for_an_early_failure(
     tmp_path: Path,
 ) -> None:

@@ -119,6 +119,7 @@ def many(units: int, shards: int) -> PlanResult:
     return planned(walls_s, shards=shards, origin=SEEN, group="file", spread=0.05)
 
 
+@pytest.mark.soak
 def test_page_of_100000_units_is_small() -> None:
     made = many(100_000, 64)
     text = html(made.plan, made.split)

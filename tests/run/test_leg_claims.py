@@ -147,6 +147,7 @@ def test_blocks_that_other_legs_run_are_not_missing(tmp_path: Path) -> None:
     replays(leg.record_folder, plan)
 
 
+@pytest.mark.soak
 def test_without_an_answer_it_runs_all_of_its_own(tmp_path: Path) -> None:
     with claim_service("01.1", fault="slow") as service:
         plan = lay_out(tmp_path, service.address, ("own", "first", "waits"))
@@ -209,6 +210,7 @@ def killed_in_the_block_of_another(folder: Path, service: ClaimService) -> Plan:
     return plan
 
 
+@pytest.mark.soak
 def test_a_leg_that_resumes_runs_what_it_had_claimed(tmp_path: Path) -> None:
     with claim_service("02.1") as service:
         killed_in_the_block_of_another(tmp_path, service)
@@ -222,7 +224,8 @@ def test_a_leg_that_resumes_runs_what_it_had_claimed(tmp_path: Path) -> None:
     assert "shard 01: 3 passed" in leg.said
 
 
-@pytest.mark.parametrize("held_at_begin", [pytest.param(True, marks=pytest.mark.soak), False])
+@pytest.mark.soak
+@pytest.mark.parametrize("held_at_begin", [True, False])
 def test_a_leg_that_is_run_again_hears_what_it_had_claimed(
     tmp_path: Path, *, held_at_begin: bool
 ) -> None:

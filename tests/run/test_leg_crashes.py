@@ -187,6 +187,7 @@ def test_test_beside_a_death_is_not_flaky_in_any_program(tmp_path: Path) -> None
     ran_beside(leg, "bad", ["a", "c"])
 
 
+@pytest.mark.soak
 def test_unit_list_may_exceed_the_environment_size_limit(tmp_path: Path) -> None:
     """All ids together are more than the 128 KiB that one environment variable takes."""
     (tmp_path / "test_many.py").write_text("""
@@ -341,6 +342,7 @@ sys.exit(int(found.exit_code))
     until(lambda: not leg.survivors(), what="the hog is gone", timeout_s=5)
 
 
+@pytest.mark.soak
 def test_process_ended_by_pytest_timeout_is_a_timeout(tmp_path: Path) -> None:
     """Its method "thread", the only one on Windows, leaves by os._exit(1)."""
     (tmp_path / "test_slow.py").write_text(
@@ -358,6 +360,7 @@ def test_process_ended_by_pytest_timeout_is_a_timeout(tmp_path: Path) -> None:
     assert "in test_hangs" in message, "where it stood"
 
 
+@pytest.mark.soak
 def test_timeout_applies_to_a_test_that_swallows_the_interrupt(tmp_path: Path) -> None:
     """And what failed before in its process is shown although the process has no end to show it."""
     (tmp_path / "test_deaf.py").write_text("""
@@ -414,6 +417,7 @@ def test_other_files_run_despite_a_file_that_crashes_on_import(tmp_path: Path) -
     replays(leg.record_folder, plan)
 
 
+@pytest.mark.soak
 def test_crash_after_the_last_import_is_attributed_to_no_file(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("""
 import os

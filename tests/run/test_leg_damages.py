@@ -35,6 +35,7 @@ def detail_of(leg: Leg, kind: str) -> str:
     return found
 
 
+@pytest.mark.soak
 def test_emptied_temporary_folder_does_not_stop_the_leg(tmp_path: Path) -> None:
     (tmp_path / "test_takes.py").write_text("""
 import os, pathlib, shutil

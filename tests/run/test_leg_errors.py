@@ -140,6 +140,7 @@ def test_unknown_option_is_a_usage_error(folder: Path) -> None:
     assert printed.endswith("unrecognized arguments: --shrad 01\n")
 
 
+@pytest.mark.soak
 def test_closed_output_pipe_does_not_stop_the_leg(folder: Path) -> None:
     program = [sys.executable, "-m", "ciguard", "run", *WORDS]
     with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, bufsize=0) as leg:
@@ -229,7 +230,8 @@ def test_b(): pass
     assert leg.outcomes() == {unit: "failed"}
 
 
-@pytest.mark.parametrize("option", ["-I", pytest.param("-E", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("option", ["-I", "-E"])
 def test_an_interpreter_that_ignores_pythonpath_is_named(tmp_path: Path, option: str) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     suite = replace(PYTEST, command=(sys.executable, option, "-m", "pytest"))

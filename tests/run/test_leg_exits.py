@@ -145,6 +145,7 @@ def new(folder: Path, name: str) -> Path:
     return folder / name
 
 
+@pytest.mark.soak
 def test_import_error_is_reported_once_and_not_retried(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("import no_such_module_here\n\ndef test_a(): pass\n")
     (tmp_path / "test_b.py").write_text("def test_b(): pass\n")
@@ -218,6 +219,7 @@ def test_output_of_a_failed_start_is_quoted_for_each_unit(tmp_path: Path) -> Non
     assert f"  did not run [s] a\n    {why}\n" in leg.printed
 
 
+@pytest.mark.soak
 def test_exit_inside_a_unit_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("""
 import pytest

@@ -62,6 +62,7 @@ def ended(leg: Leg) -> bool:
     return place.exists() and b'"type":"end"' in place.read_bytes()
 
 
+@pytest.mark.soak
 def test_stalled_output_reader_delays_and_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_flood.py").write_text(FLOOD)
     units = [PlannedUnit("test_flood.py::test_flood", timeout_s=0.5)]

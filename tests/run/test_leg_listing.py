@@ -85,6 +85,7 @@ def test_a_shard_to_which_no_test_falls_ends_well(tmp_path: Path) -> None:
     assert [leg.planned for leg in verdict.legs] == [1, 0]
 
 
+@pytest.mark.soak
 def test_a_new_test_has_the_time_limit_of_its_suite(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("import time\ndef test_hangs(): time.sleep(60)\n")
     suite = replace(PYTEST, timeout_s=0.5)
@@ -93,6 +94,7 @@ def test_a_new_test_has_the_time_limit_of_its_suite(tmp_path: Path) -> None:
     assert (failure.result.unit, failure.result.ending) == ("test_a.py::test_hangs", "timeout")
 
 
+@pytest.mark.soak
 def test_several_processes_share_what_was_listed(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(TESTS)
     verdict = run(tmp_path, listing_plan((), processes=2))
@@ -198,6 +200,7 @@ def test_new_tests_of_a_file_stay_together(tmp_path: Path) -> None:
     assert {shard for found in shards.values() for shard in found} == {"01", "02", "03"}
 
 
+@pytest.mark.soak
 def test_another_worker_lists_if_the_first_one_dies(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import os\nif os.environ.get('PYTEST_XDIST_WORKER') == 'gw0': os._exit(1)\n"
@@ -218,6 +221,7 @@ def test_combination_without_a_test_makes_the_run_incomplete(tmp_path: Path) -> 
     assert kinds >= {"nothing_listed"}
 
 
+@pytest.mark.soak
 def test_a_shard_without_tests_is_not_to_blame_for_a_broken_file(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_old(): pass\n")
     (tmp_path / "test_b.py").write_text("import nothing_of_that_name\n")
@@ -225,6 +229,7 @@ def test_a_shard_without_tests_is_not_to_blame_for_a_broken_file(tmp_path: Path)
     assert [one.kind for one in verdict.findings] == ["collection_error"]
 
 
+@pytest.mark.soak
 def test_a_pytest_that_a_test_starts_keeps_its_tests(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "test_inner.py").write_text("def test_inner(): pass\n")
@@ -241,6 +246,7 @@ def test_a_test_that_is_listed_twice_makes_the_run_incomplete(tmp_path: Path) ->
     assert "collection_error" in {one.kind for one in verdict.findings}
 
 
+@pytest.mark.soak
 def test_an_import_that_hangs_ends_at_the_deadline(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("import time\ntime.sleep(60)\n")
     plan = listing_plan((), policy=replace(LISTS, deadline_s=2.0))
@@ -259,9 +265,10 @@ def test_a_signal_while_it_lists_ends_the_leg_with_a_record(tmp_path: Path) -> N
     no_survivor(leg)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("until_", "count"),
-    [pytest.param("test_old", 1, marks=pytest.mark.soak), ("test_each[5]", 8)],
+    [("test_old", 1), ("test_each[5]", 8)],
 )
 def test_a_shard_runs_up_to_a_planned_or_a_new_test(
     tmp_path: Path, until_: str, count: int
@@ -272,6 +279,7 @@ def test_a_shard_runs_up_to_a_planned_or_a_new_test(
     assert f"{count} passed" in leg.printed
 
 
+@pytest.mark.soak
 def test_an_id_that_no_record_can_hold_makes_the_run_incomplete(tmp_path: Path) -> None:
     ids = """@pytest.mark.parametrize("x", [1, 2], ids=["a", "b" * 600_000])"""
     (tmp_path / "test_a.py").write_text(f"import pytest\n{ids}\ndef test_x(x): pass\n")
@@ -292,6 +300,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
 """
 
 
+@pytest.mark.soak
 def test_another_framework_lists_before_its_first_process(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text(SUBPROCESS_LISTS)
     program = (sys.executable, "t.py")

@@ -42,7 +42,8 @@ def naps(folder: Path, processes: int = 1) -> Plan:
     return plan_of(UNITS, suites={"": SHOWING}, processes=processes)
 
 
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.soak), 2])
+@pytest.mark.soak
+@pytest.mark.parametrize("processes", [1, 2])
 def test_progress_lines_in_ci_are_outside_of_groups(tmp_path: Path, processes: int) -> None:
     plan = naps(tmp_path, processes)
     leg = start_shard(tmp_path, plan, program=PROGRAM, CI="true", GITHUB_ACTIONS="true").wait(10)
@@ -65,6 +66,7 @@ def test_progress_lines_in_ci_are_outside_of_groups(tmp_path: Path, processes: i
     assert any("said by 2" in path.read_text() for path in logs)
 
 
+@pytest.mark.soak
 def test_no_progress_in_a_pipe_outside_ci(tmp_path: Path) -> None:
     leg = start_shard(tmp_path, naps(tmp_path), program=PROGRAM).wait(10)
     assert "progress:" not in leg.printed

@@ -188,6 +188,7 @@ def test_failed_unit_gets_its_remaining_tries(tmp_path: Path, *, broken: bool) -
     replays(tmp_path / "records" / "2", replace(plan, shards=(rest,)))
 
 
+@pytest.mark.soak
 def test_clock_continues_and_the_deadline_is_per_step(tmp_path: Path) -> None:
     plan = plan_of(UNITS, policy=LegPolicy(guard_rail="off", deadline_s=30.0))
     lay_out(tmp_path, plan)
@@ -298,6 +299,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
     assert guard(tmp_path)[1]["counts"] == {"passed": 6}
 
 
+@pytest.mark.soak
 def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(
     tmp_path: Path,
 ) -> None:
@@ -324,6 +326,7 @@ def test_unit_running_past_a_checkpoint_is_stopped_once_and_rerun(
     assert verdict["counts"] == {"passed": 3}
 
 
+@pytest.mark.soak
 def test_unwritable_checkpoint_output_fails_the_leg(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS[3:]))
     leg = shard(tmp_path, "1", "--for", "1s", "--github").wait(13)

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 UNITS = ("test_bad.py::test_one", "test_bad.py::test_two")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("through", "option", "workers"),
     [
         ("addopts", "--setup-only", ()),
-        pytest.param("args", "--setup-plan", (), marks=pytest.mark.soak),
-        pytest.param("args", "--setup-only", ("-n", "2"), marks=pytest.mark.soak),
-        pytest.param("environment", "--collect-only", (), marks=pytest.mark.soak),
+        ("args", "--setup-plan", ()),
+        ("args", "--setup-only", ("-n", "2")),
+        ("environment", "--collect-only", ()),
     ],
 )
 def test_setting_under_which_no_test_executes_is_refused(

@@ -199,6 +199,7 @@ def test_later(): pass
 """
 
 
+@pytest.mark.soak
 def test_stopped_reaper_does_not_delay_a_timeout(tmp_path: Path) -> None:
     (tmp_path / "test_stops.py").write_text(STOPS)
     units = [f"test_stops.py::test_{name}" for name in ("stops_its_keeper", "later")]
@@ -256,6 +257,7 @@ sys.exit(int(found.exit_code))
 """
 
 
+@pytest.mark.soak
 def test_slow_process_start_does_not_delay_a_timeout(tmp_path: Path) -> None:
     """The second interpreter waits until the first process's test has exceeded its limit."""
     (tmp_path / "python").write_text(f"""#!/bin/sh

@@ -87,6 +87,7 @@ def test_missing_ctypes_is_reported(pyz: Path, folder: Path, tmp_path: Path) -> 
     assert [event.kind for event in leg.record().events].count("unavailable") == 1
 
 
+@pytest.mark.soak
 def test_removed_pyz_does_not_stop_the_leg(pyz: Path, folder: Path) -> None:
     """`git clean -fdx` takes the plan's folder along; TMPDIR is emptied beside it."""
     for name in ("plan", "temporary"):
@@ -111,6 +112,7 @@ def test_last(): pass
     assert leg.outcomes() == dict(zip(units, ("passed", "died", "passed"), strict=True))
 
 
+@pytest.mark.soak
 def test_project_named_ciguard_tests_itself(pyz: Path, folder: Path) -> None:
     (folder / "ciguard.py").write_text("MINE = True\n")
     (folder / "test_any.py").write_text("import ciguard\ndef test_mine(): assert ciguard.MINE\n")

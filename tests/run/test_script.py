@@ -67,6 +67,7 @@ def outcomes(record: Record) -> dict[str, int]:
     return found
 
 
+@pytest.mark.soak
 def test_script_of_several_lines_runs_the_planned_tests(shop: Path, ciguard: Ciguard) -> None:
     text = "export STAGE=ci\ntrue | cat\npython -m pytest tests\necho reported\n"
     record = run_script(ciguard, shop, text, "--shell", "bash")
@@ -83,6 +84,7 @@ def test_options_reach_pytest_through_make(shop: Path, ciguard: Ciguard) -> None
     assert outcomes(record) == {"passed": 4}
 
 
+@pytest.mark.soak
 def test_failed_test_explains_the_exit_code_of_make(shop: Path, ciguard: Ciguard) -> None:
     if shutil.which("make") is None:
         pytest.skip("needs make")
@@ -99,6 +101,7 @@ def test_failed_test_explains_the_exit_code_of_make(shop: Path, ciguard: Ciguard
     assert "unexplained_exit" in {event.kind for event in record.events}
 
 
+@pytest.mark.soak
 def test_options_of_the_user_are_kept(shop: Path, ciguard: Ciguard) -> None:
     text = "STAGE=ci python -m pytest\n"
     record = run_script(ciguard, shop, text, PYTEST_ADDOPTS="-k 'not nothing' --tb=line")

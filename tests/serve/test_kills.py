@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# One of the web process, and of a worker before, in and after its comment.
-STEPS: Final = (Step.DELIVERED, Step.RESULTS_PUT, Step.PUBLISH, Step.FINISH)
+STEPS: Final = (Step.DELIVERED, Step.PUBLISH)  # one of the web process, one of a worker
 SOAK_KILLS: Final = int(os.environ.get("CIGUARD_SOAK_KILLS", "500"))
 BETWEEN: Final = 10  # kills between two outages
 DISK: Final = "512m"

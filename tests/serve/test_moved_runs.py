@@ -46,6 +46,7 @@ def describe(runs: list[MovedRun]) -> str:
     )
 
 
+@pytest.mark.soak
 def test_tests_move_and_nothing_is_lost(tmp_path: Path) -> None:
     disturbed_runs(tmp_path, {1: ("kill_leg_and_record", "restart_service")})
 

@@ -131,6 +131,7 @@ def test_webhooks_become_a_comment_and_a_history(
     assert made.stdout.startswith("cgs_")
 
 
+@pytest.mark.soak
 def test_dropped_webhooks_are_found_by_asking_github(
     server: FakeGitHub, environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def test_mistakes_are_named_before_anything_starts(tmp_path: Path, ciguard: Cigu
     assert not (tmp_path / "ciguard.db").exists()
 
 
+@pytest.mark.soak
 def test_the_log_names_the_settings_of_an_app_that_is_refused(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_coverage_of_all_processes_can_be_combined(
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.soak
 def test_only_coverage_of_a_dead_process_is_missing(tmp_path: Path) -> None:
     leg(tmp_path, ("one", "dies", "two", "three", "four"), (), 1)
     assert missing_lines(tmp_path) == [3]

@@ -135,6 +135,7 @@ def test_an_interrupted_test_has_no_result(project: Project) -> None:
     assert session.events("session_end")[0]["detail"] == str(session.exit_code)
 
 
+@pytest.mark.soak
 def test_changed_folder_clock_and_os_module_do_not_affect_record(project: Project) -> None:
     project.write(
         "test_move.py",

@@ -255,6 +255,7 @@ os.open = refuse
     assert "clear_refs" in session.events("unavailable")[0]["detail"]
 
 
+@pytest.mark.soak
 def test_high_water_mark_is_not_reset_on_request(project: Project) -> None:
     """For tests that read it themselves: it remembers what the test before them took."""
     project.write(

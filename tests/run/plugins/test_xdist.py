@@ -52,6 +52,7 @@ def test_xdist_group_is_not_part_of_the_unit_id(project: Project, foreign_python
     assert session.outcomes == {"test_many.py::test_grouped": "passed"}
 
 
+@pytest.mark.soak
 def test_the_stop_file_stops_all_workers(project: Project) -> None:
     project.write(
         "test_stop.py",
@@ -70,6 +71,7 @@ def test_n(n):
     assert "INTERNALERROR" not in session.output
 
 
+@pytest.mark.soak
 def test_controller_records_the_victim_of_a_dead_worker(project: Project) -> None:
     """Written by the controller when it happens: xdist goes on, and may die of something else."""
     tests = "\n".join(f"def test_{n}(): pass" for n in range(6))

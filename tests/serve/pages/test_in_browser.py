@@ -182,6 +182,7 @@ def test_pages_work_without_scripts(browser: Browser, site: str) -> None:
     context.close()
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not here: make tools")
 def test_violation_is_found(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
