@@ -36,7 +36,6 @@ from ciguard.init.workflow_files import (
     rest_of,
     time_text,
 )
-from ciguard.render.templates import environment
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import DISTRIBUTION, running_direct_url
@@ -125,7 +124,6 @@ def generate(
             config.install,
             setup,
             suggestion.suites,
-            environment(),
             checkpoint=checkpoint,
             artifacts=artifacts,
             forks=config.workflow.forks,
@@ -151,7 +149,7 @@ def generate(
         # A leg of several steps asks for nothing, and a plan that is kept has nothing to move.
         claims=config.plan.claims if not static and steps == 1 else "",
     )
-    text = render_workflow(workflow, environment(), static=static)
+    text = render_workflow(workflow, static=static)
     if configured_by(folder) and "setup" not in config.workflow.model_fields_set:
         notify(missing_setup(folder, config, tracked))
     if not workflow.install:
@@ -160,9 +158,9 @@ def generate(
         notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")
     changed_files.append(GeneratedFile(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
     if config.workflow.forks:
-        text = render_workflow(workflow, environment(), static=static, forks=True)
+        text = render_workflow(workflow, static=static, forks=True)
         changed_files.append(GeneratedFile(FORKS_FILE, text_of(folder / FORKS_FILE), text))
-    for path, action in local_actions(workflow, environment()).items():
+    for path, action in local_actions(workflow).items():
         changed_files.append(GeneratedFile(path, text_of(folder / path), action))
     return changed_files
 

@@ -25,7 +25,6 @@ from ciguard.init.project import detect_framework, is_dependency_file, suggest_l
 from ciguard.init.repository import default_branch, git, repository_files
 from ciguard.init.tool_environments import FILES, read_environments
 from ciguard.init.workflow_files import StarterSuite, render_new_jobs
-from ciguard.render.templates import environment
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address, known_address
@@ -251,7 +250,7 @@ def suite_name(config: Config, job: str) -> str:
 
 def new_jobs(actions: str, job: MovableJob, suite: str) -> NewJobs:
     return render_new_jobs(
-        *(actions, job.name, suite, job.matrix, environment()),
+        *(actions, job.name, suite, job.matrix),
         is_conditional=job.is_conditional,
         take=job.take,
     )
@@ -265,7 +264,7 @@ def snippet(folder: Path, config: Config, path: str, job: str) -> str:
     actions = actions_address(config.init.actions)
     matrix = f"# the lines below `matrix:` of {name}"
     suite = suite_name(config, name) if len(config.suite) < 2 else name  # noqa: PLR2004
-    new = render_new_jobs(actions, name, suite, matrix, environment(), is_conditional=False)
+    new = render_new_jobs(actions, name, suite, matrix, is_conditional=False)
     test = f"""\
 {name}:
   needs: ciguard

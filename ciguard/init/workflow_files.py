@@ -20,13 +20,12 @@ import yaml
 from ciguard import __version__
 from ciguard.errors import UsageError
 from ciguard.plan.outputs import without_matrix
-from ciguard.workflow.job_templates import ACTIONS, for_actions, quoted
+from ciguard.render.templates import environment
+from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from jinja2 import Environment
 
 # On a GitHub Enterprise Server, which has artifacts of generation 3 only: actions in the repository
 # around that server's own, of which only it knows the commits.
@@ -104,9 +103,7 @@ def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
     raise UsageError(what, where=where, fix=fix)
 
 
-def render_workflow(
-    workflow: Workflow, templates: Environment, *, static: bool = False, forks: bool = False
-) -> str:
+def render_workflow(workflow: Workflow, *, static: bool = False, forks: bool = False) -> str:
     """Render a workflow; raise UsageError where the set-up is not a list of steps.
 
     Args:
@@ -114,26 +111,27 @@ def render_workflow(
         forks: the one that tells of the runs of forks, beside the other.
     """
     check_steps(workflow.setup)
-    environment = for_actions(templates)
-    environment.filters["quoted"] = quoted
     pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
     name = "forks" if forks else "workflow"
-    text = environment.get_template(f"{name}.yml.j2").render(
-        asdict(workflow),
-        setup=textwrap.dedent(workflow.setup).strip("\n"),
-        static=static,
-        pins=pins,
+    text = (
+        workflow_environment()
+        .get_template(f"{name}.yml.j2")
+        .render(
+            asdict(workflow),
+            setup=textwrap.dedent(workflow.setup).strip("\n"),
+            static=static,
+            pins=pins,
+        )
     )
     return with_checksum(text)
 
 
-def local_actions(workflow: Workflow, templates: Environment) -> dict[str, str]:
+def local_actions(workflow: Workflow) -> dict[str, str]:
     """The actions that the workflow needs in its own repository, by their path there."""
     if workflow.artifacts != OLD_ARTIFACT_VERSION:
         return {}
-    environment = for_actions(templates)
     return {
-        path: with_checksum(environment.get_template(name).render())
+        path: with_checksum(workflow_environment().get_template(name).render())
         for path, name in LOCAL_FILES.items()
     }
 
@@ -148,7 +146,6 @@ def render_configuration(
     install: str,
     setup: str,
     suites: Sequence[StarterSuite],
-    templates: Environment,
     *,
     checkpoint: str = "",
     artifacts: int = 4,
@@ -162,9 +159,9 @@ def render_configuration(
         is_moved: the tests run in a workflow of the user's own, which is not made from this file.
         confirm: what makes a fresh checkout ready, where suspects are to be run again.
     """
-    environment = templates.overlay()
-    environment.filters["quoted"] = quoted
-    return environment.get_template("ciguard.toml.j2").render(
+    templates = environment()
+    templates.filters["quoted"] = quoted
+    return templates.get_template("ciguard.toml.j2").render(
         install=install,
         setup=setup,
         suites={
@@ -193,7 +190,6 @@ def render_new_jobs(
     job: str,
     suite: str,
     matrix: str,
-    templates: Environment,
     *,
     is_conditional: bool,
     take: str = "",
@@ -206,9 +202,7 @@ def render_new_jobs(
         is_conditional: the test job may be skipped although nothing failed.
         take: axis that is no axis of the plan; "" for none.
     """
-    environment = for_actions(templates)
-    environment.filters["quoted"] = quoted
-    template = environment.get_template("into.yml.j2")
+    template = workflow_environment().get_template("into.yml.j2")
     values = {"job": job, "suite": suite, "matrix": matrix, "is_conditional": is_conditional}
     values["take"] = take
     return NewJobs(

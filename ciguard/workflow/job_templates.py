@@ -6,6 +6,7 @@ Pure: values in, text out.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.render.templates import environment
@@ -37,9 +38,10 @@ ACTIONS: Final = {
 }
 
 
-def for_actions(templates: Environment) -> Environment:
-    # ${{ }} belongs to GitHub in this file, so Jinja gets other delimiters.
-    return templates.overlay(
+@lru_cache(maxsize=1)
+def workflow_environment() -> Environment:
+    """Return the environment of workflow templates: ${{ }} is GitHub's, << >> is Jinja's."""
+    overlay = environment().overlay(
         block_start_string="<%",
         block_end_string="%>",
         variable_start_string="<<",
@@ -49,6 +51,8 @@ def for_actions(templates: Environment) -> Environment:
         trim_blocks=False,  # the template's macros open with the line break they need
         lstrip_blocks=False,
     )
+    overlay.filters["quoted"] = quoted
+    return overlay
 
 
 def quoted(value: str | Sequence[str]) -> str:
@@ -60,7 +64,6 @@ def render_guard_job(
     part: NextStep | Literal["listing"],
     actions: str,
     job: GuardedJob,
-    templates: Environment,
     *,
     listing: str = "",
     filter_key: str = "",
@@ -68,24 +71,26 @@ def render_guard_job(
     """Render a job that reads the results of a test job, "guard" or "history", or "listing": the
     steps of the test job that list the tests by a command.
     """
-    environment = for_actions(templates)
-    environment.filters["quoted"] = quoted
     tests = job.tests
-    return environment.get_template("guard.yml.j2").render(
-        part=part,
-        job=job.name,
-        target=f"{job.where}:{job.name}",
-        listing=listing,
-        filter_key=filter_key,
-        tests=TESTS_FILE,
-        path=f"{tests.folder}/{TESTS_FILE}" if tests.folder else TESTS_FILE,
-        folder=tests.folder,
-        shell=tests.shell,
-        env=tests.env,
-        is_conditional=job.is_conditional,
-        patterns=job.upload.result_patterns,
-        pins=ACTIONS,
-        use=lambda name: action_path(actions, name),
+    return (
+        workflow_environment()
+        .get_template("guard.yml.j2")
+        .render(
+            part=part,
+            job=job.name,
+            target=f"{job.where}:{job.name}",
+            listing=listing,
+            filter_key=filter_key,
+            tests=TESTS_FILE,
+            path=f"{tests.folder}/{TESTS_FILE}" if tests.folder else TESTS_FILE,
+            folder=tests.folder,
+            shell=tests.shell,
+            env=tests.env,
+            is_conditional=job.is_conditional,
+            patterns=job.upload.result_patterns,
+            pins=ACTIONS,
+            use=lambda name: action_path(actions, name),
+        )
     )
 
 
@@ -103,9 +108,8 @@ def with_next_job(
     Raises:
         NotMovable: the file cannot be edited.
     """
-    templates = environment()
-    rendered = render_guard_job(step, actions, job, templates, filter_key=filter_key)
+    rendered = render_guard_job(step, actions, job, filter_key=filter_key)
     steps = ""
     if step == "guard":
-        steps = render_guard_job("listing", actions, job, templates, listing=listing)
+        steps = render_guard_job("listing", actions, job, listing=listing)
     return add_jobs(text, job, {NEW_JOBS[step]: rendered}, steps)

@@ -14,7 +14,6 @@ from run.leg_runner import LISTS, UNGUARDED, build_pyz, plan_of, until
 from ciguard.codec import plan_file as plan_codec
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.init.workflow_files import Workflow, render_workflow
-from ciguard.render.templates import environment
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def job_in(
     (folder / "checkout" / ".ciguard").symlink_to(folder / "plan")
     (folder / "artifacts").mkdir()
     workflow = Workflow("main", "", "", "branch:h", "3.12", checkpoint=every, checkpoint_steps=3)
-    return Job(folder, render_workflow(workflow, environment(), static=static))
+    return Job(folder, render_workflow(workflow, static=static))
 
 
 def guard(folder: Path) -> tuple[int, dict[str, Any]]:

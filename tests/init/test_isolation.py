@@ -15,7 +15,6 @@ from init.workflow_steps import BASH
 from run.leg_runner import clean_environ
 
 from ciguard.init.workflow_files import render_workflow
-from ciguard.render.templates import environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +47,7 @@ def scripts(install: str) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
     A step is its script and its environment, as NAME=VALUE.
     """
     texts = [
-        render_workflow(workflow(install=install, confirm_suspects=True), environment(), **kind)
+        render_workflow(workflow(install=install, confirm_suspects=True), **kind)
         for kind in ({}, {"static": True}, {"forks": True}, {"forks": True, "static": True})
     ]
     steps: list[dict[str, Any]] = [

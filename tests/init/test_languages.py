@@ -13,7 +13,6 @@ from ciguard.init.languages import RECIPES, ProjectFolder, Recipe, ScriptCall, f
 from ciguard.init.project import Suggestion, is_dependency_file, joined, suggest_languages
 from ciguard.init.toolchains import steps_of
 from ciguard.init.workflow_files import render_configuration
-from ciguard.render.templates import environment
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 JEST = '{"devDependencies": {"jest": "30"}}'
@@ -146,7 +145,7 @@ def test_suite_calls_the_framework_as_the_test_script_does() -> None:
     script = "NODE_OPTIONS=--experimental-vm-modules jest -c unit.json"
     text = json.dumps({"scripts": {"test": script}, "devDependencies": {"jest": "30"}})
     found, _ = suggested({"package.json": text, "a.test.js": ""})
-    toml = render_configuration("", "", found.suites, environment())
+    toml = render_configuration("", "", found.suites)
     assert tomllib.loads(toml)["suite"]["jest"] == {
         "framework": "jest",
         "command": ["npx", "--no", "--", "jest"],

@@ -15,7 +15,6 @@ from init.test_workflow_files import CLAIMS, FILLED_IN, SERVICE, SETUP, workflow
 
 from ciguard.init.workflow_files import render_workflow
 from ciguard.plan.outputs import fill_matrix
-from ciguard.render.templates import environment
 
 STORES: Final[dict[str, dict[str, Any]]] = {
     "branch": {},
@@ -64,7 +63,7 @@ def workflow_of(variant: str) -> dict[str, Any]:
     if variant in GENERATED:
         kind, store, moving, part = GENERATED[variant]
         values = {**STORES[store], **MOVING[moving], **PARTS[part], "setup": SETUP}
-        text = render_workflow(workflow(**values), environment(), **KINDS[kind])
+        text = render_workflow(workflow(**values), **KINDS[kind])
         text = fill_matrix(text, FILLED_IN, "") if kind == "static" else text
     else:
         text = (SAMPLES / variant.removeprefix("into ") / "expected.yml").read_text("utf-8")

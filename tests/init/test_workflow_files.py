@@ -16,7 +16,6 @@ import yaml
 from ciguard.errors import UsageError
 from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
 from ciguard.plan.outputs import fill_matrix
-from ciguard.render.templates import environment
 from ciguard.workflow.job_templates import ACTIONS
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def workflow(**changes: Any) -> Workflow:
 
 
 def rendered(**changes: Any) -> str:
-    return render_workflow(workflow(**changes), environment())
+    return render_workflow(workflow(**changes))
 
 
 PARTS = {"checkpoint": "15m", "checkpoint_steps": 3}
@@ -73,7 +72,7 @@ FILLED_IN = {
 
 
 def static(**changes: Any) -> str:
-    text = render_workflow(workflow(**changes), environment(), static=True)
+    text = render_workflow(workflow(**changes), static=True)
     return fill_matrix(text, FILLED_IN, "ciguard.yml")
 
 
@@ -94,13 +93,13 @@ CASES = {
     "static with checkpoints": static(**PARTS),
     "confirm": rendered(confirm_suspects=True),
     "static with confirm": static(confirm_suspects=True),
-    "forks": render_workflow(workflow(), environment(), forks=True),
+    "forks": render_workflow(workflow(), forks=True),
     "service": rendered(**SERVICE, confirm_suspects=True),
     "static service": static(**SERVICE),
     "claims": rendered(claims=CLAIMS),
     "claims and history of a service": rendered(**SERVICE, claims=CLAIMS),
-    "forks, service": render_workflow(workflow(**SERVICE), environment(), forks=True),
-    "static forks": render_workflow(workflow(), environment(), static=True, forks=True),
+    "forks, service": render_workflow(workflow(**SERVICE), forks=True),
+    "static forks": render_workflow(workflow(), static=True, forks=True),
     **{name: (ROOT / f".github/workflows/{name}.yml").read_text("utf-8") for name in OWN},
 }
 every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)

@@ -19,7 +19,6 @@ from guard.fixtures import World, make_leg
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.init.workflow_files import Workflow, render_workflow
-from ciguard.render.templates import environment
 from ciguard.report.sticky_texts import with_marker
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ def test_generated_workflow_for_forks_publishes_the_report(
         add_artifact(server, f"ciguard-record-{job.world.plan.id}-{key}-1", files)
     server.pulls_of[HEAD] = [pull(8)]
     values = Workflow("main", "ciguard", "", history="none", python="3.12")
-    text = render_workflow(values, environment(), forks=True)
+    text = render_workflow(values, forks=True)
     (step,) = [
         one
         for one in yaml.safe_load(text)["jobs"]["report"]["steps"]

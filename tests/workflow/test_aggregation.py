@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ciguard.init.workflow_files import Workflow, render_workflow
-from ciguard.render.templates import environment
 from ciguard.workflow.aggregation import (
     find_aggregations,
     find_judging_jobs,
@@ -246,7 +245,7 @@ def test_workflow_of_init(static: bool) -> None:
         python="3.13",
         confirm_suspects=True,
     )
-    text = render_workflow(workflow, environment(), static=static)
+    text = render_workflow(workflow, static=static)
     assert found_in(load(text, FILE)) == []
     expected = [] if static else [("gate", "plan", False, False)]
     assert found_in(with_gate(["legs"], "always()", [EXIT], text)) == expected
@@ -263,7 +262,6 @@ WORKFLOWS = {
     **{
         f"init, static: {static}, service: {service}": render_workflow(
             Workflow("main", "ciguard-shards", "", "", "3.13", service=service, claims="https://x"),
-            environment(),
             static=static,
         )
         for static in (False, True)

@@ -10,7 +10,6 @@ import pytest
 from workflow.generated_workflows import generate
 
 from ciguard.init.workflow_files import render_new_jobs
-from ciguard.render.templates import environment
 from ciguard.workflow.environment_axis import (
     Selection,
     reject_several_environments,
@@ -31,7 +30,7 @@ TEST_COMMAND = re.compile(
 
 def new_jobs(job: MovableJob) -> NewJobs:
     return render_new_jobs(
-        *(ACTIONS, job.name, "test", job.matrix, environment()), is_conditional=job.is_conditional
+        *(ACTIONS, job.name, "test", job.matrix), is_conditional=job.is_conditional
     )
 
 

@@ -13,7 +13,6 @@ from workflow.generated_workflows import generate
 
 from ciguard.errors import CiguardError
 from ciguard.init.workflow_files import render_new_jobs
-from ciguard.render.templates import environment
 from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import read_job
 from ciguard.workflow.rewrite import MovedWorkflow, is_moved, move_job
@@ -28,9 +27,7 @@ ADDED = ("ciguard", "ciguard-report", "ciguard-history")
 
 def moved(text: str, step: str = "") -> MovedWorkflow:
     job = read_job(text, "ci.yml", "test" if step else "", step)
-    new = render_new_jobs(
-        ACTIONS, job.name, "test", job.matrix, environment(), is_conditional=job.is_conditional
-    )
+    new = render_new_jobs(ACTIONS, job.name, "test", job.matrix, is_conditional=job.is_conditional)
     return move_job(job, new, ACTIONS)
 
 
