@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import jsonschema
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
@@ -34,10 +38,12 @@ from ciguard.model import (
 from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ciguard.guard.github_facts import NeededJob
 
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs/reference/schemas/verdict.schema.json").read_text("utf-8")
+)
+VERDICT_SCHEMA = jsonschema.Draft202012Validator(SCHEMA)
 MIB = 1024 * 1024
 SHARDS = {
     "01": ("a.t::one", "a.t::two", "b.t::three"),

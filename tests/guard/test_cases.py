@@ -6,17 +6,15 @@ import json
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
 from guard.cases.job_cases import DEATHS
 from guard.cases.table import CASES
 from guard.fake_jobs import FAILED, STEPS, TOKEN, environ_of, job, serve_job
-from guard.fixtures import World, make_plan
+from guard.fixtures import VERDICT_SCHEMA, World, make_plan
 from guard.test_effective_policy import PolicyCheckout
 
 from ciguard.config.invocation import Invocation
@@ -32,17 +30,13 @@ from ciguard.sources import inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from guard.cases.case import Case
 
     from ciguard.model.jobs import Job
 
 EXIT = {"passed": ExitCode.OK, "failed": ExitCode.TESTS_FAILED, "incomplete": ExitCode.INCOMPLETE}
-SCHEMA = json.loads(
-    (
-        Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "verdict.schema.json"
-    ).read_text("utf-8")
-)
 LATER = datetime.now(UTC).date() + timedelta(days=20)
 
 
@@ -192,7 +186,7 @@ def test_guard_gives_the_expected_verdict(
     answer = run_guard(case, tmp_path, server, capsys)
     verdict = answer.verdict
     assert (verdict["verdict"], answer.code) == (case.verdict, EXIT[case.verdict]), verdict
-    jsonschema.validate(verdict, SCHEMA)
+    VERDICT_SCHEMA.validate(verdict)
     assert verdict["headline"].startswith(f"{case.verdict.upper()}: ")
     if answer.legs:
         assert answer.legs[case.shard]["ending"] == case.ending

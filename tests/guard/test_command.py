@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import jsonschema
 import pytest
-from guard.fixtures import World, make_leg, make_plan, passed, text_of
+from guard.fixtures import SCHEMA, World, make_leg, make_plan, passed, text_of
 
 from ciguard.guard.json import as_json
 from ciguard.guard.state import Level, State
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
-SCHEMA = json.loads(
-    (SAMPLES.parents[2] / "docs" / "reference" / "schemas" / "verdict.schema.json").read_text(
-        "utf-8"
-    )
-)
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}
 
 

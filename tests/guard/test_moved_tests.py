@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jsonschema
 import pytest
-from guard.fixtures import text_of
+from guard.fixtures import VERDICT_SCHEMA, text_of
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.guard.json import as_json
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 
     from ciguard.guard.verdict import Verdict
 
-SCHEMA = json.loads(
-    (
-        Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "verdict.schema.json"
-    ).read_text("utf-8")
-)
 SAMPLES = Path(__file__).parents[1] / "samples" / "guard"
 
 
@@ -67,7 +61,7 @@ def test_result_of_the_claimer_counts(run: MovedRun) -> None:
 def test_report_of_moves_matches_golden_files(run: MovedRun, golden: Golden) -> None:
     verdict = run.world.prove()
     content = as_json(verdict)
-    jsonschema.validate(content, SCHEMA)
+    VERDICT_SCHEMA.validate(content)
     golden(text_of(verdict), SAMPLES / "moved.txt")
     golden(json.dumps(content, indent=2) + "\n", SAMPLES / "moved.json")
 
