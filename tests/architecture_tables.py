@@ -61,7 +61,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "sources.local": ("errors", "model", "codec", "logs.process_logs"),
     "sources.references": ("errors", "github.repository_ref"),
-    "init.repository": ("errors", "git.commands"),
+    "init.repository": ("errors", "git.checkout"),
     "init.generated_files": (
         *(
             "workflow.actions_address",
@@ -123,7 +123,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "experiment", "compare.comparison", "compare.confirmation", "compare.json"),
         "compare.wording",
     ),
-    "history": (*SHARED, "sources.local", "git.commands", "github.retry"),
+    "history": (*SHARED, "sources.local", "git", "github.retry"),
     "init": (
         *(
             *SHARED,

@@ -1,1 +1,1 @@
-"""The repository as other commits have it: its files, its policy, and which commit came first."""
+"""Calls of git: files and ancestry of commits in a checkout, and advice where git refuses."""

@@ -1,7 +1,8 @@
-"""Files of the repository as another commit has them: git, in the checkout or from `origin`.
+"""The checkout of a repository: its remote, its commits, and their files, fetched from `origin`.
 
-A file that is absent is told from one that cannot be had: a policy that seems to be absent must not
-be taken for none.
+A commit that lacks a file is one answer, a file that cannot be read is an error: a policy file that
+cannot be read must not count as "no policy". `ownership_problem` reads git's refusal to use a
+checkout that belongs to another user (`safe.directory`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
 REMOTE: Final = "origin"
-MAX_BYTES: Final = 1 << 20  # of a file; who writes policy by hand writes less
+MAX_BYTES: Final = 1 << 20  # of a file; policies that people write by hand are smaller
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILE_MODES: Final = ("100644", "100755")
 _FIX: Final = "check the repository out in this job: actions/checkout with `fetch-depth: 2`"
@@ -28,16 +29,16 @@ _FIX: Final = "check the repository out in this job: actions/checkout with `fetc
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The git repository around `folder`; `environ` is what git is given."""
+    """The git repository that contains `folder`; `environ` is the environment of git."""
 
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:
-        """The first parent of the commit that is checked out; None where it is no such merge.
+        """Return the first parent of HEAD; None unless HEAD is `tested_sha`, a merge of `head_sha`.
 
-        GitHub tests the merge of a pull request's head into its base's tip, and what an event says
-        of the base may be older than that. A commit's name vouches for its parents.
+        GitHub tests the merge of a pull request's head into the tip of its base branch. The base in
+        the event may be older than that tip, whereas the SHA of a commit determines its parents.
         """
         head = self._git("rev-parse", "--verify", "HEAD^{commit}")
         if head.returncode or not tested_sha or _text(head.stdout) != tested_sha:
@@ -48,58 +49,59 @@ class Checkout:
         return parents[0] if len(parents) > 1 and parents[1] == head_sha else None
 
     def remote(self) -> str:
-        """The address of `origin`; "" where there is none."""
+        """Return the address of `origin`; "" where there is no such remote."""
         return _text(self._git("remote", "get-url", REMOTE).stdout)
 
     def ancestors_among(self, commit: str, candidates: Collection[str]) -> dict[str, bool]:
-        """Of each commit whether it is an ancestor of that one; nothing of those git cannot tell.
+        """Map each candidate to whether it is an ancestor of `commit`; leave out unknown ones.
 
-        A checkout that is not whole knows of no "no".
+        In a shallow clone, git cannot prove that a commit is no ancestor: there, only ancestors are
+        in the answer.
         """
         names = {*candidates, commit}
         if not all(map(_COMMIT.fullmatch, names)) or self._is_missing(commit):
             return {}
         shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) != "false"
-        found = {}
-        for other in sorted(set(candidates)):
-            code = self._git("merge-base", "--is-ancestor", other, commit).returncode
+        are_ancestors = {}
+        for candidate in sorted(set(candidates)):
+            code = self._git("merge-base", "--is-ancestor", candidate, commit).returncode
             if code == 0 or (code == 1 and not shallow):
-                found[other] = code == 0
-        return found
+                are_ancestors[candidate] = code == 0
+        return are_ancestors
 
     def _is_missing(self, commit: str) -> bool:
         return bool(self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode)
 
     def commit(self, revision: str) -> str:
-        """The id of the commit that is meant; one that is given whole is fetched if it is not here.
+        """Return the SHA of a revision; fetch it if it is a full SHA that the checkout lacks.
 
         Raises:
-            InputError: nothing here is called so. RemoteError: it cannot be fetched.
+            InputError: the checkout has no such revision. RemoteError: it cannot be fetched.
         """
-        found = self._commit(revision)
-        if found is None and _COMMIT.fullmatch(revision):
+        sha = self._local_commit(revision)
+        if sha is None and _COMMIT.fullmatch(revision):
             self._fetch(revision)
-            found = self._commit(revision)
-        if found is None:
+            sha = self._local_commit(revision)
+        if sha is None:
             fix = "name a commit, a branch or a tag that is here, or a whole id that origin has"
             raise InputError(f"no commit {revision!r:.80}", where="git", fix=fix)
-        return found
+        return sha
 
-    def _commit(self, revision: str) -> str | None:
+    def _local_commit(self, revision: str) -> str | None:
         words = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        found = self._git("rev-parse", *words)
-        return None if found.returncode else _text(found.stdout)
+        done = self._git("rev-parse", *words)
+        return None if done.returncode else _text(done.stdout)
 
     def prefix(self) -> str:
-        """The folder within the repository, with "/" at its end; "" is its root."""
+        """Return the path of the folder in the repository, with "/" at its end; "" for the root."""
         return _text(self._checked_output("rev-parse", "--show-prefix"))
 
     def add_worktree(self, path: Path, commit: str) -> None:
-        """Check a commit out into a new folder. Raises RemoteError where git does not."""
+        """Check a commit out into a new folder; raise RemoteError where git fails."""
         self._checked_output("worktree", "add", "--detach", "--force", "--quiet", str(path), commit)
 
     def remove_worktree(self, path: Path) -> None:
-        """Take a worktree away, with all that has been made in it, however far it came."""
+        """Delete a worktree and all files in it, also one whose creation was interrupted."""
         if self._git("worktree", "remove", "--force", "--force", str(path)).returncode:
             shutil.rmtree(path, ignore_errors=True)
             self._git("worktree", "prune")
@@ -107,10 +109,10 @@ class Checkout:
     def files_at(
         self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES
     ) -> dict[str, bytes]:
-        """Those of the files that a commit has in this folder; it is fetched where it is not here.
+        """Return those of the files that a commit has in this folder; fetch the commit if needed.
 
         Raises:
-            RemoteError: the commit cannot be had, or a file of it is no file, or too large.
+            RemoteError: the commit cannot be fetched, or a name is no regular file, or too large.
         """
         if not _COMMIT.fullmatch(commit):
             raise RemoteError(f"no commit: {commit!r:.80}", where="git", fix=_FIX)
@@ -119,16 +121,16 @@ class Checkout:
         prefix = self.prefix()
         paths = [f"{prefix}{name}" for name in names]
         listed = self._checked_output("ls-tree", "-z", "--full-tree", commit, "--", *paths)
-        found = {}
+        files = {}
         for entry in _text(listed).split("\0"):
             facts, _, path = entry.partition("\t")
             if path:
                 mode, _, blob = facts.split(" ")
-                found[path.removeprefix(prefix)] = self._blob(commit, path, mode, blob, max_bytes)
-        return found
+                files[path.removeprefix(prefix)] = self._blob(commit, path, mode, blob, max_bytes)
+        return files
 
     def tracked(self, commit: str, name: str) -> str:
-        """Mode and id of what a commit has under this name of the folder; "" for nothing."""
+        """Return mode, type and id of a commit's entry of this name; "" where it has none."""
         listed = self._git("ls-tree", "-z", commit, "--", name)
         return "" if listed.returncode else _text(listed.stdout).partition("\t")[0]
 
@@ -143,7 +145,7 @@ class Checkout:
 
     def _fetch(self, commit: str) -> None:
         shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) == "true"
-        depth = ["--depth=1"] if shallow else []  # a whole clone would become shallow by it
+        depth = ["--depth=1"] if shallow else []  # --depth would make a full clone shallow
         words = ["fetch", "--no-tags", "--quiet", *depth, REMOTE, commit]
         self._checked_output(*words, environ=with_token(self.environ, self.remote()))
 
@@ -159,7 +161,7 @@ class Checkout:
         self, *arguments: str, environ: Mapping[str, str] | None = None
     ) -> CompletedProcess[bytes]:
         try:
-            # A replaced object would be another one under the name that was vouched for.
+            # `git replace` would give other content under the SHA that was asked for.
             arguments = ("--no-replace-objects", *arguments)
             return git(self.folder, *arguments, environ=environ or self.environ)
         except CiguardError as error:
@@ -171,9 +173,20 @@ def _text(content: bytes) -> str:
 
 
 def remote_url(folder: Path, environ: Mapping[str, str]) -> str:
-    """The address of `origin` of the checkout around a folder; "" where there is none."""
+    """Return the address of `origin` of a folder's checkout; "" where there is none."""
     try:
-        found = Checkout(folder, environ).remote()
+        return without_secrets(Checkout(folder, environ).remote())
     except RemoteError:
         return ""
-    return without_secrets(found)
+
+
+def ownership_problem(stderr: bytes) -> tuple[str, str]:
+    """Read git's refusal of a checkout of another user, as a job in a container meets it.
+
+    Returns:
+        (git's message, the `safe.directory` command that git advises); ("", "") of other output.
+    """
+    output = stderr.decode("utf-8", "replace")
+    command = next((line.strip() for line in output.splitlines() if "safe.directory" in line), "")
+    message = output.partition("\n")[0].partition(": ")[2]
+    return (f"git: {message}", command) if command else ("", "")

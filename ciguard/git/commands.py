@@ -1,4 +1,4 @@
-"""The door to git: no call lasts for ever or asks anybody, and a token is shown to GitHub only."""
+"""Runs git commands: each with a time limit, without prompts, and with a token for GitHub only."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-TRANSFER_S: Final = 300.0  # 100 MB, the most that GitHub takes of a file, at 3 Mbit/s
-STALL_TIMEOUT_S: Final = 30  # without a byte; git itself would wait for ever
+TRANSFER_S: Final = 300.0  # 100 MB, GitHub's limit of a file, at 3 Mbit/s
+STALL_TIMEOUT_S: Final = 30  # without a byte; git itself has no such limit
 
 
 def with_token(environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """The environment in which git may speak to `url`: with the token, if that is GitHub.
+    """Return the environment for git calls to `url`; it has the token if `url` is of GitHub.
 
-    A token goes by the environment (GIT_CONFIG_*), never by the command line, which other processes
-    can read; and only to the server that the workflow says is GitHub.
+    The token is passed in the environment (GIT_CONFIG_*), never on the command line, which other
+    processes can read. Only the server in GITHUB_SERVER_URL receives it.
     """
     environment = dict(environ)
     server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
     token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN")
     try:
-        there, github = urlsplit(url), urlsplit(server)
-        same = (there.scheme, there.hostname, there.port) == (
+        remote, github = urlsplit(url), urlsplit(server)
+        is_github = (remote.scheme, remote.hostname, remote.port) == (
             github.scheme, github.hostname, github.port,
         )  # fmt: skip
-    except ValueError:  # no address, and so not GitHub's: git says what is wrong with it
+    except ValueError:  # not an address: git reports it
         return environment
-    if not token or not same or github.scheme not in {"https", "http"}:
+    if not token or not is_github or github.scheme not in {"https", "http"}:
         return environment
     secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
     key = f"http.{github.scheme}://{github.netloc}/.extraheader"
     known = environ.get("GIT_CONFIG_COUNT", "")
     count = int(known) if known.isdigit() else 0
-    # The empty value first: a header that the checkout left would be sent as well, and GitHub
-    # refuses two.
+    # The empty value resets the header that actions/checkout configured: GitHub refuses two.
     for value in ("", f"AUTHORIZATION: basic {secret}"):
         environment[f"GIT_CONFIG_KEY_{count}"] = key
         environment[f"GIT_CONFIG_VALUE_{count}"] = value
@@ -54,20 +53,8 @@ def with_token(environ: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def without_secrets(text: str) -> str:
-    """What git said, without names and passwords in addresses."""
+    """Remove user names and passwords from the addresses in git's output."""
     return re.sub(r"//[^/@\s]+@", "//", text).strip()
-
-
-def ownership_problem(stderr: bytes) -> tuple[str, str]:
-    """What git says of a repository that another user owns, as of a container job's checkout.
-
-    Returns:
-        (what, the command that git advises); ("", "") where stderr says something else.
-    """
-    said = stderr.decode("utf-8", "replace")
-    command = next((line.strip() for line in said.splitlines() if "safe.directory" in line), "")
-    what = said.partition("\n")[0].partition(": ")[2]
-    return (f"git: {what}", command) if command else ("", "")
 
 
 def git(
@@ -77,11 +64,11 @@ def git(
     stdin: bytes = b"",
     limit_s: float = TRANSFER_S,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a folder and give what it said; it fails rather than ask for a password.
+    """Run git in a folder and return its output; git fails instead of asking for a password.
 
     Raises:
-        InputError: there is no git.
-        RemoteError: it did not end in time; nothing of it is left running.
+        InputError: git is not installed.
+        RemoteError: git exceeded `limit_s`; git and its child processes were killed.
     """
     environment = {
         "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # bytes a second
@@ -98,7 +85,7 @@ def git(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # What git starts for the network outlives it and holds the pipes: all end as one group.
+            # git's network helpers can outlive git and hold the pipes: kill the whole group.
             start_new_session=True,
         )
     except FileNotFoundError as error:
@@ -112,7 +99,7 @@ def git(
             _end(process)
             verb = next(word for word in arguments if not word.startswith("-"))
             raise RemoteError(f"git {verb} took more than {limit_s:g} s") from error
-        except BaseException:  # interrupted: git, in a group of its own, was not
+        except BaseException:  # Ctrl-C does not reach git, which has its own process group
             _end(process)
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, output_bytes, errors)

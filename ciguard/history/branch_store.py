@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import CiguardError, InputError, RemoteError
-from ciguard.git.commands import TRANSFER_S, git, ownership_problem, with_token, without_secrets
+from ciguard.git.checkout import ownership_problem
+from ciguard.git.commands import TRANSFER_S, git, with_token, without_secrets
 from ciguard.history.file import FILE_NAME, DamagedHistory, StoredBytes
 
 if TYPE_CHECKING:

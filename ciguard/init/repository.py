@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import UsageError
-from ciguard.git.commands import ownership_problem
+from ciguard.git.checkout import ownership_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
