@@ -1,1 +1,1 @@
-"""export: a run in the formats of other tools, a file for each combination."""
+"""export: the results of a run in formats of other tools, one file for each suite and variant."""

@@ -1,4 +1,7 @@
-"""The cases of a run as other tools count them: each once, those without a result too. Pure."""
+"""The cases of a run for export: each case once, with its final result or the reason for none.
+
+Of several jobs that ran a case, the worst result counts. Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportedCase:
-    """A case with its final result; `result` is None where it has none, and then `reason` why.
+    """A case with its final result, or with the reason why it has none.
 
     Attributes:
-        classname, name: as the framework's own JUnit file spells it.
-        file: from the repository's root; "" where it is not known.
-        failures: superseded ones, in the order of their attempts.
-        failed_attempts: how many attempts failed before the final result, memory aside.
+        classname, name: as in the framework's own JUnit file.
+        file: path from the root of the repository; "" where unknown.
+        result: None for a case without any result.
+        failures: results of earlier, failed tries, in the order of the tries.
+        failed_attempts: number of failed tries before the final result, without those that failed
+            by memory alone.
+        reason: why the case has no final result; "" for a case that has one.
     """
 
     key: CaseKey
@@ -43,9 +49,9 @@ class ExportedCase:
 
     @property
     def is_flaky(self) -> bool:
-        """The case is good after a failure for which not only memory is to blame."""
-        good = self.result is not None and classify_result(self.result) == "good"
-        return good and not self.reason and self.failed_attempts > 0
+        """Return whether the case passed after a failure that memory alone does not explain."""
+        is_good = self.result is not None and classify_result(self.result) == "good"
+        return is_good and not self.reason and self.failed_attempts > 0
 
 
 class Combination(NamedTuple):
@@ -57,20 +63,20 @@ class Combination(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of a file of it, without an ending."""
+        """Return the name of its file, without a suffix."""
         return "-".join(filter(None, (self.suite, self.variant))) or "tests"
 
 
 def combinations(
     plan: Plan, records: Iterable[Record], platform: RunFacts | None, verdict: Verdict
 ) -> tuple[Combination, ...]:
-    """All cases of a run, by suite and variant.
+    """Return all cases of a run, by suite and variant.
 
     Args:
-        records, platform: what the verdict was made of.
+        records, platform: those of which the verdict was made.
     """
     missing = {unit.key: unit for unit in verdict.missing}
-    found: dict[CaseKey, ExportedCase] = {}
+    exported: dict[CaseKey, ExportedCase] = {}
     for shard, record in select_of_run(plan, records, platform).newest.items():
         for key, unit in record_units(record).items():
             reason = note_text(missing[key].reason) if key in missing else ""
@@ -78,7 +84,7 @@ def combinations(
             for result in unit.cases:
                 case = replace(
                     _case(plan, shard, result, reason),
-                    # A failure of the unit as a whole is one of every case.
+                    # A failure of the whole unit counts as a failure of each of its cases.
                     failures=tuple(
                         failure
                         for failure in unit.failures
@@ -86,15 +92,15 @@ def combinations(
                     ),
                     failed_attempts=failed_attempts.get(result.key, 0),
                 )
-                before = found.get(case.key)
+                before = exported.get(case.key)
                 if before is None or _rank(before) < _rank(case):
-                    found[case.key] = case
-    with_a_case = {key.unit_key for key in found}
-    for key, lost in missing.items():
-        if key not in with_a_case:
+                    exported[case.key] = case
+    units_with_case = {key.unit_key for key in exported}
+    for key, absent in missing.items():
+        if key not in units_with_case:
             case_key = CaseKey(*key, key.unit)
-            found[case_key] = _lost(plan, case_key, lost.shard, note_text(lost.reason))
-    ordered = sorted(found.values(), key=attrgetter("key"))
+            exported[case_key] = _no_result(plan, case_key, absent.shard, note_text(absent.reason))
+    ordered = sorted(exported.values(), key=attrgetter("key"))
     return tuple(
         Combination(suite, variant, tuple(cases))
         for (suite, variant), cases in groupby(ordered, key=lambda case: case.key[:2])
@@ -102,15 +108,15 @@ def combinations(
 
 
 def _case(plan: Plan, shard: str, result: Result, reason: str) -> ExportedCase:
-    found = replace(_lost(plan, result.key, shard, reason), result=result)
+    case = replace(_no_result(plan, result.key, shard, reason), result=result)
     if result.classname is not None or result.name is not None:
-        found = replace(found, classname=result.classname or "", name=result.name or "")
+        case = replace(case, classname=result.classname or "", name=result.name or "")
     file = repository_path(plan.suites, result.suite, result.file)
-    return replace(found, file=file) if file else found
+    return replace(case, file=file) if file else case
 
 
-def _lost(plan: Plan, key: CaseKey, shard: str, reason: str) -> ExportedCase:
-    """A case of which nothing but its name is known."""
+def _no_result(plan: Plan, key: CaseKey, shard: str, reason: str) -> ExportedCase:
+    """Make a case without a result; the framework derives names and file from the test id."""
     adapter = framework(plan.suites[key.suite].framework)
     classname, name = adapter.junit_name(key.case)
     file = repository_path(plan.suites, key.suite, adapter.file_of(key.unit))
@@ -118,21 +124,21 @@ def _lost(plan: Plan, key: CaseKey, shard: str, reason: str) -> ExportedCase:
 
 
 def _rank(case: ExportedCase) -> tuple[bool, tuple[int, int, int]]:
-    """The worst of several legs counts; what was stopped is worst of all."""
+    """Rank a case of several jobs by severity; a case that was stopped ranks highest."""
     assert case.result is not None
     return bool(case.reason), severity(case.result)
 
 
 def count_outcomes(cases: Sequence[ExportedCase]) -> Mapping[str, int]:
-    """Count cases that passed, were skipped, failed, or are errors: died, or without a result."""
-    found = {"passed": 0, "skipped": 0, "failed": 0, "error": 0}
+    """Count the cases of each `status`."""
+    counts = {"passed": 0, "skipped": 0, "failed": 0, "error": 0}
     for case in cases:
-        found[status(case)] += 1
-    return found
+        counts[status(case)] += 1
+    return counts
 
 
 def status(case: ExportedCase) -> str:
-    """One of passed, skipped, failed, error."""
+    """Return passed, skipped, failed, or error (died, or without a final result)."""
     if case.result is None or case.reason:
         return "error"
     if not case.result.is_failure:

@@ -1,4 +1,4 @@
-"""`ciguard export`: writes a run's results as JUnit XML or CTRF."""
+"""`ciguard export`: write the results of a run as JUnit XML or CTRF."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.model import Record
 
-_ENDINGS: Final = {"junit": ".xml", "ctrf": ".json"}
+_SUFFIXES: Final = {"junit": ".xml", "ctrf": ".json"}
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
 
@@ -38,7 +38,7 @@ _UNSAFE: Final = re.compile(r"[^\w.-]+")
 @click.option(
     "--format",
     "formats",
-    type=click.Choice(list(_ENDINGS)),
+    type=click.Choice(list(_SUFFIXES)),
     multiple=True,
     default=("junit",),
     help="Format of the files; repeatable.",
@@ -62,16 +62,17 @@ def command(
     are: the verdict is that of `ciguard guard`.
     """
     with open_inputs(invocation, Sources(plan, records, run=run, repo=repo)) as inputs:
-        how = EvaluationOptions(plan_path=local.path_below(invocation.folder, plan), count=False)
+        plan_path = local.path_below(invocation.folder, plan)
+        options = EvaluationOptions(plan_path=plan_path, count=False)
         past = past_runs_of(invocation, None)
-        found = evaluate(context_of(invocation), inputs, None, past, how)
-    made = combinations(found.plan, found.records, found.platform, found.verdict)
-    for name, combination in zip(_file_names(made), made, strict=True):
+        run_ = evaluate(context_of(invocation), inputs, None, past, options)
+    parts = combinations(run_.plan, run_.records, run_.platform, run_.verdict)
+    for name, combination in zip(_file_names(parts), parts, strict=True):
         for format_ in dict.fromkeys(formats):
-            path = Path(output, format_, name + _ENDINGS[format_])
-            local.write(invocation.folder / path, _content(format_, combination, found.records))
+            path = Path(output, format_, name + _SUFFIXES[format_])
+            local.write(invocation.folder / path, _content(format_, combination, run_.records))
             console.out(f"{path}: {count_of(len(combination.cases), 'test')}")
-    console.err(headline(found.verdict))
+    console.err(headline(run_.verdict))
     return ExitCode.OK
 
 
@@ -81,11 +82,11 @@ def _content(format_: str, combination: Combination, records: tuple[Record, ...]
     return to_ctrf(combination, records)
 
 
-def _file_names(made: tuple[Combination, ...]) -> list[str]:
-    """A name for each that every file system takes; a number tells two alike apart."""
+def _file_names(parts: tuple[Combination, ...]) -> list[str]:
+    """Return a portable file name for each combination; equal names get a number."""
     names: list[str] = []
-    for one in made:
-        name = _UNSAFE.sub("-", one.name).strip("-.") or "tests"
-        same = sum(known == name or known.startswith(f"{name}--") for known in names)
-        names.append(f"{name}--{same + 1}" if same else name)
+    for combination in parts:
+        name = _UNSAFE.sub("-", combination.name).strip("-.") or "tests"
+        count = sum(known == name or known.startswith(f"{name}--") for known in names)
+        names.append(f"{name}--{count + 1}" if count else name)
     return names

@@ -19,7 +19,7 @@ _MS: Final = 1000
 
 
 def to_ctrf(combination: Combination, records: Sequence[Record]) -> bytes:
-    """One document; what has no result is `failed` with the raw status "no result"."""
+    """Encode a document; a case without a result is `failed`, with the raw status "no result"."""
     headers = [record.header for record in records if record.header is not None]
     cases = combination.cases
     counts = count_outcomes(cases)
@@ -49,7 +49,7 @@ def to_ctrf(combination: Combination, records: Sequence[Record]) -> bytes:
 
 
 def _span_ms(records: Sequence[Record]) -> tuple[int, int]:
-    """Start of the first job and end of the last, by the time of day; zeros where not known."""
+    """Return start of the first job and end of the last, ms since 1970; zeros where unknown."""
     starts, ends = [], []
     for record in records:
         if record.started_at is not None:
@@ -62,7 +62,7 @@ def _span_ms(records: Sequence[Record]) -> tuple[int, int]:
 def _test(case: ExportedCase, combination: Combination) -> dict[str, Any]:
     result = case.result
     suite = [part for part in (combination.name, case.file or case.classname) if part]
-    found: dict[str, Any] = {
+    test: dict[str, Any] = {
         "name": case.name,
         "status": _STATUS[status(case)],
         "duration": round(_MS * (result.wall_s or 0.0)) if result is not None else 0,
@@ -73,17 +73,17 @@ def _test(case: ExportedCase, combination: Combination) -> dict[str, Any]:
         "extra": {"id": case.key.case, "shard": case.shard},
     }
     if case.file:
-        found["filePath"] = case.file
+        test["filePath"] = case.file
     if result is not None and result.line is not None:
-        found["line"] = result.line
+        test["line"] = result.line
     message = case.reason or (result.message if result is not None else None)
     if message and status(case) != "passed":
-        found["message"] = message.partition("\n")[0]
-        found["trace"] = message
+        test["message"] = message.partition("\n")[0]
+        test["trace"] = message
     if result is not None and result.peak_bytes is not None:
-        found["extra"]["memory"] = {"peakBytes": result.peak_bytes}
-    attempts = [_attempt(number, one) for number, one in enumerate(case.failures, 1)]
-    return {**found, "retryAttempts": attempts} if attempts else found
+        test["extra"]["memory"] = {"peakBytes": result.peak_bytes}
+    attempts = [_attempt(number, failure) for number, failure in enumerate(case.failures, 1)]
+    return {**test, "retryAttempts": attempts} if attempts else test
 
 
 def _raw_status(case: ExportedCase) -> str:
@@ -94,10 +94,10 @@ def _raw_status(case: ExportedCase) -> str:
 
 
 def _attempt(number: int, result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = {"attempt": number, "status": "failed"}
+    attempt: dict[str, Any] = {"attempt": number, "status": "failed"}
     if result.wall_s is not None:
-        found["duration"] = round(_MS * result.wall_s)
-    return {**found, "message": result.message} if result.message else found
+        attempt["duration"] = round(_MS * result.wall_s)
+    return {**attempt, "message": result.message} if result.message else attempt
 
 
 def _environment(combination: Combination, headers: Sequence[ShardLine]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""JUnit XML for the services and tools that read it. Pure.
+"""JUnit XML for services and tools that read it. Pure.
 
-There is no standard. Names are the framework's own (`Framework.junit_name`); earlier tries are
-written as Surefire writes them; properties `dd_tags[...]` as Datadog reads them.
+The format has no standard. Names are those of the framework (`Framework.junit_name`), earlier tries
+are elements of Surefire, and properties `dd_tags[...]` are those of Datadog.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 NO_RESULT: Final = "ciguard:no-result"
 PEAK: Final = "dd_tags[test.memory.peak]"
 SHARD: Final = "dd_tags[ci.shard]"
-# What no XML 1.0 document can hold, not even as a reference.
+# Characters that no XML 1.0 document can hold, not even as a reference.
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(combination: Combination) -> bytes:
-    """One document: a suite for each file of tests."""
+    """Encode a document with one test suite for each file of tests."""
     root = ET.Element("testsuites", {"name": combination.name, **_counts(combination.cases)})
     for file, cases in groupby(sorted(combination.cases, key=_group), key=_group):
         members = list(cases)
@@ -73,7 +73,7 @@ def _testcase(case: ExportedCase) -> ET.Element:
 
 
 def _add_outcome(element: ET.Element, case: ExportedCase) -> None:
-    """The element that says how it ended, then its earlier tries; a pass has none of the first."""
+    """Add the element of the outcome, except for a pass, then elements of the earlier tries."""
     outcome = status(case)
     if case.result is None or case.reason:
         ET.SubElement(element, "error", {"type": NO_RESULT, "message": _text(case.reason)})
@@ -100,4 +100,4 @@ def _first_line(result: Result) -> str:
 
 
 def _text(text: str) -> str:
-    return _ILLEGAL.sub(lambda found: f"#x{ord(found[0]):02X}", text)
+    return _ILLEGAL.sub(lambda match: f"#x{ord(match[0]):02X}", text)
