@@ -165,7 +165,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "report": (*SHARED, "github", "render", "guard", "compare"),
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
     "report.remote_run": (*SHARED, "config", "github", "guard", "report", "sources"),
-    "report.publish": (*SHARED, "github", "guard", "render", "report", "sources.inputs"),
+    "report.publish": (*SHARED, "github", "guard", "render", "report"),
     # Composes all, for an organisation.
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),

@@ -16,9 +16,9 @@ from ciguard.audit.rule_table import RULES, audit_repository
 from ciguard.config.suites import HOSTED
 from ciguard.errors import ExitCode, UsageError
 from ciguard.github.client import GitHub
-from ciguard.github.repository_ref import REPOSITORY, RepositoryRef, resolve_repository
+from ciguard.github.repository_ref import REPOSITORY, RepositoryRef, resolve_repository, token_of
 from ciguard.github.response_cache import CacheFolder, CallBudget, ResponseCache
-from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S, token_of
+from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

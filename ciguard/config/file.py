@@ -30,7 +30,7 @@ from ciguard.config.sections import (
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
-from ciguard.logs.user_patterns import mistakes_of, user_pattern
+from ciguard.logs.user_patterns import find_mistakes, user_pattern
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
@@ -282,7 +282,7 @@ def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
             fix = "give it a pattern; a metric of a record has its own unit and key"
             yield UsageError("of no pattern", where=f"{where}.{key}", fix=fix)
         for key, what, fix in (
-            mistakes_of(metric.pattern, metric.unit, metric.key) if metric.pattern else ()
+            find_mistakes(metric.pattern, metric.unit, metric.key) if metric.pattern else ()
         ):
             yield UsageError(what, where=f"{where}.{key}", fix=fix)
     if "" in config.metrics.keep:

@@ -1,4 +1,4 @@
-"""The checks that `ciguard doctor` makes, as values and as they are shown. Pure."""
+"""Checks of `ciguard doctor` as values, their levels, and their output as text and JSON. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1
-MIN_CALLS: Final = 100  # of an hour: a report of a bad run takes as many
+MIN_CALLS: Final = 100  # calls left in an hour: the report of a bad run takes as many
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing: `what` was found, and what to do where it is not as it should be."""
+    """The result of one check: the state (`what`), and the advice if something is wrong."""
 
     name: str
     level: Level
@@ -31,27 +31,27 @@ class Check:
 
 
 def ok(name: str, what: str) -> Check:
-    """Return a check that is as it should be."""
+    """Return a passed check."""
     return Check(name, "ok", what)
 
 
 def warning(name: str, what: str, fix: str = "") -> Check:
-    """Works without it, with less."""
+    """Return a check that found a problem with which ciguard still works."""
     return Check(name, "warning", what, fix)
 
 
 def error(name: str, what: str, fix: str = "") -> Check:
-    """Does not work."""
+    """Return a check that found a problem with which ciguard does not work."""
     return Check(name, "error", what, fix)
 
 
 def has_errors(checks: Sequence[Check]) -> bool:
-    """Return whether something does not work."""
+    """Return whether a check found an error."""
     return any(check.level == "error" for check in checks)
 
 
 def as_json(checks: Sequence[Check]) -> dict[str, Any]:
-    """For programs; documented in docs/reference/json.md."""
+    """Return the checks as in docs/reference/json.md."""
     levels = [check.level for check in checks]
     return {
         "schema": SCHEMA,
@@ -62,7 +62,7 @@ def as_json(checks: Sequence[Check]) -> dict[str, Any]:
 
 
 def document(checks: Sequence[Check]) -> tuple[Block, ...]:
-    """All checks in their order, then how many of them are errors and warnings."""
+    """Return all checks in their order, then the numbers of errors and warnings."""
     rows: list[tuple[str, Content]] = []
     width = max((len(check.name) for check in checks), default=0)
     for check in checks:
@@ -76,19 +76,19 @@ def document(checks: Sequence[Check]) -> tuple[Block, ...]:
 
 
 def check_rate_limit(remaining: int, limit: int) -> Check:
-    """Check how many calls the token has left in this hour."""
+    """Check the number of API calls that the token has left in this hour."""
     what = f"{remaining:,} of {limit:,} calls left in this hour"
     if remaining >= MIN_CALLS:
         return ok("API calls", what)
     return warning("API calls", what, "wait for the next hour, or use a token of your own")
 
 
-def warn_of_undetected_skip(found: UndetectedSkip) -> Check:
-    """An aggregation job that stays green when the job that plans fails."""
-    planning = found.planning_job
-    what = f"{found.file}: job {found.job} is green if job {planning} fails: tests are skipped"
-    fixes = [] if found.is_needed else [f"add `{planning}` to its needs"]
-    if found.reads_single_results:
+def warn_of_undetected_skip(skip: UndetectedSkip) -> Check:
+    """Warn of an aggregation job that stays green when the job that plans fails."""
+    planning = skip.planning_job
+    what = f"{skip.file}: job {skip.job} is green if job {planning} fails: tests are skipped"
+    fixes = [] if skip.is_needed else [f"add `{planning}` to its needs"]
+    if skip.reads_single_results:
         fixes.append(f"test needs.{planning}.result as well")
     return warning("aggregation", what, ", and ".join(fixes))
 
@@ -96,17 +96,17 @@ def warn_of_undetected_skip(found: UndetectedSkip) -> Check:
 def check_required(
     file: str, jobs: Mapping[str, Any], judging: Sequence[str], required: Set[str]
 ) -> Check:
-    """Check that a required check of the default branch is red where a test was lost.
+    """Check that a required check of the default branch fails if a test is lost.
 
     Args:
-        judging: the jobs of the workflow that are, the best to require first.
+        judging: the jobs of the workflow that fail then, the best one to require first.
         required: names of the required checks, at least one.
     """
     owners = [
         (check, name)
         for check, (name, job) in product(sorted(required), jobs.items())
-        # Of a workflow that others call, `CALLER / JOB`.
-        if any(names_check(name, job, one) for one in {check, check.rpartition(" / ")[2]})
+        # Checks of a reusable workflow are named `CALLER / JOB`.
+        if any(names_check(name, job, text) for text in {check, check.rpartition(" / ")[2]})
     ]
     if any(name in judging for _, name in owners):
         return ok("required check", f"{file}: a lost test fails what is required")
@@ -118,12 +118,12 @@ def check_required(
 
 
 def check_artifact_version(server_url: str, version: str, *, is_own: bool, artifacts: int) -> Check:
-    """Check that server and workflow speak of the same artifacts.
+    """Check that the server supports the generation of artifacts that the workflow uses.
 
     Args:
-        version: of an Enterprise Server; "" for none.
-        is_own: it is such a server.
-        artifacts: generation that the workflow uses.
+        version: version of the Enterprise Server; "" where unknown, or of another server.
+        is_own: the server is a GitHub Enterprise Server.
+        artifacts: generation of the actions for artifacts, 3 or 4.
     """
     server = f"{server_url} (Enterprise Server {version or 'of an unknown version'})"
     what = f"{server if is_own else server_url}: artifacts of generation {artifacts}"

@@ -1,4 +1,8 @@
-"""`ciguard doctor`: looks at configuration, repository, history, GitHub and this machine."""
+"""`ciguard doctor`: check configuration, repository, history, GitHub and this machine.
+
+The checks run in this order, and none changes anything. Each yields results with advice (`Check`);
+an error of ciguard within a check becomes its result.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from pydantic import SecretStr
 
 from ciguard import console
 from ciguard.config.file import FILE, FILES, Config, configured_by
@@ -28,7 +31,12 @@ from ciguard.doctor.checks import (
 )
 from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.git.checkout import remote_url
-from ciguard.github.repository_ref import RepositoryRef, resolve_repository
+from ciguard.github.repository_ref import (
+    RepositoryRef,
+    is_enterprise_server,
+    resolve_repository,
+    token_of,
+)
 from ciguard.history.stores import load, open_store
 from ciguard.init.generated_files import (
     HISTORY_FILE_WARNING,
@@ -62,8 +70,7 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
 
 FIX_WORD: Final = "fix: "
-SECONDS: Final = 15.0  # for an answer of GitHub: a person waits
-# Permission, a path below the repository that nothing has, and what is missing without it.
+# Permission, a path of the API that needs it, and the features that need it.
 READS: Final = (
     ("actions: read", "actions/runs/1", "how jobs ended, and records of other runs"),
     ("checks: read", "check-runs/1", "why GitHub ended a job"),
@@ -96,37 +103,37 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     try:
         config = invocation.config()
     except UsageError as mistake:
-        # Everything else depends on it.
+        # All other checks depend on the configuration.
         yield error("configuration", f"{mistake.where}: {mistake.what}".strip(": "), mistake.fix)
         return
-    there = configured_by(invocation.folder)
+    file = configured_by(invocation.folder)
     fix = "ciguard init writes one"
     yield (
-        ok("configuration", there)
-        if there
+        ok("configuration", file)
+        if file
         else warning("configuration", "none, so the defaults hold", fix)
     )
     yield from _checked("git", lambda: _git(invocation))
     yield from _checked("tests", lambda: _tests(invocation, config))
-    # Without an origin there is no workflow to run: what only that needs is not missed here.
+    # Without an origin, no workflow runs: problems of workflows are warnings.
     origin = remote_url(invocation.folder, invocation.environ)
     worst = error if origin else warning
-    moved = {
+    adopted = {
         path.relative_to(invocation.folder).as_posix(): workflow
         for path in _workflow_files(invocation.folder)
         if is_moved(workflow := _workflow_value(path))
     }
-    yield from (ok("workflow", f"{file} uses ciguard's actions") for file in moved)
-    if moved and (unused := unused_keys(invocation.folder, config)):
+    yield from (ok("workflow", f"{file} uses ciguard's actions") for file in adopted)
+    if adopted and (unused := unused_keys(invocation.folder, config)):
         yield warning("configuration", unused, f"take it out of {FILE}")
-    if not moved or (invocation.folder / WORKFLOW_FILE).exists():
+    if not adopted or (invocation.folder / WORKFLOW_FILE).exists():
         yield _install(config, worst)
         yield from _checked("workflow", lambda: _workflow(invocation, config))
     for path in _workflow_files(invocation.folder):
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_remote = config.history.in_branch or config.history.in_service
     yield from _checked(
-        "history", lambda: _history(invocation, config, moved), worst if is_remote else error
+        "history", lambda: _history(invocation, config, adopted), worst if is_remote else error
     )
     if not offline:
         yield from _checked("GitHub", lambda: _github(invocation, config, repo))
@@ -138,7 +145,7 @@ def _checked(
     make_checks: Callable[[], Iterator[Check]],
     on_error: Callable[[str, str, str], Check] = error,
 ) -> Iterator[Check]:
-    """The checks; where one of them cannot be made, that."""
+    """Yield the checks; an error of ciguard that ends them becomes a check itself."""
     try:
         yield from make_checks()
     except CiguardError as problem:
@@ -158,20 +165,20 @@ def _git(invocation: Invocation) -> Iterator[Check]:
     if what:
         yield error("git", what, fix)
         return
-    is_there = git(invocation.folder, "rev-parse", "--git-dir") is not None
-    what = "no remote origin" if is_there else "this folder is in no git repository"
-    first = "" if is_there else "git init, then "
+    is_repository = git(invocation.folder, "rev-parse", "--git-dir") is not None
+    what = "no remote origin" if is_repository else "this folder is in no git repository"
+    first = "" if is_repository else "git init, then "
     fix = "git remote add origin ADDRESS: the history and the base's policy come from there"
     yield warning("git", what, first + fix)
 
 
 def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
-    """Let each framework list its units, as `plan` does."""
+    """List the units of each suite and variant by its framework, as `plan` does."""
     for name, suite in suites_of(config).items():
         for variant in suite.variants:
             words = " ".join(filter(None, ("tests", name, variant)))
             try:
-                found = collect_units(
+                collected = collect_units(
                     framework(suite.framework),
                     suite,
                     variant,
@@ -181,29 +188,29 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
             except CiguardError as problem:
                 yield error(words, f"{suite.framework}: {problem.what}", problem.fix)
                 continue
-            text = f"{suite.framework} lists {count_of(len(found.units), 'unit')}"
-            if found.errors:
+            text = f"{suite.framework} lists {count_of(len(collected.units), 'unit')}"
+            if collected.errors:
                 program = _program(invocation, suite)
-                errors = count_of(len(found.errors), "error")
-                # What the adapter advises says more than that the tests must be listed.
-                lines = [line for error in found.errors for line in error.splitlines()]
+                errors = count_of(len(collected.errors), "error")
+                # Advice of the adapter is more specific than FIX.
+                lines = [line for error in collected.errors for line in error.splitlines()]
                 advice = [line[len(FIX_WORD) :] for line in lines if line.startswith(FIX_WORD)]
-                what = f"{text} by {program}, and {errors}: {_first(found.errors)}"
+                what = f"{text} by {program}, and {errors}: {_first(collected.errors)}"
                 yield error(words, what, (*advice, FIX)[0])
-            elif not found.units:
+            elif not collected.units:
                 yield error(words, text, "set args or cwd of the suite to the folder of its tests")
             else:
                 yield ok(words, text)
 
 
 def _program(invocation: Invocation, suite: Suite) -> str:
-    """The path of what listed the tests, so that a Python of another environment is seen."""
+    """Return the path of the program that listed the tests: it may be of another environment."""
     name = (suite.list_command or suite.command)[0]
     return shutil.which(name, path=invocation.environ.get("PATH")) or name
 
 
 def _first(errors: Sequence[str]) -> str:
-    """Return the place of the first error, and the line that names it, which may be on stderr."""
+    """Return the location of the first error, and its message, which may be in another text."""
     head, *_ = errors[0].strip().splitlines()
     bodies = [
         "\n".join(line for line in error.strip().splitlines()[1:] if not line.startswith(FIX_WORD))
@@ -214,9 +221,9 @@ def _first(errors: Sequence[str]) -> str:
 
 
 def _install(config: Config, make_check: Callable[[str, str, str], Check]) -> Check:
-    wanted = config.install or running_requirement()
-    if wanted:
-        return ok("install", f"workflows install {wanted}")
+    requirement = config.install or running_requirement()
+    if requirement:
+        return ok("install", f"workflows install {requirement}")
     fix = (
         'set install = "git+https://HOST/OWNER/REPOSITORY@COMMIT": the index\'s ciguard is another'
     )
@@ -224,8 +231,8 @@ def _install(config: Config, make_check: Callable[[str, str, str], Check]) -> Ch
 
 
 def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
-    there = invocation.folder / WORKFLOW_FILE
-    is_static = there.is_file() and BEGIN in there.read_text("utf-8", "replace")
+    workflow = invocation.folder / WORKFLOW_FILE
+    is_static = workflow.is_file() and BEGIN in workflow.read_text("utf-8", "replace")
     for item in generate(invocation.folder, config, static=is_static):
         if item.path in FILES:
             continue
@@ -242,7 +249,7 @@ def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
         else:
             what = f"{item.path} is not what the configuration and this version say"
             yield warning("workflow", what, fix)
-    if there.is_symlink():
+    if workflow.is_symlink():
         yield error("workflow", f"{WORKFLOW_FILE} is a link", "GitHub follows none: make it a file")
 
 
@@ -256,22 +263,22 @@ def _workflow_value(path: Path) -> Any:
     try:
         return load_yaml(local.read(path).decode("utf-8", "replace"), path.name)
     except CiguardError:
-        return None  # told by another check
+        return None  # `_aggregation` reports the error
 
 
 def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
-    """Warn of jobs of a workflow that would hide a failure of the job that plans."""
+    """Warn of jobs in a workflow that would hide a failure of the job that plans."""
     file = path.relative_to(folder).as_posix()
     text = local.read(path).decode("utf-8", "replace")
     yield from map(warn_of_undetected_skip, find_undetected_skips(load_yaml(text, file), file))
 
 
-def _history(invocation: Invocation, config: Config, moved: Mapping[str, Any]) -> Iterator[Check]:
-    place = config.history.store
+def _history(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -> Iterator[Check]:
+    location = config.history.store
     if not (config.history.in_branch or config.history.in_service):
-        yield warning("history", HISTORY_FILE_WARNING.format(place), LOST_FIX)
-    found = load(open_store(place, invocation.folder, invocation.environ))
-    if not found.exists:
+        yield warning("history", HISTORY_FILE_WARNING.format(location), LOST_FIX)
+    loaded = load(open_store(location, invocation.folder, invocation.environ))
+    if not loaded.exists:
         fix = "the base branch's first run of the workflow begins it"
         branch = default_branch(invocation.folder)
         is_own = (invocation.folder / WORKFLOW_FILE).exists()
@@ -279,18 +286,18 @@ def _history(invocation: Invocation, config: Config, moved: Mapping[str, Any]) -
             fix = "the service adds the base branch's next run"
         elif not config.history.in_branch:
             fix = "ciguard history add begins it"
-        elif moved and not is_own and not any(runs_on_push(one, branch) for one in moved.values()):
-            fix = f"no push to {branch} starts {', '.join(moved)}: add push to its `on:`"
-        yield warning("history", f"nothing at {place} yet: plans split equally", fix)
+        elif adopted and not is_own and not any(runs_on_push(w, branch) for w in adopted.values()):
+            fix = f"no push to {branch} starts {', '.join(adopted)}: add push to its `on:`"
+        yield warning("history", f"nothing at {location} yet: plans split equally", fix)
         return
-    runs = count_of(len(found.history.runs), "run")
-    yield ok("history", f"{place}: {runs}, {size(found.size_bytes)}")
+    runs = count_of(len(loaded.history.runs), "run")
+    yield ok("history", f"{location}: {runs}, {size(loaded.size_bytes)}")
 
 
 def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check]:
     environ = invocation.environ
     try:
-        place = resolve_repository(
+        repository = resolve_repository(
             environ, repository=repo, remote=remote_url(invocation.folder, environ)
         )
     except UsageError as problem:
@@ -298,21 +305,18 @@ def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check
             raise
         yield warning("GitHub", problem.what, problem.fix)
         return
-    token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+    token = token_of(environ)
     if not token:
         fix = (
             "set GITHUB_TOKEN or GH_TOKEN; in a workflow: GITHUB_TOKEN: ${{ github.token }} in env"
         )
-        yield warning("GitHub", f"no token, so nothing was asked of {place.server_url}", fix)
+        yield warning("GitHub", f"no token, so nothing was asked of {repository.server_url}", fix)
         return
     # Imported here: httpx costs 0.2 s that a machine without a token need not pay.
-    from ciguard.github.client import GitHub  # noqa: PLC0415
-    from ciguard.sources.inputs import RETRY_POLICY  # noqa: PLC0415
+    from ciguard.sources.inputs import explaining_client  # noqa: PLC0415
 
-    with GitHub(
-        place.api_url, SecretStr(token), retry_policy=RETRY_POLICY, timeout_s=SECONDS
-    ) as github:
-        yield from _github_checks(invocation, config, place, github)
+    with explaining_client(repository.api_url, token) as github:
+        yield from _github_checks(invocation, config, repository, github)
 
 
 def _github_checks(
@@ -339,29 +343,29 @@ def _github_checks(
             fix = f"give the job `permissions: {permission}`, or the token that permission"
             yield warning("token", f"may not do {permission}; unavailable: {without}", fix)
     if facts.default_branch:
-        wanted = partial(required_checks, github, repository.repository, facts.default_branch)
-        made = partial(_required_checks, invocation.folder, wanted)
-        yield from _checked("required check", made, warning)
-    is_own = repository.is_enterprise_server
+        required = partial(required_checks, github, repository.repository, facts.default_branch)
+        make_checks = partial(_required_checks, invocation.folder, required)
+        yield from _checked("required check", make_checks, warning)
+    is_own = is_enterprise_server(repository.server_url)
     version = version_of(github) if is_own else ""
     artifacts = config.workflow.artifacts or artifact_version(invocation.folder, lambda _: None)
     yield check_artifact_version(repository.server_url, version, is_own=is_own, artifacts=artifacts)
 
 
-def _required_checks(folder: Path, wanted: Callable[[], Set[str]]) -> Iterator[Check]:
-    """For each workflow that judges the tests; none where the default branch requires no check."""
-    required = wanted()
+def _required_checks(folder: Path, ask_required: Callable[[], Set[str]]) -> Iterator[Check]:
+    """Check each workflow that judges the tests, if the default branch requires any check."""
+    required = ask_required()
     for path in _workflow_files(folder) if required else ():
         workflow = _workflow_value(path)
         judging = find_judging_jobs(workflow)
-        # A workflow that begins when another has ended reports no check of a change.
+        # A workflow that `workflow_run` starts reports no check of a pull request.
         if judging and "workflow_run" not in (workflow.get("on") or ()):
             file = path.relative_to(folder).as_posix()
             yield check_required(file, jobs_of(workflow), judging, required)
 
 
 def _machine() -> Iterator[Check]:
-    """Check what a leg on a machine like this one could measure and guard."""
+    """Check whether a job on a machine like this can measure memory and limit it."""
     memory = CURRENT.headroom(None).memory_bytes()
     cpus = count_of(CURRENT.cpus() or 0, "cpu")
     if memory is None:

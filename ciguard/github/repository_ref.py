@@ -1,4 +1,4 @@
-"""Which repository on which GitHub is meant, and where its API is; pure.
+"""The repository, the server and the API address that options and environment name. Pure.
 
 Source: docs.github.com, "Getting started with the REST API" (an Enterprise Server has it under
 `/api/v3` of its host, data residency under `api.` before a host of ghe.com).
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 API_URL: Final = "https://api.github.com"
 SERVER_URL: Final = "https://github.com"
-# It becomes part of a path, where `..` would lead elsewhere; `_` is in managed users' names.
+# A name becomes part of a path, so `..` is refused; `_` is in names of managed users.
 REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
 RESIDENT: Final = ".ghe.com"
 _SCP: Final = re.compile(r"(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)")  # git@host:owner/name.git
@@ -27,20 +27,20 @@ _SSH_OF_GITHUB: Final = "ssh.github.com"  # where port 22 is closed
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRef:
-    """A repository (`owner/name`); both addresses are without a closing slash."""
+    """A repository (`owner/name`) on a server; its addresses have no closing slash."""
 
     repository: str
     server_url: str
     api_url: str
 
-    @property
-    def is_enterprise_server(self) -> bool:
-        """Say that it is one of a company's own machines: no github.com, no data residency."""
-        return is_enterprise_server(self.server_url)
+
+def token_of(environ: Mapping[str, str]) -> str:
+    """Return the token for GitHub; "" where the environment has none."""
+    return environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
 
 
 def is_address(text: str) -> bool:
-    """Say that it is one of a server."""
+    """Return whether a text is an http(s) address of a server."""
     try:
         parts = urlsplit(text)
     except ValueError:  # half of an IPv6 address
@@ -49,13 +49,13 @@ def is_address(text: str) -> bool:
 
 
 def is_enterprise_server(server_url: str) -> bool:
-    """As `RepositoryRef.is_enterprise_server`."""
+    """Return whether a company runs the server: neither github.com nor data residency."""
     host = urlsplit(server_url).hostname or ""
     return host != "github.com" and not host.endswith(RESIDENT)
 
 
 def api_of(server_url: str) -> str:
-    """Where the API of a server is."""
+    """Return the address of the API of a server."""
     parts = urlsplit(server_url)
     if parts.hostname == "github.com":
         return API_URL
@@ -65,7 +65,7 @@ def api_of(server_url: str) -> str:
 
 
 def parse_remote(url: str) -> tuple[str, str] | None:
-    """Server and repository that a git remote names; None where it is no server's."""
+    """Parse the address of a git remote: return server and repository; None without a server."""
     host, path, scheme = "", "", "https"
     if "://" in url:
         try:
@@ -77,8 +77,8 @@ def parse_remote(url: str) -> tuple[str, str] | None:
             return None
         host, path = f"{parts.hostname}{port}", parts.path
         scheme = "http" if parts.scheme == "http" else "https"
-    elif found := _SCP.fullmatch(url):
-        host, path = found[1], found[2]
+    elif match := _SCP.fullmatch(url):
+        host, path = match[1], match[2]
     name = path.strip("/").removesuffix(".git")
     if not host or not REPOSITORY.fullmatch(name):
         return None
@@ -88,48 +88,44 @@ def parse_remote(url: str) -> tuple[str, str] | None:
 def resolve_repository(
     environ: Mapping[str, str], *, repository: str = "", server: str = "", remote: str = ""
 ) -> RepositoryRef:
-    """What is meant: what was said, else the environment, else the remote of the checkout.
+    """Resolve a repository: by option or address, else the environment, else the git remote.
 
-    The token of the environment is for the environment's server: another one that an address names
-    is refused, lest it gets the token.
+    The token of the environment is for the server of the environment: an address of another server
+    is refused, so that this server does not receive the token.
 
     Args:
-        repository: `owner/name` as somebody said it; "" for nobody.
-        server: as in an address that was given; "" for none.
+        repository: `owner/name` of an option or address; "" for none.
+        server: server of an address; "" for none.
         remote: address of the git remote; "" for none.
 
     Raises:
-        UsageError: nothing names a repository, or the server is not that of the token.
+        UsageError: no repository is named, or `server` is not that of the token.
     """
     from_remote = parse_remote(remote)
-    ours = environ.get("GITHUB_SERVER_URL", "").rstrip("/")
+    server_url = environ.get("GITHUB_SERVER_URL", "").rstrip("/")
     api_url = environ.get("GITHUB_API_URL", "").rstrip("/")
-    if (
-        not ours
-        and not api_url
-        and from_remote is not None
-        and not environ.get("GITHUB_REPOSITORY")
-    ):
-        ours = from_remote[0]
-    ours = ours or SERVER_URL
-    if not is_address(ours):
-        what = f'expected an http(s) address, found "{ours:.200}"'
+    has_variable = bool(server_url or api_url or environ.get("GITHUB_REPOSITORY"))
+    if not has_variable and from_remote is not None:
+        server_url = from_remote[0]
+    server_url = server_url or SERVER_URL
+    if not is_address(server_url):
+        what = f'expected an http(s) address, found "{server_url:.200}"'
         raise UsageError(what, where="GITHUB_SERVER_URL", fix="set it, or leave it out")
-    if server and _host(server) != _host(ours):
-        what = f"the token is for {ours}, and not sent to another server"
+    if server and _host(server) != _host(server_url):
+        what = f"the token is for {server_url}, and not sent to another server"
         fix = (
             f"set GITHUB_SERVER_URL={server}, GITHUB_API_URL={api_of(server)} and its GITHUB_TOKEN"
         )
         raise UsageError(what, where=server, fix=fix)
     name = repository or environ.get("GITHUB_REPOSITORY", "")
-    if not name and from_remote is not None and _host(from_remote[0]) == _host(ours):
+    if not name and from_remote is not None and _host(from_remote[0]) == _host(server_url):
         name = from_remote[1]
     if not REPOSITORY.fullmatch(name):
         what = "the repository is not known"
         what = f'expected OWNER/NAME, found "{name:.80}"' if name else what
         fix = "pass --repo OWNER/NAME, or call it in a checkout whose remote origin is on GitHub"
         raise UsageError(what, where="--repo", fix=fix)
-    return RepositoryRef(name, ours, api_url or api_of(ours))
+    return RepositoryRef(name, server_url, api_url or api_of(server_url))
 
 
 def _host(url: str) -> tuple[str, str]:

@@ -71,7 +71,7 @@ def _ending(
     (row, *_) = [row for row in TABLE if row.name in names]
     assert row.ending is not None
     pattern = re.compile(_any_of(*names))
-    return EndingPattern(row.ending, pattern, in_log, in_log and row.weak, run_wide, cause)
+    return EndingPattern(row.ending, pattern, in_log, in_log and row.inconclusive, run_wide, cause)
 
 
 # By the runner itself, which marks what it calls an error.

@@ -1,1 +1,1 @@
-"""Numbers and failures in text logs: one table of patterns, and the reader that applies it."""
+"""Numbers and failures in text logs: a table of patterns, and the reader that applies them."""

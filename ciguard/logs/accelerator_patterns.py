@@ -1,4 +1,4 @@
-"""What XLA, TensorFlow, PyTorch and CUDA print about memory and compilation.
+"""Log patterns of XLA, TensorFlow, PyTorch and CUDA: memory and compilation.
 
 Sources: openxla/xla (hlo_rematerialization.cc, slow_operation_alarm.cc), tsl/framework
 (bfc_allocator.cc), EnzymeAD/Reactant.jl (Stats.jl), pytorch c10/cuda (CUDACachingAllocator.cpp).
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ALLOCATOR: Final = "allocator"
 _BLOCK: Final = f"{ALLOCATOR}.block"
-# A field of `AllocatorStats`: its name in C++, as Reactant's printer spells it, and what is better.
+# Fields of `AllocatorStats`: name in C++, label in Reactant's output, and better direction.
 _ALLOCATOR_FIELDS: Final[tuple[tuple[str, str, Better], ...]] = (
     ("bytes_in_use", "In Use", "lower"),
     ("peak_bytes_in_use", "Peak In Use", "lower"),
@@ -28,9 +28,9 @@ _ALLOCATOR_FIELDS: Final[tuple[tuple[str, str, Better], ...]] = (
     ("pool_bytes", "Pool", ""),
     ("peak_pool_bytes", "Peak Pool", ""),
 )
-# Words of many a log: without the frame around Julia's messages they are no allocator's.
+# Common words: a line with one is of an allocator only inside the frame of a message of Julia.
 _COMMON_WORDS: Final = frozenset({"Limit", "Reserved", "Pool"})
-# What a test prints at once stands after the progress that its framework prints.
+# A line may begin with the progress that a test framework prints.
 _BOX: Final = r"^(?:[\w./-]{1,200}\.py )?[.FEsxXR]?[\s│|]*"
 _FRAME: Final = r"^\s*[│|][\s│|]*"
 _SIZE_TEXT: Final = r"[\d.]+[KMGTP]?i?B"
@@ -117,7 +117,7 @@ PATTERNS: Final = (
         key=("allocator",),  # it holds the device: GPU_2_bfc
         ending="out_of_memory",
     ),
-    LogPattern(  # TensorFlow goes on: no failure
+    LogPattern(  # no failure: TensorFlow continues
         f"{ALLOCATOR}.retry",
         r"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate "
         r"(?P<requested>[\d.]+)(?P<requested_unit>[KMGTP]?i?B) with freed_by_count=(?P<freed>\d+)\."
@@ -134,7 +134,7 @@ PATTERNS: Final = (
         kind="failure",
         fields={"requested_bytes": "B"},
         ending="out_of_memory",
-        weak=True,  # TensorFlow prints it as information, and tries less
+        inconclusive=True,  # TensorFlow prints it as information, and tries a smaller size
     ),
     LogPattern(  # since 2.1
         "torch.out_of_memory",

@@ -1,4 +1,4 @@
-"""What GitHub, its runner and its artifact actions print; much of it in annotations alone. Pure.
+"""Log patterns of GitHub, its runner and its artifact actions; many only in annotations. Pure.
 
 Sources: actions/runner (Runner.Worker), actions/toolkit (packages/artifact, of refused names
 path-and-artifact-name-validation.ts), public issues about both.
@@ -18,7 +18,7 @@ PATTERNS: Final = (
         ("The operation was canceled.",),
         kind="failure",
         ending="cancelled",
-        weak=True,  # the last line of every end; another text says why
+        inconclusive=True,  # the last line of every cancelled job; another line has the cause
     ),
     LogPattern(
         "actions.shutdown_signal",
@@ -117,6 +117,6 @@ _REFUSED: Final = re.compile(f"[{re.escape(REFUSED)}]+")
 
 
 def valid_artifact_name(name: str) -> str:
-    """The name with a hyphen for what is refused: "results/linux" is "results-linux"."""
+    """Replace characters that GitHub refuses by hyphens: "results/linux" -> "results-linux"."""
     parts = [part for part in _REFUSED.split(name) if part.strip()]
     return "-".join(parts) or "artifact"

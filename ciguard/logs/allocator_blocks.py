@@ -1,4 +1,7 @@
-"""What follows from the numbers of one allocator block: memory beyond what stays in use. Pure."""
+"""Transient memory of an allocator: peak minus memory in use, from the block that it prints. Pure.
+
+A block is the group of consecutive lines in which an allocator prints its statistics.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,25 @@ SHARE: Final = f"{TRANSIENT}.share_of_limit"
 
 
 def transient_memory(values: Iterable[LogValue]) -> Iterator[LogValue]:
-    """Peak minus in use of each block, in bytes and in percent of its limit.
+    """Yield peak minus memory in use of each block, in bytes and in percent of its limit.
 
     Args:
         values: of one log, in its order. Those on consecutive lines are of one block.
     """
     block: dict[str, LogValue] = {}
     line = 0
-    for one in values:
-        if not one.name.startswith(f"{ALLOCATOR}.") or one.kind != "metric":
+    for value in values:
+        if not value.name.startswith(f"{ALLOCATOR}.") or value.kind != "metric":
             continue
-        if one.place.line > line + 1 or one.name in block:
-            yield from _of_block(block)
+        if value.place.line > line + 1 or value.name in block:
+            yield from _transient_of(block)
             block = {}
-        block[one.name] = one
-        line = one.place.line
-    yield from _of_block(block)
+        block[value.name] = value
+        line = value.place.line
+    yield from _transient_of(block)
 
 
-def _of_block(block: dict[str, LogValue]) -> Iterator[LogValue]:
+def _transient_of(block: dict[str, LogValue]) -> Iterator[LogValue]:
     peak, used = (
         block.get(f"{ALLOCATOR}.{name}") for name in ("peak_bytes_in_use", "bytes_in_use")
     )

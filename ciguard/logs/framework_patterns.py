@@ -1,6 +1,6 @@
-"""What test frameworks, their hosts and language runtimes print of memory, time limits and crashes.
+"""Log patterns of test frameworks and language runtimes: memory, time limits and crashes.
 
-Sources: the projects' own messages, as public issues quote them.
+Sources: messages of the projects, as public issues quote them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATTERNS: Final = (
         ("System.OutOfMemoryException",),
         kind="failure",
         ending="out_of_memory",
-        weak=True,  # a test may catch it
+        inconclusive=True,  # a test may catch it
     ),
     LogPattern(
         "dotnet.mono_out_of_memory",
@@ -36,7 +36,7 @@ PATTERNS: Final = (
         kind="failure",
         fields={"requested_bytes": "B"},
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "dotnet.host_crash",
@@ -78,7 +78,7 @@ PATTERNS: Final = (
         ("finished with non-zero exit value 1",),
         kind="failure",
         key=("process", "code"),
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "surefire.fork_died",
@@ -114,7 +114,7 @@ PATTERNS: Final = (
         kind="failure",
         key=("signal",),
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "jest.worker_crashed",
@@ -149,7 +149,7 @@ PATTERNS: Final = (
         fields={"limit": "s", "old_limit": "s"},
         ending="timeout",
     ),
-    LogPattern(  # it ends the process: no summary follows
+    LogPattern(  # the process ends at once, without a summary
         "python.timeout_exit",
         r"^\++ Timeout \++\s*$",
         ("+ Timeout +",),
@@ -174,7 +174,7 @@ PATTERNS: Final = (
         kind="failure",
         fields={"requested": "B"},
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "cpp.bad_alloc",
@@ -193,7 +193,7 @@ PATTERNS: Final = (
         ending="timeout",
     ),
     LogPattern(_RUNNING, r"^\s*running tests:\s*$", ("running tests:",), kind="context"),
-    LogPattern(  # a line like it is printed of tests that ended, too
+    LogPattern(  # without the context, also the line of a test that has ended
         "go.running_test",
         rf"^\s+(?P<test>Test\w[\w/.-]*) \((?P<elapsed>{_HMS})\)\s*$",
         (),

@@ -1,7 +1,7 @@
-"""Which step of its job a line of a log is of: GitHub's log of a job is one text. Pure.
+"""The step of a job to which a line of its log belongs: GitHub's log of a job is one text. Pure.
 
-GitHub says when a step began, to the second; each line has its own time. In the second in which one
-step ends and the next begins, the line decides with which the runner begins a step's output.
+GitHub gives the start of each step to the second, and each line has its own time. In the second in
+which one step ends and the next begins, the step begins at the line that the runner prints first.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ class TimedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepStart:
-    """From which line of the job's log on a step prints, from 1."""
+    """The line of the job's log at which the output of a step begins, from 1."""
 
     line: int
     step: TimedStep
 
 
 def find_steps(log: IO[bytes], steps: Iterable[TimedStep]) -> tuple[StepStart, ...]:
-    """Say where each step begins; none of a step that printed nothing. O(lines)."""
-    waiting = deque(
-        (one.started_at.strftime("%Y-%m-%dT%H:%M:%S").encode(), one)
-        for one in sorted(steps, key=lambda one: one.number)
+    """Return the start of each step, except of steps that printed nothing. O(lines)."""
+    later = deque(
+        (step.started_at.strftime("%Y-%m-%dT%H:%M:%S").encode(), step)
+        for step in sorted(steps, key=lambda step: step.number)
     )
-    found: list[StepStart] = []
+    starts: list[StepStart] = []
     for number, line in enumerate(log, 1):
         second = line.removeprefix(_BOM)[:_SECOND]
         current = None
-        while waiting and waiting[0][0] <= second and (
-            not found or waiting[0][0] < second or _begins_step(line)
+        while later and later[0][0] <= second and (
+            not starts or later[0][0] < second or _begins_step(line)
         ):  # fmt: skip
-            current = waiting.popleft()[1]
-            if waiting and waiting[0][0] == second:
-                break  # of two in one second, each has a first line
+            current = later.popleft()[1]
+            if later and later[0][0] == second:
+                break  # each of two steps in one second has its own first line
         if current is not None:
-            found.append(StepStart(number, current))
-    return tuple(found)
+            starts.append(StepStart(number, current))
+    return tuple(starts)
 
 
 def _begins_step(line: bytes) -> bool:
@@ -68,12 +68,13 @@ def _begins_step(line: bytes) -> bool:
 def with_steps(
     reading: LogReading, starts: Sequence[StepStart], *, named: bool = True
 ) -> LogReading:
-    """The values of a job's log at their step, with the line in it.
+    """Return the values of a job's log, each with its step and its line in the step.
 
     Args:
-        named: the step's name is part of a value's place, and so of what it is compared with.
+        named: put the name of the step into the place of a value, so that only values of steps with
+            this name are compared.
     """
-    lines = [one.line for one in starts]
+    lines = [start.line for start in starts]
 
     def place_of(place: Place) -> Place:
         position = bisect.bisect_right(lines, place.line) - 1
@@ -89,6 +90,6 @@ def with_steps(
 
     return replace(
         reading,
-        values=tuple(replace(one, place=place_of(one.place)) for one in reading.values),
-        unreadable=tuple(replace(one, place=place_of(one.place)) for one in reading.unreadable),
+        values=tuple(replace(value, place=place_of(value.place)) for value in reading.values),
+        unreadable=tuple(replace(text, place=place_of(text.place)) for text in reading.unreadable),
     )

@@ -1,8 +1,8 @@
 """Reads the values of a text log in constant memory, at the speed of one search for all patterns.
 
-One `re2.Set` of the patterns' triggers looks at blocks of 64 KiB; a pattern is tried on a line that
-holds one of its triggers. Colours, NUL (of UTF-16), the time at the start of a line of GitHub and
-a carriage return are taken out first, and bytes that are no UTF-8 are replaced.
+One `re2.Set` of all triggers (plain texts of the patterns) searches blocks of 64 KiB; a pattern is
+tried only on lines that contain one of its triggers. Colours, NUL (of UTF-16), GitHub's time at the
+start of a line and carriage returns are removed before, and bytes that are no UTF-8 are replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ciguard.logs.pattern import LogPattern
 
 BLOCK_BYTES: Final = 1 << 16
-LINE_BYTES: Final = 1 << 21  # a longer line is read in parts: a match across two is not found
+LINE_BYTES: Final = 1 << 21  # a longer line is read in parts; matches across parts are missed
 CONTEXT_LINES: Final = 20  # an allocator's block has 13
 MAX_VALUES: Final = 50_000  # of one log; about 20 MB
 
@@ -33,7 +33,7 @@ _ESCAPES: Final = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])"
 )
 _TIME: Final = re.compile(r"\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*Z ")
-# Of a job's log by GitHub's runner: its first lines, and its last ones.
+# In the first and in the last lines of a job's log by GitHub's runner.
 _JOB_START: Final = b"Current runner version:"
 _JOB_END: Final = b"Cleaning up orphan processes"
 
@@ -42,15 +42,15 @@ End = Literal["whole", "cut", "empty", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
-    """What a log holds.
+    """The values of a log.
 
     Attributes:
-        values: in the log's order, then those that follow from them.
-        unreadable: what stands in the place of a number.
-        end: `cut` if the last line is not ended, a job's log has no end, or there are too many
-            values: then nothing after the block of the last one is read.
+        values: in the order of the log, then values that are computed from them.
+        unreadable: texts in the position of a number.
+        end: `cut` if the last line has no line end, the log of a job lacks the runner's last lines,
+            or the log has too many values: the blocks after the last value are not read.
         lines: number of lines that were read.
-        job_begins, job_ends: as GitHub's runner begins and ends the log of a job.
+        job_begins, job_ends: the log has the first, or last, lines that GitHub's runner prints.
     """
 
     values: tuple[LogValue, ...]
@@ -62,7 +62,7 @@ class LogReading:
 
     @property
     def is_whole_job(self) -> bool:
-        """It has all of a job."""
+        """Return whether the log is that of a whole job."""
         return self.end == "whole" and self.job_begins and self.job_ends
 
 
@@ -70,19 +70,18 @@ MISSING: Final = LogReading((), (), "missing", 0)
 
 
 def combine(readings: Sequence[LogReading]) -> LogReading:
-    """The logs of several steps, or of several jobs, as one; a step may well print nothing.
+    """Combine the logs of several steps, or jobs; the log of a step may be empty.
 
     Args:
         readings: at least one, in their order.
     """
     ends = {reading.end for reading in readings}
-    begins, is_ended = (
-        any(getattr(one, name) for one in readings) for name in ("job_begins", "job_ends")
-    )
+    begins = any(reading.job_begins for reading in readings)
+    is_ended = any(reading.job_ends for reading in readings)
     is_cut = "cut" in ends or (begins and not is_ended)
     return LogReading(
-        tuple(one for reading in readings for one in reading.values),
-        tuple(one for reading in readings for one in reading.unreadable),
+        tuple(value for reading in readings for value in reading.values),
+        tuple(text for reading in readings for text in reading.unreadable),
         "cut" if is_cut else "whole" if "whole" in ends else "empty",
         sum(reading.lines for reading in readings),
         begins,
@@ -91,10 +90,10 @@ def combine(readings: Sequence[LogReading]) -> LogReading:
 
 
 class LogReader:
-    """A table of patterns, compiled; one reader serves any number of logs.
+    """A compiled table of patterns, for any number of logs.
 
     Raises:
-        UsageError: RE2 knows no such pattern.
+        UsageError: RE2 refuses a pattern.
     """
 
     def __init__(self, patterns: Sequence[LogPattern] = PATTERNS) -> None:
@@ -108,8 +107,8 @@ class LogReader:
                 self._by_trigger.setdefault(trigger.encode(), []).append(number)
         self._triggers = list(self._by_trigger)
         self._set = re2.Set.SearchSet(_trigger_options())
-        for one in self._triggers:
-            self._set.Add(re2.escape(one))
+        for trigger_bytes in self._triggers:
+            self._set.Add(re2.escape(trigger_bytes))
         self._set.Compile()
 
     def read(
@@ -118,27 +117,27 @@ class LogReader:
         """Read a whole log.
 
         Args:
-            job, step, step_number: where the log is from, for the places of its values. The log
-                of a step does not end as that of its job.
+            job, step, step_number: source of the log, for the places of its values. The log of a
+                step does not end with the last lines of its job.
         """
         values: list[LogValue] = []
         unreadable: list[NotANumber] = []
         log = _Blocks(stream)
-        for one in self._values(log, Place(job, step, 0, step_number)):
-            if isinstance(one, NotANumber):
-                unreadable.append(one)
+        for value in self._values(log, Place(job, step, 0, step_number)):
+            if isinstance(value, NotANumber):
+                unreadable.append(value)
             else:
-                values.append(one)
+                values.append(value)
             if len(values) + len(unreadable) == MAX_VALUES:
                 log.skip()
         values.extend(transient_memory(values))
         end = log.end
         if end == "whole" and log.job_begins and not log.job_ends and not step:
             end = "cut"
-        found = (tuple(values), tuple(unreadable), end, log.lines)
-        return LogReading(*found, log.job_begins, log.job_ends)
+        counts = (end, log.lines, log.job_begins, log.job_ends)
+        return LogReading(tuple(values), tuple(unreadable), *counts)
 
-    def _values(self, log: _Blocks, here: Place) -> Iterator[LogValue | NotANumber]:
+    def _values(self, log: _Blocks, source: Place) -> Iterator[LogValue | NotANumber]:
         context = _Context()
         for first, block in log:
             number, counted = first, 0
@@ -147,51 +146,51 @@ class LogReader:
                 counted = start
                 end = block.find(b"\n", start)
                 text = block[start : end if end >= 0 else None].decode("utf-8", "replace")
-                place = Place(here.job, here.step, number, here.step_number)
+                place = Place(source.job, source.step, number, source.step_number)
                 yield from self._match(text, rows, context, place)
 
     def _candidates(
         self, block: bytes, context: _Context, first: int
     ) -> list[tuple[int, list[int]]]:
-        """Starts of lines that may match, in their order, each with the rows to try."""
-        found: dict[int, set[int]] = {}
+        """Return the starts of lines that may match, in order, each with the rows to try."""
+        candidates: dict[int, set[int]] = {}
         for index in self._set.Match(block) or ():
             trigger = self._triggers[index]
             rows = self._by_trigger[trigger]
             for start in _lines_with(block, trigger):
-                found.setdefault(start, set()).update(rows)
-        for start in sorted(found):
-            for number in sorted(found[start]):
+                candidates.setdefault(start, set()).update(rows)
+        for start in sorted(candidates):
+            for number in sorted(candidates[start]):
                 if dependents := self._dependents.get(self._rows[number][0].name):
-                    _watch(block, start, CONTEXT_LINES, dependents, found)
-        # Of a context that began in an earlier block.
+                    _add_lines_after(block, start, CONTEXT_LINES, dependents, candidates)
+        # A context that began in an earlier block continues in this block.
         if (left := context.last_line - first + 1) > 0 and context.name in self._dependents:
-            _watch(block, -1, left, self._dependents[context.name], found)
-        return [(start, sorted(rows)) for start, rows in sorted(found.items())]
+            _add_lines_after(block, -1, left, self._dependents[context.name], candidates)
+        return [(start, sorted(rows)) for start, rows in sorted(candidates.items())]
 
     def _match(
         self, text: str, rows: list[int], context: _Context, place: Place
     ) -> Iterator[LogValue | NotANumber]:
         start = _TIME.match(text)
-        # What a progress bar overwrites is a line of its own.
+        # A progress bar overwrites its line: each version counts as a line.
         for part in text[start.end() if start else 0 :].split("\r"):
             for number in rows if part else ():
                 row, compiled = self._rows[number]
-                inside = row.context == context.name and place.line <= context.last_line
-                if row.needs_context and not inside:
+                is_inside = row.context == context.name and place.line <= context.last_line
+                if row.needs_context and not is_inside:
                     continue
                 if (match := compiled.search(part)) is None:
                     continue
                 if row.kind == "context":
                     context.open(row.name, row.key_fields(match.groupdict()), place.line)
                 else:
-                    keys = context.key if inside else ()
+                    keys = context.key if is_inside else ()
                     yield from row.values(match.groupdict(), place, keys)
 
 
 @dataclass(slots=True)
 class _Context:
-    """The last line that says what the lines after it belong to."""
+    """The newest context: a line whose keys hold for the CONTEXT_LINES lines after it."""
 
     name: str = ""
     key: tuple[KeyField, ...] = ()
@@ -202,7 +201,7 @@ class _Context:
 
 
 class _Blocks:
-    """A log as clean blocks of whole lines, each with the number of its first line."""
+    """A log as cleaned blocks of whole lines, each with the number of its first line."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -240,12 +239,12 @@ class _Blocks:
         return first, block
 
     def skip(self) -> None:
-        """Read no further block: the log is as good as cut."""
+        """Read no further block; the end of the log is then `cut`."""
         self._is_skipped = True
 
     @property
     def end(self) -> End:
-        """How the log ends, once it was read."""
+        """Return how the log ends; call it after the last block."""
         if not self._has_text:
             return "empty"
         if self._is_skipped:
@@ -254,31 +253,31 @@ class _Blocks:
 
     @property
     def job_ends(self) -> bool:
-        """It ends as GitHub's runner ends the log of a job."""
+        """Return whether the last lines are those of GitHub's runner."""
         return _JOB_END in self._tail
 
 
 def _lines_with(block: bytes, trigger: bytes) -> Iterator[int]:
-    """Starts of the lines that hold a text."""
-    at = block.find(trigger)
-    while at >= 0:
-        yield block.rfind(b"\n", 0, at) + 1
-        end = block.find(b"\n", at)
-        at = block.find(trigger, end) if end >= 0 else -1
+    """Yield the starts of the lines that contain a trigger."""
+    position = block.find(trigger)
+    while position >= 0:
+        yield block.rfind(b"\n", 0, position) + 1
+        end = block.find(b"\n", position)
+        position = block.find(trigger, end) if end >= 0 else -1
 
 
-def _watch(
-    block: bytes, start: int, lines: int, rows: list[int], found: dict[int, set[int]]
+def _add_lines_after(
+    block: bytes, start: int, lines: int, rows: list[int], candidates: dict[int, set[int]]
 ) -> None:
-    """Add the lines after the one at `start`; those from the block's start where it is -1."""
+    """Add the `lines` lines after the line at `start`; -1 for those at the start of the block."""
     if start < 0 and block:
-        found.setdefault(0, set()).update(rows)
+        candidates.setdefault(0, set()).update(rows)
         start, lines = 0, lines - 1
     for _ in range(lines):
         start = block.find(b"\n", start) + 1
         if not 0 < start < len(block):
             return
-        found.setdefault(start, set()).update(rows)
+        candidates.setdefault(start, set()).update(rows)
 
 
 def _compiled(row: LogPattern) -> re2._Regexp:

@@ -1,9 +1,9 @@
-"""A row of the table of log patterns: what a line looks like, and which of its groups are numbers.
+"""A log pattern: a regular expression for a line, and the meanings of its groups.
 
 A pattern is written in the syntax that RE2 and `re` share. Its groups have these meanings:
 
 - a group in `fields` is a number; its unit is in the group `NAME_unit`, else in `fields`;
-- a group in `key` says what the numbers belong to; `NAME_text` is how the line rounds it;
+- a group in `key` identifies the object of the numbers; `NAME_text` is its rounded form;
 - any other group is a fact, which no comparison uses.
 """
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from ciguard.model import Ending
 
 Better = Literal["lower", "higher", ""]
-VALUE: Final = "value"  # a number without a name of its own: it has the row's
+VALUE: Final = "value"  # the group of a number that has the name of its pattern
 
 
 @dataclass(frozen=True, slots=True)
 class LogPattern:
-    """One row.
+    """One row of the table of patterns.
 
     Attributes:
-        name: of its values; those of other groups than `value` add the group.
-        pattern: of a line, without its time, its colours and its end.
-        triggers: texts of which each line that matches holds one; plain, for speed. Without any, a
-            row is tried on the lines of its context alone.
-        kind: a failure gives one value a line, however many numbers the line has.
-        fields: groups that are numbers, each with its unit; without any, a line is an occurrence.
-        key: groups that a value is identified by.
+        name: name of its values; the value of another group than `value` appends the group.
+        pattern: regular expression for a line without its time, colours and line end.
+        triggers: plain texts, for speed: each matching line contains one of them. A pattern without
+            triggers is tried only on lines of its context.
+        kind: a metric or a failure, which gives one value for a line, or a context.
+        fields: groups that are numbers, each with its unit; () if a line is an occurrence.
+        key: groups that identify a value.
         better: the direction in which its numbers are better; "" if neither is.
-        exact: equal programs print equal numbers: a difference needs no history to be one.
-        ending: what a failure makes of the process that prints it.
-        weak: as likely a program's own text: it proves nothing alone.
-        context: name of the row whose keys also hold for this one, for some lines after it.
-        needs_context: outside of it, a line is nothing.
+        exact: equal programs print equal numbers, so that each difference is significant.
+        ending: ending of the process that prints the failure.
+        inconclusive: programs also print this text without the failure: alone, it proves nothing.
+        context: name of the pattern whose keys hold for this one too, for some lines after it.
+        needs_context: the pattern matches only within its context.
     """
 
     name: str
@@ -52,12 +52,12 @@ class LogPattern:
     better: Better = ""
     exact: bool = False
     ending: Ending | None = None
-    weak: bool = False
+    inconclusive: bool = False
     context: str = ""
     needs_context: bool = False
 
     def value_names(self) -> dict[str, str]:
-        """The name of the value of each number, by group."""
+        """Map each group that is a number to the name of its value."""
         return {
             group: self.name if group == VALUE else f"{self.name}.{group}" for group in self.fields
         }
@@ -65,11 +65,11 @@ class LogPattern:
     def values(
         self, groups: Mapping[str, str | None], place: Place, context: tuple[KeyField, ...] = ()
     ) -> Iterator[LogValue | NotANumber]:
-        """The values of a line that matched.
+        """Yield the values of a matching line.
 
         Args:
-            groups: of the match, by name.
-            context: keys from the lines before.
+            groups: groups of the match, by name.
+            context: keys of the context.
         """
         key = (*context, *self.key_fields(groups))
         kind: Kind = "failure" if self.kind == "failure" else "metric"
@@ -86,10 +86,10 @@ class LogPattern:
                 continue
             any_group = True
             unit = groups.get(f"{group}_unit") or self.fields[group]
-            if (found := parse_quantity(text, unit)) is None:
+            if (quantity := parse_quantity(text, unit)) is None:
                 yield NotANumber(name, text, place)
                 continue
-            value, resolution, scaled = found
+            value, resolution, scaled = quantity
             yield LogValue(name, value, scaled, key, place, kind, resolution, facts)
             if kind == "failure":
                 return
@@ -97,7 +97,7 @@ class LogPattern:
             yield LogValue(self.name, 1.0, "", key, place, kind, 1.0, facts)
 
     def key_fields(self, groups: Mapping[str, str | None]) -> tuple[KeyField, ...]:
-        """The key groups that matched."""
+        """Return the key groups that matched."""
         return tuple(
             KeyField(name, text, groups.get(f"{name}_text") or "")
             for name in self.key

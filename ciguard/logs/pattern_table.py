@@ -1,4 +1,7 @@
-"""The one table of log patterns: every row, by domain. To add one, add it to its domain's file."""
+"""The table of all log patterns, and the better direction or the ending that each stands for.
+
+To add a pattern, add a row to the file of its domain.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from ciguard.logs.pattern import Better, LogPattern
     from ciguard.model import Ending
 
-# "changed": it differs, and neither direction is better.
+# "changed": the values differ, and neither direction is better.
 DirectionVerdict = Literal["better", "worse", "changed", "same"]
 PATTERNS: Final = (
     *accelerator_patterns.PATTERNS,
@@ -31,10 +34,10 @@ PATTERNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """How a difference of a value is judged; see `LogPattern`.
+    """The better direction of a value, to judge a difference; see `LogPattern`.
 
     Attributes:
-        is_occurrence: the value is a text that is there, such as a warning, and no number.
+        is_occurrence: the value counts a text, such as a warning.
     """
 
     better: Better = ""
@@ -42,7 +45,7 @@ class Direction:
     is_occurrence: bool = False
 
     def judge(self, difference: float) -> DirectionVerdict:
-        """The verdict on a difference that is no chance."""
+        """Judge a difference that is significant, or 0."""
         if not difference:
             return "same"
         if not self.better:
@@ -51,22 +54,22 @@ class Direction:
 
 
 def directions(patterns: Sequence[LogPattern] = PATTERNS) -> dict[str, Direction]:
-    """By name of the value, what follows from others included."""
-    found = {
+    """Map the name of each value to its direction, also of values computed from others."""
+    by_name = {
         name: Direction(row.better, row.exact, not row.fields)
         for row in patterns
         for name in ({*row.value_names().values(), row.name})
     }
-    # A share is another one of another limit, too.
-    return {**found, TRANSIENT: Direction("lower", exact=True), SHARE: Direction(exact=True)}
+    # A share has no better direction, because it also depends on the limit.
+    return {**by_name, TRANSIENT: Direction("lower", exact=True), SHARE: Direction(exact=True)}
 
 
 def endings(
     patterns: Sequence[LogPattern] = PATTERNS,
 ) -> dict[str, tuple[Ending | None, bool]]:
-    """By name of a failure's value: what it makes of its process, and whether it is weak."""
+    """Map the name of each failure to the ending of its process, and to `inconclusive`."""
     return {
-        name: (row.ending, row.weak)
+        name: (row.ending, row.inconclusive)
         for row in patterns
         if row.kind == "failure"
         for name in (*row.value_names().values(), row.name)

@@ -1,7 +1,7 @@
-"""Metrics that programs printed: out of the logs of a record's processes, into the record.
+"""Metrics in the logs of test processes: they are read beside a record and added to it.
 
-A leg has no RE2 and reads no log; the judge of its record does. Failures of a log are none of
-this: the record says how its tests ended.
+Commands that read a record read its logs, because jobs have no RE2. Failures in a log are ignored:
+the record has the endings of its tests.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _LOG: Final = re.compile(r"(?:.*/)?process-(\d{3,})\.log")
 
 
 def is_process_log(path: str) -> bool:
-    """Say whether a file of a record is what one of its processes printed."""
+    """Return whether a file of a record is the output of one of its processes."""
     return _LOG.fullmatch(path) is not None
 
 
 class ProcessLogs:
-    """Reads logs one at a time and remembers their metrics, by the folder of the record.
+    """Reads logs one at a time and collects their metrics, by the folder of the record.
 
     Args:
-        patterns: rows of the table; failures among them are passed over.
+        patterns: rows of the table; failures among them are ignored.
     """
 
     def __init__(self, patterns: Sequence[LogPattern]) -> None:
@@ -45,38 +45,38 @@ class ProcessLogs:
 
     @cached_property
     def _reader(self) -> LogReader:
-        # Imported here: only logs need RE2.
+        # Imported here: most commands read no log, and so need no RE2.
         from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
 
         return LogReader([row for row in self._patterns if row.kind != "failure"])
 
     def add(self, path: str, stream: IO[bytes]) -> None:
-        """Read a log; `path` is its place beside the record's other files.
+        """Read a log; `path` is its path in the folder of the records.
 
         Raises:
-            UsageError: RE2 knows no such pattern.
+            UsageError: RE2 refuses a pattern.
         """
         reading = self._reader.read(stream)
         more = len(reading.unreadable) - 1
         self.problems += [
-            f"a metric that is no number is absent: {path}:{one.place.line}: "
-            f"{one.name} = {one.text:.40}{f' and {more} more' if more else ''}"
-            for one in reading.unreadable[:1]
+            f"a metric that is no number is absent: {path}:{first.place.line}: "
+            f"{first.name} = {first.text:.40}{f' and {more} more' if more else ''}"
+            for first in reading.unreadable[:1]
         ]
-        found = [_metric(one, path) for one in reading.values[: self._remaining]]
-        self._remaining -= len(found)
-        if len(found) < len(reading.values):
+        metrics = [_metric(value, path) for value in reading.values[: self._remaining]]
+        self._remaining -= len(metrics)
+        if len(metrics) < len(reading.values):
             self.problems.append(f"{path}: more than {MAX_METRICS:,} metrics in all logs")
-        self._metrics[path.rpartition("/")[0]] += found
+        self._metrics[path.rpartition("/")[0]] += metrics
 
-    def added_to(self, records: Iterable[Record]) -> tuple[Record, ...]:
-        """Return the records, each with the metrics of the logs beside it after its own."""
-        found = []
+    def add_metrics(self, records: Iterable[Record]) -> tuple[Record, ...]:
+        """Return the records, each with the metrics of the logs in its folders appended."""
+        extended = []
         for record in records:
-            folders = {one.rpartition("/")[0] for one in (record.source, *record.copies)}
-            printed = [one for folder in sorted(folders) for one in self._metrics.get(folder, ())]
-            found.append(replace(record, metrics=(*record.metrics, *printed)))
-        return tuple(found)
+            folders = {path.rpartition("/")[0] for path in (record.source, *record.copies)}
+            metrics = [item for folder in sorted(folders) for item in self._metrics.get(folder, ())]
+            extended.append(replace(record, metrics=(*record.metrics, *metrics)))
+        return tuple(extended)
 
 
 def _metric(value: LogValue, path: str) -> LogMetric:
@@ -84,15 +84,15 @@ def _metric(value: LogValue, path: str) -> LogMetric:
         value.name,
         value.value,
         "bytes" if value.unit == "B" else value.unit,
-        {one.name: one.value for one in value.key},
+        {field.name: field.value for field in value.key},
         value.place.line,
         process=_process_of(path),
         source=path,
         resolution=value.resolution,
-        printed={one.name: one.printed for one in value.key if one.printed},
+        printed={field.name: field.printed for field in value.key if field.printed},
     )
 
 
 def _process_of(path: str) -> int | None:
-    found = _LOG.fullmatch(path)
-    return int(found[1]) if found is not None else None
+    match = _LOG.fullmatch(path)
+    return int(match[1]) if match is not None else None

@@ -1,4 +1,4 @@
-"""Compiles patterns of lines with RE2, and says in words what RE2 does not know."""
+"""Compiles patterns with RE2; its errors become sentences, such as "RE2 has no lookaround"."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 
 
 def compile_pattern(pattern: str) -> re2._Regexp:
-    """Compile a pattern of text.
+    """Compile a pattern for text.
 
     Raises:
-        ValueError: RE2 does not know it, with the reason.
+        ValueError: RE2 refuses the pattern; the text is the reason.
     """
     try:
         return re2.compile(pattern, quiet_options())
@@ -26,7 +26,7 @@ def compile_pattern(pattern: str) -> re2._Regexp:
 
 
 def quiet_options() -> re2.Options:
-    """Errors are raised, and not printed, too."""
+    """Return options with which RE2 raises errors without printing them."""
     options = re2.Options()
     options.log_errors = False
     return options

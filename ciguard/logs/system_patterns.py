@@ -1,4 +1,4 @@
-"""What the kernel, earlyoom, shells, GNU time and compilers print about memory and kills.
+"""Log patterns of the kernel, earlyoom, shells, GNU time and compilers: memory and kills.
 
 Sources: Linux mm/oom_kill.c, proc(5), rfjakob/earlyoom, GNU time and timeout, GCC's driver.
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 from ciguard.logs.pattern import LogPattern
 
-# A runner's mark, a quotation or a frame before the words.
+# A command of the runner, a quotation mark or a frame before the text.
 _START: Final = r"^(?:##\[\w+\])?[\s│|>]*"
 _KERNEL_SIZES: Final = (
     r"total-vm:(?P<total_vm>\d+)kB, anon-rss:(?P<anon_rss>\d+)kB, file-rss:(?P<file_rss>\d+)kB"
@@ -78,7 +78,7 @@ PATTERNS: Final = (
         fields={"rss": "MiB"},
         key=("command",),
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "kernel.oom_kill",
@@ -90,7 +90,7 @@ PATTERNS: Final = (
         fields={"anon_rss": "KiB"},
         key=("command",),
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "kernel.killed",
@@ -101,7 +101,7 @@ PATTERNS: Final = (
         fields={"anon_rss": "KiB"},
         key=("command",),
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "kernel.oom_constraint",
@@ -111,16 +111,16 @@ PATTERNS: Final = (
         kind="failure",
         key=("constraint", "command"),
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
-    LogPattern(  # by whomever: the kernel, `docker stop`, a test
+    LogPattern(  # killed by the kernel, `docker stop` or a test
         "shell.killed",
         r"(?:^|: )line (?P<line>\d+):\s+(?P<pid>\d+) Killed\s+(?P<command>\S.*?)\s*$",
         (" Killed ",),
         kind="failure",
         key=("command",),
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "shell.killed_bare",
@@ -128,7 +128,7 @@ PATTERNS: Final = (
         ("Killed",),
         kind="failure",
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "process.exit_code",
@@ -137,7 +137,7 @@ PATTERNS: Final = (
         ("exit code 137", "exit code 143", "exit code: 137", "exit code: 143"),
         kind="failure",
         key=("code",),
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "shell.timeout",
@@ -155,7 +155,7 @@ PATTERNS: Final = (
         kind="failure",
         key=("program", "linker"),
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "compiler.sigkill",
@@ -163,7 +163,7 @@ PATTERNS: Final = (
         ("signal: 9, SIGKILL",),
         kind="failure",
         ending="out_of_memory",
-        weak=True,
+        inconclusive=True,
     ),
     LogPattern(
         "disk.full",
@@ -171,6 +171,6 @@ PATTERNS: Final = (
         ("No space left on device",),
         kind="failure",
         ending="disk_full",
-        weak=True,
+        inconclusive=True,
     ),
 )

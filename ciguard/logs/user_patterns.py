@@ -1,4 +1,4 @@
-"""Rows that users add to the table of log patterns: [metrics.NAME] of the configuration."""
+"""Log patterns of users, from [metrics.NAME] of the configuration, and their mistakes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ UNITS: Final = (*filter(None, SCALES), *SPANS)
 def user_pattern(
     name: str, pattern: str, *, unit: str, key: tuple[str, ...], better: Better, exact: bool
 ) -> LogPattern:
-    """A row without mistakes; see `mistakes_of`."""
+    """Make a row from values without mistakes; see `find_mistakes`."""
     fields = {VALUE: unit} if VALUE in re.compile(pattern).groupindex else {}
     return LogPattern(
         name, pattern, literal_triggers(pattern), fields=fields, key=key, better=better, exact=exact
     )
 
 
-def mistakes_of(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with a row: its key of the configuration, the mistake, and a fix."""
-    # Imported here: a configuration without such rows needs no RE2.
+def find_mistakes(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield each mistake of a row: the key of the configuration, the mistake, and a fix."""
+    # Imported here: a configuration without such patterns needs no RE2.
     from ciguard.logs.re2_syntax import compile_pattern  # noqa: PLC0415
 
     try:
@@ -57,11 +57,11 @@ def mistakes_of(pattern: str, unit: str, key: tuple[str, ...]) -> Iterator[tuple
 
 
 def literal_triggers(pattern: str) -> tuple[str, ...]:
-    """The longest plain text that each match of a pattern holds.
+    """Find the longest plain text that each match of a pattern contains.
 
     Returns:
-        Letters, digits, blanks and `_:=/-`, outside of any group, class and repetition; () where
-        there are not three of them in a row, or the pattern has flags or alternatives.
+        Letters, digits, blanks and `_:=/-`, outside of any group, class and repetition; () if the
+        text is shorter than three characters, or the pattern has flags or alternatives.
     """
     if re.search(r"\(\?(?!:|P<)", pattern):
         return ()

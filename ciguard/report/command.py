@@ -15,6 +15,7 @@ from ciguard.document import Headline
 from ciguard.errors import CiguardError, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
+from ciguard.github.repository_ref import token_of
 from ciguard.guard.evaluation import (
     evaluation_options,
     past_runs_of,
@@ -36,7 +37,7 @@ from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import Channels, publish_in_job
 from ciguard.report.view import NOT_EVALUATED, Report
 from ciguard.sources import local
-from ciguard.sources.inputs import open_inputs, token_of
+from ciguard.sources.inputs import open_inputs
 from ciguard.sources.previous_run import artifact_name
 from ciguard.text import step_outputs
 

@@ -15,13 +15,13 @@ from ciguard.errors import ExitCode
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.events import ActionsRun, current_run
+from ciguard.github.repository_ref import token_of
 from ciguard.github.run_client import open_pulls, pulls_of
 from ciguard.guard.json import Annotation, annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import check_runs
 from ciguard.report.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.report.view import Report, ReportData, links_of_run
-from ciguard.sources.inputs import token_of
 from ciguard.text import one_line
 
 if TYPE_CHECKING:

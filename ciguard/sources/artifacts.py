@@ -1,8 +1,8 @@
-"""Plan, records and result files of a run, out of the artifacts of its jobs; kept in memory.
+"""Plan, records and result files of a run, read from the artifacts of its jobs into memory.
 
-Whoever proposes a change decides what they hold, so each is read by `codec.archive` or refused, and
-one that is refused hides none of the others. Nothing is written anywhere but to temporary files
-without a name.
+A pull request decides the content of its artifacts: `codec.archive` reads each archive within
+limits or refuses it, and a refused archive does not affect the others. Archives are stored only in
+temporary files without a name.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ciguard.sources.local import ReadInputs
 from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ciguard.github.client import GitHub
     from ciguard.github.models import Artifact
-    from ciguard.model import Plan
+    from ciguard.model import Plan, Record
 
 
 PLAN: Final = "ciguard-plan-"
@@ -43,7 +43,7 @@ OURS: Final = "ciguard-"
 PLAN_FILE: Final = "plan.json"
 CONFIRMATION_FILE: Final = "ciguard-confirmation.json"
 MAX_ARCHIVE_BYTES: Final = 1 << 28
-MAX_BYTES: Final = 1 << 31  # of all archives, what comes twice counted twice
+MAX_BYTES: Final = 1 << 31  # of all archives; a repeated download counts again
 LIMITS: Final = Limits()  # of all archives together, unpacked
 ONE_FILE_LIMITS: Final = Limits(members=10, bytes=1 << 24)
 EXPIRED: Final = "it has expired: artifacts are kept for 90 days, or as the repository says"
@@ -52,15 +52,15 @@ _ATTEMPT: Final = re.compile(r"-(\d{1,9})(?:-checkpoint-\d{1,9})?$")
 
 @dataclass(frozen=True)
 class RunArtifacts:
-    """A run's artifacts, listed once: a call per 100 of them, and one for each that is read.
+    """The artifacts of a run, listed once: a call per 100, and one for each archive that is read.
 
     Attributes:
         repository: `owner/name`.
-        attempt: what was uploaded in later ones is left out; None for all. Of an earlier one all
-            records come along, for legs that were not run again have no other.
-        keep: is handed each archive that came, before it is read; None for nobody.
-        stored: gives a copy of an archive that has expired, or None; None where there are none.
-        max_file_bytes: of all files that are read of the archives, which are kept in memory.
+        attempt: artifacts of later run attempts are left out; None for all. Records of earlier
+            attempts are read too, because jobs that did not run again have no others.
+        keep: receives each downloaded archive before it is read, if not None.
+        stored: returns the copy of an expired archive, or None; None without stored copies.
+        max_file_bytes: limit of all files that are read from the archives into memory.
     """
 
     github: GitHub
@@ -73,13 +73,13 @@ class RunArtifacts:
 
     @cached_property
     def _listed(self) -> tuple[Artifact, ...]:
-        found = RunClient(self.github, self.repository, self.run_id).artifacts()
-        # A list that grows while it is read shows one twice.
-        return tuple({one.id: one for one in found}.values())
+        artifacts = RunClient(self.github, self.repository, self.run_id).artifacts()
+        # A list that grows while it is read shows an artifact twice.
+        return tuple({artifact.id: artifact for artifact in artifacts}.values())
 
     @cached_property
     def _all(self) -> tuple[Artifact, ...]:
-        """Ours; other people's artifacts may end with a number that is no attempt."""
+        """Artifacts up to the attempt, by their names; only names of ours end with an attempt."""
         return tuple(
             artifact for artifact in self._listed if self._includes(attempt_of(artifact.name))
         )
@@ -88,21 +88,21 @@ class RunArtifacts:
         return self.attempt is None or attempt is None or attempt <= self.attempt
 
     def has_any(self, prefixes: tuple[str, ...]) -> bool:
-        """Say whether one of them has such a name.
+        """Return whether the name of an artifact begins with one of the prefixes.
 
         Raises:
-            GitHubError: GitHub did not say which artifacts there are.
+            GitHubError: GitHub did not list the artifacts.
         """
         return any(artifact.name.startswith(prefixes) for artifact in self._all)
 
     def sizes(self, jobs: Sequence[Job]) -> tuple[RunArtifact, ...]:
-        """Those that are not ours, of each name the newest, by name.
+        """Return the artifacts of others, the newest of each name, by name.
 
         Args:
-            jobs: of all attempts: only the time of an artifact tells in which it was uploaded.
+            jobs: jobs of all attempts, whose times give the attempt of an artifact.
 
         Raises:
-            GitHubError: GitHub did not say which artifacts there are.
+            GitHubError: GitHub did not list the artifacts.
         """
         newest = {
             artifact.name: RunArtifact(artifact.name, artifact.size_in_bytes)
@@ -118,88 +118,93 @@ class RunArtifacts:
         """Read all records of the run.
 
         Args:
-            logs: reads what the processes printed.
+            logs: reads the logs of the processes.
 
         Raises:
-            GitHubError: GitHub did not say which artifacts there are.
+            GitHubError: GitHub did not list the artifacts.
         """
-        wanted = sorted(
-            (one for one in self._all if one.name.startswith(RECORD)),
-            key=lambda one: (one.name, one.id),
+        artifacts = sorted(
+            (artifact for artifact in self._all if artifact.name.startswith(RECORD)),
+            key=lambda artifact: (artifact.name, artifact.id),
         )
-        # Two of one name may be two legs: what they hold must not seem to be of one folder.
-        names = _distinct_names(wanted)
-        taking = _FileCollector(
+        # Two artifacts of one name may be of two jobs, whose files must not share a folder.
+        names = _distinct_names(artifacts)
+        collector = _FileCollector(
             names, lambda _, file: is_record_file(file), self.max_file_bytes, logs
         )
-        problems = self._fetch(wanted, names, taking.add_archive)
-        files = [(f"{names[at]}/{file}", content) for at, file, content in taking.files]
-        records = read_records(
-            [one for one in files if one[0].endswith(".jsonl")],
-            [one for one in files if not one[0].endswith(".jsonl")],
+        problems = self._fetch(artifacts, names, collector.add_archive)
+        records = records_of_files(
+            [(f"{names[position]}/{file}", content) for position, file, content in collector.files]
         )
         if logs is not None:
-            records = logs.added_to(records)
-        missing = "" if wanted else f"run {self.run_id} has no records among its artifacts"
-        problems = sorted([*problems, *taking.problems])
+            records = logs.add_metrics(records)
+        missing = "" if artifacts else f"run {self.run_id} has no records among its artifacts"
+        problems = sorted([*problems, *collector.problems])
         return ReadInputs(records, missing=missing, problems=tuple(problems))
 
     def result_files(self, patterns: Sequence[Pattern]) -> ReadInputs:
-        """Result files by their path: the artifact's name is its first folder.
+        """Read result files; the first folder of a file's path is the name of its artifact.
 
-        Each attempt has its own artifact of a name, and nothing but its time tells of which it is.
+        Each run attempt has its own artifacts, whose attempt follows from their times only.
 
         Raises:
-            InputError: all of them have expired.
-            GitHubError: GitHub did not say which artifacts there are, or when jobs ran.
+            InputError: all matching artifacts have expired.
+            GitHubError: GitHub did not list the artifacts, or the jobs with their times.
         """
-        named = ", ".join(one.text for one in patterns)
+        named = ", ".join(pattern.text for pattern in patterns)
         matching = [
-            one for one in self._listed if any(each.may_match_below(one.name) for each in patterns)
+            artifact
+            for artifact in self._listed
+            if any(pattern.may_match_below(artifact.name) for pattern in patterns)
         ]
         if not matching:
             return ReadInputs(missing=self._no_artifact(named))
-        if all(one.expired for one in matching):
+        if all(artifact.expired for artifact in matching):
             what = f"{count_of(len(matching), 'artifact')} of --results {named:.200}, all expired"
             fix = "judge the run before they expire, or raise `retention-days` of their upload"
             raise InputError(what, where=f"run {self.run_id}", fix=fix)
         attempts = self._attempts(matching)
-        wanted = [one for one in matching if one.id in attempts]
-        names = _distinct_names(wanted)
+        artifacts = [artifact for artifact in matching if artifact.id in attempts]
+        names = _distinct_names(artifacts)
 
         def match(position: int, file: str) -> Location | None:
-            path = f"{wanted[position].name}/{file}"
-            return next((found for one in patterns if (found := one.match(path))), None)
+            path = f"{artifacts[position].name}/{file}"
+            return next((found for pattern in patterns if (found := pattern.match(path))), None)
 
-        taking = _FileCollector(
-            names, lambda at, file: match(at, file) is not None, self.max_file_bytes
+        collector = _FileCollector(
+            names, lambda position, file: match(position, file) is not None, self.max_file_bytes
         )
-        problems = self._fetch(wanted, names, taking.add_archive)
+        problems = self._fetch(artifacts, names, collector.add_archive)
         results = tuple(
-            ResultFile(f"{names[at]}/{file}", content, **location, attempt=attempts[wanted[at].id])
-            for at, file, content in sorted(taking.files)
-            if (location := match(at, file))
+            ResultFile(
+                f"{names[position]}/{file}",
+                content,
+                **location,
+                attempt=attempts[artifacts[position].id],
+            )
+            for position, file, content in sorted(collector.files)
+            if (location := match(position, file))
         )
-        problems = sorted([*problems, *taking.problems])
+        problems = sorted([*problems, *collector.problems])
         missing = ""
         if not results and not problems:
-            where = f"{count_of(len(wanted), 'artifact')} of run {self.run_id}"
-            there = f"; {one_line(taking.other_file)} is there" if taking.other_file else ""
-            missing = f"--results: no file in {where} is called {named:.200}{there}"
+            where = f"{count_of(len(artifacts), 'artifact')} of run {self.run_id}"
+            other = f"; {one_line(collector.other_file)} is there" if collector.other_file else ""
+            missing = f"--results: no file in {where} is called {named:.200}{other}"
         return ReadInputs(results=results, missing=missing, problems=tuple(problems))
 
     def _no_artifact(self, named: str) -> str:
-        """What is said where no artifact has a name that fits, with the names that there are."""
+        """Return the message for patterns that match no artifact, with the existing names."""
         names = sorted({artifact.name for artifact in self._listed})
         known = f"it has {one_line(', '.join(names), 300)}" if names else "it has none"
         what = f"--results {named:.200}: no artifact of run {self.run_id} has such a name; {known}"
         return f"{what} (the first folder of the path is the artifact's name)"
 
     def _attempts(self, artifacts: Sequence[Artifact]) -> dict[int, int | None]:
-        """The attempt of each artifact that counts, by id: of one attempt the newest of a name.
+        """Map the id of each artifact that counts to its attempt: of a name, one an attempt.
 
-        Nobody knows which job uploaded it. After "re-run all jobs", what an earlier attempt left
-        must not stand for a job that died since.
+        The job that uploaded an artifact is unknown. After "Re-run all jobs", artifacts of earlier
+        attempts do not count: they must not hide a job that died in the last attempt.
         """
         jobs = RunClient(self.github, self.repository, self.run_id).jobs()
         oldest = oldest_counting_attempt(job for job in jobs if self._includes(job.run_attempt))
@@ -213,71 +218,71 @@ class RunArtifacts:
         return {identity: attempt for (_, attempt), identity in newest.items()}
 
     def plan(self) -> Plan:
-        """The plan of the newest attempt that made one.
+        """Read the plan of the newest attempt that has one.
 
         Raises:
-            InputError: there is none, or not one alone, or it is no plan.
-            GitHubError: it cannot be had.
+            InputError: the attempt has no plan or several plans, or the plan is malformed.
+            GitHubError: the plan cannot be downloaded.
         """
-        found = self._newest(PLAN)
+        plans = self._newest(PLAN)
         where, fix = f"run {self.run_id}", "pass it by --plan FILE"
-        if len(found) != 1:
-            names = ", ".join(sorted(one.name for one in found)[:3])
+        if len(plans) != 1:
+            names = ", ".join(sorted(artifact.name for artifact in plans)[:3])
             what = (
-                f"{len(found)} plans ({names})" if found else "it has no plan among its artifacts"
+                f"{len(plans)} plans ({names})" if plans else "it has no plan among its artifacts"
             )
             raise InputError(what, where=where, fix=fix)
-        (artifact,) = found
+        (artifact,) = plans
         content = self._file(artifact, PLAN_FILE, fix, LIMITS)
         return plan_codec.decode(content, f"{artifact.name}/{PLAN_FILE}")
 
     def confirmation(self) -> tuple[bytes, str] | None:
-        """What the run's own re-runs of suspects said, and where it stands; None without any.
+        """Read the results of the run's own re-runs of suspects, with their path; None without any.
 
         Raises:
-            InputError: it is no archive that an honest upload makes.
-            GitHubError: it cannot be had.
+            InputError: the archive is malformed.
+            GitHubError: the archive cannot be downloaded.
         """
         listed = self._newest(f"{CONFIRMATION}{self.run_id}-")
         if not listed:
             return None
-        artifact = max(listed, key=lambda one: one.id)
+        artifact = max(listed, key=lambda artifact: artifact.id)
         fix = "pass it by --confirmation FILE"
         content = self._file(artifact, CONFIRMATION_FILE, fix, ONE_FILE_LIMITS)
         return content, f"{artifact.name}/{CONFIRMATION_FILE}"
 
     def _newest(self, prefix: str) -> list[Artifact]:
-        """Those of the newest attempt that left any."""
+        """Return the artifacts with a prefix, of the newest attempt that has any."""
         artifacts = [artifact for artifact in self._all if artifact.name.startswith(prefix)]
         newest = max((attempt_of(artifact.name) or 0 for artifact in artifacts), default=0)
         return [artifact for artifact in artifacts if (attempt_of(artifact.name) or 0) == newest]
 
     def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
-        """One file of an artifact."""
+        """Read one file of an artifact."""
         where = f"run {self.run_id}"
         copy = self._copy(artifact)
         try:
             if copy is not None:
-                found = list(
-                    members(copy, artifact.name, limits, is_wanted=lambda one: one == file)
+                files = list(
+                    members(copy, artifact.name, limits, is_wanted=lambda name: name == file)
                 )
             else:
-                found = download(
+                files = download(
                     self.github,
                     self.repository,
                     artifact,
                     limits,
-                    lambda one: one == file,
+                    lambda name: name == file,
                     keep=self.keep,
                 )
         except GitHubError as error:
-            what, status = f"{artifact.name}: {_why(error)}", error.status
+            what, status = f"{artifact.name}: {_reason(error)}", error.status
             raise GitHubError(
                 what, where=where, fix=fix, status=status, wait_s=error.wait_s
             ) from error
-        if not found:
+        if not files:
             raise InputError(f"no {file} in it", where=f"{where}: {artifact.name}", fix=fix)
-        return found[0][1]
+        return files[0][1]
 
     def _copy(self, artifact: Artifact) -> IO[bytes] | None:
         if self.stored is None or not artifact.expired:
@@ -290,7 +295,7 @@ class RunArtifacts:
         names: Sequence[str],
         on_archive: Callable[[int, IO[bytes]], None],
     ) -> list[str]:
-        """Hand each archive to `on_archive`; what cannot be had, and why."""
+        """Pass each archive to `on_archive`; return the archives that are not there, and why."""
         problems = []
         for position, artifact in enumerate(artifacts):
             copy = self._copy(artifact)
@@ -302,27 +307,27 @@ class RunArtifacts:
             position for position, artifact in enumerate(artifacts) if not artifact.expired
         ]
         base = f"/repos/{self.repository}/actions/artifacts"
-        paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in available]
+        paths = [(f"{base}/{artifacts[i].id}/zip", _digest(artifacts[i])) for i in available]
 
-        def arrive(position: int, stream: IO[bytes]) -> None:
-            at = available[position]
+        def on_download(index: int, stream: IO[bytes]) -> None:
+            position = available[index]
             if self.keep is not None:
-                self.keep(artifacts[at], stream)
+                self.keep(artifacts[position], stream)
                 stream.seek(0)
-            on_archive(at, stream)
+            on_archive(position, stream)
 
         lost = self.github.download_all(
             paths,
-            arrive,
+            on_download,
             max_bytes=MAX_ARCHIVE_BYTES,
             budget=Budget(MAX_BYTES),
         )
-        for position, error in sorted(lost.items()):
-            problems.append(f"{names[available[position]]}: {_why(error)}")
+        for index, error in sorted(lost.items()):
+            problems.append(f"{names[available[index]]}: {_reason(error)}")
         return problems
 
 
-def _why(error: GitHubError) -> str:
+def _reason(error: GitHubError) -> str:
     return EXPIRED if error.status == HTTPStatus.GONE else error.what
 
 
@@ -341,8 +346,8 @@ def download(
         keep: is handed the archive before it is read.
 
     Raises:
-        GitHubError: it cannot be had.
-        InputError: it is no archive that an honest upload makes.
+        GitHubError: the archive cannot be downloaded.
+        InputError: the archive is malformed.
     """
     files: list[tuple[str, bytes]] = []
 
@@ -368,14 +373,14 @@ def download(
 
 @dataclass(slots=True)
 class _FileCollector:
-    """The wanted files of archives that arrive in any order.
+    """Collects the wanted files of archives, which arrive in any order.
 
     Attributes:
-        names: of the archives, by position.
-        is_wanted: says by an archive's position and a file's name in it whether it is read.
-        logs: reads what processes printed, which is not kept.
-        files: position, name and content.
-        other_file: with its archive; one that is not wanted, as an example.
+        names: names of the archives, by position.
+        is_wanted: decides by the position of the archive and the name of a file whether to read it.
+        logs: reads the logs of processes, which are not collected.
+        files: position, name and content of each file.
+        other_file: path of a file that is not wanted, as an example.
     """
 
     names: Sequence[str]
@@ -388,13 +393,13 @@ class _FileCollector:
     remaining_members: int = LIMITS.members
 
     def add_archive(self, position: int, stream: IO[bytes]) -> None:
-        """Read an archive, or remember why not; of one that is refused nothing is kept."""
+        """Read an archive; of a refused archive, add only the problem."""
         source = self.names[position]
 
         def is_wanted(file: str) -> bool:
-            wanted = self.is_wanted(position, file)
-            self.other_file = self.other_file or ("" if wanted else f"{source}/{file}")
-            return wanted
+            is_file_wanted = self.is_wanted(position, file)
+            self.other_file = self.other_file or ("" if is_file_wanted else f"{source}/{file}")
+            return is_file_wanted
 
         limits = replace(LIMITS, bytes=self.remaining_bytes, members=self.remaining_members)
         try:
@@ -411,25 +416,34 @@ class _FileCollector:
 
 
 def _distinct_names(artifacts: Sequence[Artifact]) -> list[str]:
-    """The names, with the id where two have one name."""
-    twice = Counter(artifact.name for artifact in artifacts)
+    """Return the names, each with its id if several artifacts have the name."""
+    counts = Counter(artifact.name for artifact in artifacts)
     return [
-        artifact.name if twice[artifact.name] == 1 else f"{artifact.name}.{artifact.id}"
+        artifact.name if counts[artifact.name] == 1 else f"{artifact.name}.{artifact.id}"
         for artifact in artifacts
     ]
 
 
 def is_record_file(name: str) -> bool:
-    """Say whether a file of an artifact is a record, or belongs to one."""
+    """Return whether a file of an artifact is a record, or a result file of a record."""
     return name.endswith(".jsonl") or result_file_location(name) is not None
 
 
+def records_of_files(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
+    """Read records from their files: names, and contents of `*.jsonl` and of result files."""
+    lines: list[tuple[str, bytes]] = []
+    results: list[tuple[str, bytes]] = []
+    for name, content in files:
+        (lines if name.endswith(".jsonl") else results).append((name, content))
+    return read_records(lines, results)
+
+
 def _digest(artifact: Artifact) -> str:
-    known = artifact.digest or ""
-    return known if known.startswith("sha256:") else ""
+    digest = artifact.digest or ""
+    return digest if digest.startswith("sha256:") else ""
 
 
 def attempt_of(name: str) -> int | None:
-    """The run attempt that an artifact's name ends with; None where it names none."""
+    """Return the run attempt at the end of an artifact's name; None if the name has none."""
     match = _ATTEMPT.search(name)
     return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""What a command judges: files that it was given, or a run that it fetches from GitHub itself."""
+"""The plan and the records that a command judges: from files, or from a run on GitHub."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.events import current_run
-from ciguard.github.repository_ref import RepositoryRef, resolve_repository
+from ciguard.github.repository_ref import RepositoryRef, resolve_repository, token_of
 from ciguard.github.retry import RetryPolicy
 from ciguard.model.jobs import is_github_actions
 from ciguard.sources import local
@@ -20,7 +20,7 @@ from ciguard.sources.local import ReadInputs
 from ciguard.sources.references import RunId, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ciguard.sources.artifacts import RunArtifacts
 
 RUN_HELP: Final = "Run on GitHub (123456 or 123456/2) whose plan and records are downloaded."
-# What these calls tell only explains: a job that is billed does not wait for it as for a comment.
+# These calls only explain a verdict: a billed job waits less for their answers than for a comment.
 RETRY_POLICY: Final = RetryPolicy(attempts=3, total_s=120.0)
 TIMEOUT_S: Final = 15.0
 NO_PLAN: Final = (
@@ -45,7 +45,7 @@ NO_PLAN_FIX: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a command was told by its options; "" or empty for nothing."""
+    """Sources that the options of a command name; None, "" or () for an absent option."""
 
     plan: str | None = None
     records: str | None = None
@@ -56,26 +56,26 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRun:
-    """The run that is judged: one that is named, else the one around us, or the one that a
-    `workflow_run` event tells of.
+    """The run that is judged: a named run, else the current one, or that of a `workflow_run` event.
 
-    `source` is None where there is no token to ask it with.
-
-    `head_shas` are the commits that the event tells it is of; none where it tells nothing.
-    `page` is the address of its repository, of a run that is named.
+    Attributes:
+        source: client for the run; None without a token.
+        artifacts: only of a named run.
+        head_shas: commits of the run by the event; empty where the event names none.
+        page: address of the repository of a named run; else "".
     """
 
     run_id: int
     run_attempt: int | None
     source: RunClient | None
-    artifacts: RunArtifacts | None = None  # of one that is named
+    artifacts: RunArtifacts | None = None
     head_shas: frozenset[str] = frozenset()
     page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What there is to judge; in the place of a plan that is not there, why it is not."""
+    """Plan and records to judge; an error in the place of the plan if it cannot be read."""
 
     plan: Plan | InputError
     read_inputs: ReadInputs
@@ -86,22 +86,22 @@ class RunInputs:
 def open_inputs(
     invocation: Invocation, sources: Sources, logs: ProcessLogs | None = None
 ) -> Iterator[RunInputs]:
-    """Read what the options name; while the block runs GitHub can be asked about the run.
+    """Read the sources that the options name; during the block, the run on GitHub can be queried.
 
     Args:
-        logs: reads what the processes of records printed.
+        logs: reads the logs of the records' processes.
 
     Raises:
-        UsageError: too much or too little was named.
-        GitHubError: a run that was named is not to be had.
+        UsageError: options are missing or contradict one another.
+        GitHubError: the named run cannot be read.
     """
-    if sources.plan == "":  # an empty variable; "." would be taken for it
+    if sources.plan == "":  # an empty variable, which would mean the current folder
         raise UsageError("no file", where="--plan", fix="name it, or the folder that it is in")
     if sources.run is None:
         if sources.plan is None:
             raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)
-        with open_subject_run(invocation.environ) as asked:
-            yield _from_files(invocation, sources, asked, logs)
+        with open_subject_run(invocation.environ) as current:
+            yield _from_files(invocation, sources, current, logs)
         return
     if sources.records is not None:
         what = "both --run and --records"
@@ -111,21 +111,24 @@ def open_inputs(
     if not isinstance(named, RunId):
         fix = "pass a run id (123456, 123456/2) or a run's address"
         raise UsageError(f'expected a run, found "{sources.run}"', where="--run", fix=fix)
-    place = resolve_repository(
+    repository_ref = resolve_repository(
         invocation.environ,
         repository=named.repository or sources.repo,
         server=named.server,
         remote=remote_url(invocation.folder, invocation.environ),
     )
-    with open_named_run(invocation.environ, place, named.run_id, named.run_attempt) as subject_run:
-        assert subject_run.artifacts is not None
-        plan = _plan_of_run(invocation, sources, subject_run.artifacts)
+    with open_named_run(
+        invocation.environ, repository_ref, named.run_id, named.run_attempt
+    ) as subject_run:
+        artifacts = subject_run.artifacts
+        assert artifacts is not None
+        plan = _plan(invocation, sources.plan) if sources.plan else _try(artifacts.plan)
         if isinstance(plan, InputError):
             yield RunInputs(plan, ReadInputs(), subject_run)
         elif patterns:
-            yield RunInputs(plan, subject_run.artifacts.result_files(patterns), subject_run)
+            yield RunInputs(plan, artifacts.result_files(patterns), subject_run)
         else:
-            yield RunInputs(plan, subject_run.artifacts.records(logs), subject_run)
+            yield RunInputs(plan, artifacts.records(logs), subject_run)
 
 
 def _from_files(
@@ -137,38 +140,28 @@ def _from_files(
     plan = _plan(invocation, sources.plan or "")
     if isinstance(plan, InputError):
         return RunInputs(plan, ReadInputs(), subject_run)
-    arrived = local.read_inputs(invocation.folder, sources.records, sources.results, logs)
-    return RunInputs(plan, arrived, subject_run)
-
-
-def _plan_of_run(
-    invocation: Invocation, sources: Sources, artifacts: RunArtifacts
-) -> Plan | InputError:
-    try:
-        return artifacts.plan() if sources.plan is None else _plan(invocation, sources.plan)
-    except InputError as error:
-        return error
+    inputs = local.read_inputs(invocation.folder, sources.records, sources.results, logs)
+    return RunInputs(plan, inputs, subject_run)
 
 
 def _plan(invocation: Invocation, path: str) -> Plan | InputError:
+    return _try(lambda: local.read_plan(invocation.folder / path))
+
+
+def _try(read: Callable[[], Plan]) -> Plan | InputError:
     try:
-        return local.read_plan(invocation.folder / path)
+        return read()
     except InputError as error:
         return error
 
 
-def token_of(environ: Mapping[str, str]) -> str:
-    """The token for GitHub; "" where there is none."""
-    return environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
-
-
 def explaining_client(api_url: str, token: str) -> GitHub:
-    """A client for calls whose answers explain and decide nothing; whoever takes it closes it.
+    """Return a client for calls whose answers explain a verdict; the caller closes the client.
 
     Raises:
-        UsageError: the token or the API's address cannot be meant.
+        UsageError: the token or the address of the API is malformed.
     """
-    # Here and below: httpx costs 0.2 s that a laptop need not pay.
+    # Here and below: the import of httpx takes 0.2 s, which runs without GitHub save.
     from ciguard.github.client import GitHub  # noqa: PLC0415
 
     return GitHub(api_url, SecretStr(token), retry_policy=RETRY_POLICY, timeout_s=TIMEOUT_S)
@@ -176,18 +169,18 @@ def explaining_client(api_url: str, token: str) -> GitHub:
 
 @contextlib.contextmanager
 def open_subject_run(environ: Mapping[str, str]) -> Iterator[SubjectRun | None]:
-    """Open a client for the run; None outside of a run of GitHub Actions.
+    """Open a client for the current run; None outside of GitHub Actions.
 
     Raises:
         InputError: variables or payload are malformed.
-        UsageError: the token or the API's address cannot be meant.
+        UsageError: the token or the address of the API is malformed.
     """
     run = current_run(environ)
     if run is None or run.run_id is None or not is_github_actions(environ):
         yield None
         return
     attempt = run.triggering.run_attempt if run.is_triggered else run.run_attempt
-    # A leg says the pull request's own commit where the event has one, else GITHUB_SHA.
+    # A record has the head commit of the pull request if the event has one, else GITHUB_SHA.
     shas = (run.triggering.head_sha,) if run.is_triggered else (run.head_sha, run.tested_sha)
     head_shas = frozenset(filter(None, shas))
     subject_run = SubjectRun(run.triggering.id or run.run_id, attempt, None, head_shas=head_shas)
@@ -206,10 +199,10 @@ def open_subject_run(environ: Mapping[str, str]) -> Iterator[SubjectRun | None]:
 def open_named_run(
     environ: Mapping[str, str], repository_ref: RepositoryRef, run_id: int, attempt: int | None
 ) -> Iterator[SubjectRun]:
-    """Open a client for a run that somebody named, whose artifacts are to be had as well.
+    """Open a client for a named run and its artifacts.
 
     Raises:
-        UsageError: there is no token, or it or the API's address cannot be meant.
+        UsageError: no token, or the token or the address of the API is malformed.
     """
     from ciguard.github.run_client import RunClient  # noqa: PLC0415
     from ciguard.sources.artifacts import RunArtifacts  # noqa: PLC0415

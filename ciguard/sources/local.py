@@ -334,7 +334,7 @@ def read_tree(
         for inside in sorted(printed):
             with opened(root / inside) as stream:
                 logs.add(inside, stream)
-        records = logs.added_to(records)
+        records = logs.add_metrics(records)
     return records, tuple(sorted(problems))
 
 

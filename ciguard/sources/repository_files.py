@@ -1,6 +1,6 @@
-"""Files of the judged repository: of a checkout, by git or GitHub's API; or by the API alone.
+"""Files of the judged repository: of a checkout, by git or GitHub's API, or by the API alone.
 
-A job that only judges need not check anything out, and a service has no checkout at all.
+A job that only judges needs no checkout, and the service has none.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import Checkout
+from ciguard.github.repository_ref import token_of
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -21,52 +22,52 @@ if TYPE_CHECKING:
 
 
 class RepositoryFiles(Protocol):
-    """Where the files of what is judged, and of commits before it, are read."""
+    """A source of files: of the judged tree, and of commits before it."""
 
     def own(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Those of the files that the judged tree itself has.
+        """Return those of the files that the judged tree has.
 
         Raises:
-            CiguardError: one is there and cannot be read.
+            CiguardError: an existing file cannot be read.
         """
 
     def at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
-        """Those of the files that a commit has.
+        """Return those of the files that a commit has.
 
         Raises:
-            RemoteError: it cannot be known, or a file of it is no file.
+            RemoteError: the commit cannot be read, or a name is no regular file.
         """
 
     def by_git(self, commit: str, name: str, max_bytes: int) -> bytes | None:
-        """A file of a commit that whoever checked the repository out has; None without one.
+        """Return a file of a commit by git, or by the API without a checkout; None without one.
 
         Raises:
-            RemoteError: the commit cannot be had, or the file is too large.
+            RemoteError: the commit cannot be read, or the file is too large.
         """
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:
-        """The base of the tested merge, by the word of git alone; None where it is not known."""
+        """Return the base of the tested merge by git; None where unknown."""
 
     def is_edited(self, name: str, base_sha: str, tested_sha: str) -> bool:
-        """Say whether a file that is in the tested commit is another one on the base."""
+        """Return whether the tested commit has a file that differs from that of the base."""
 
     def ancestors_among(self, commit: str, candidates: Collection[str]) -> Mapping[str, bool]:
-        """Of each commit whether it is an ancestor of that one; nothing of those not known."""
+        """Map each candidate to whether it is an ancestor of `commit`; leave out unknown ones."""
 
     def known_ancestors(self, old: str, new: str) -> frozenset[str]:
-        """Commits between two, as GitHub lists them; none where it is not asked.
+        """Return the commits between two, as GitHub lists them; none where GitHub is not asked.
 
         Raises:
-            RemoteError: GitHub did not say.
+            RemoteError: GitHub refused or did not answer.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class CheckoutFiles:
-    """The folder that a command is called in.
+    """The files of a checkout: of the folder in which a command is called.
 
     Attributes:
-        run: the workflow run around us: without one, GitHub is not asked.
+        run: the current workflow run; without a run, GitHub is not asked.
     """
 
     folder: Path
@@ -78,18 +79,18 @@ class CheckoutFiles:
         return Checkout(self.folder, self.environ)
 
     def own(self, names: Sequence[str]) -> dict[str, bytes]:
-        """What lies in the folder."""
+        """Return those of the files that the folder has."""
         paths = [self.folder / name for name in names]
         return {path.name: local.read(path) for path in paths if path.is_file()}
 
     def at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
-        """By git, in the checkout or from `origin`; else from GitHub's API."""
+        """Read the files by git, in the checkout or from `origin`; else by GitHub's API."""
         try:
             return self._checkout.files_at(commit, names)
         except RemoteError as error:
-            # Imported here: pydantic and httpx cost 0.2 s that a checkout need not pay.
+            # Imported here: pydantic and httpx take 0.2 s, which a complete checkout saves.
             from ciguard.github.contents import files_at  # noqa: PLC0415
-            from ciguard.sources.inputs import explaining_client, token_of  # noqa: PLC0415
+            from ciguard.sources.inputs import explaining_client  # noqa: PLC0415
 
             run, token = self.run, token_of(self.environ)
             if run is None or not token:
@@ -98,55 +99,55 @@ class CheckoutFiles:
             try:
                 with explaining_client(run.api_url, token) as github:
                     paths = [f"{prefix}{name}" for name in names]
-                    found = files_at(github, run.repository, commit, paths)
+                    files = files_at(github, run.repository, commit, paths)
             except RemoteError as other:
                 what = f"{error.what}; and by GitHub's API: {other.what}"
                 raise RemoteError(what, where=error.where, fix=error.fix) from other
-            return {path.removeprefix(prefix): content for path, content in found.items()}
+            return {path.removeprefix(prefix): content for path, content in files.items()}
 
     def by_git(self, commit: str, name: str, max_bytes: int) -> bytes | None:
-        """Who has the proposal's file in a folder has checked it out."""
+        """Return a file by git alone: a plan in the folder implies a checkout."""
         return self._checkout.files_at(commit, (name,), max_bytes).get(name)
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:
-        """The first parent of the commit that is checked out."""
+        """Return the first parent of the checked-out commit, as `Checkout.base_of_merge`."""
         return self._checkout.base_of_merge(tested_sha, head_sha)
 
     def is_edited(self, name: str, base_sha: str, tested_sha: str) -> bool:
-        """Compare what the commits track; what is in no commit was brought by the workflow."""
-        now = self._checkout.tracked(tested_sha, name)
-        return bool(now) and now != self._checkout.tracked(base_sha, name)
+        """Compare the tracked files; a file that no commit has was made by the workflow."""
+        tested = self._checkout.tracked(tested_sha, name)
+        return bool(tested) and tested != self._checkout.tracked(base_sha, name)
 
     def ancestors_among(self, commit: str, candidates: Collection[str]) -> Mapping[str, bool]:
-        """As git knows them."""
+        """Return the ancestors by git; {} without git or a checkout."""
         try:
             return self._checkout.ancestors_among(commit, candidates)
-        except RemoteError:  # no git, no checkout: nothing is known by it
+        except RemoteError:
             return {}
 
     def known_ancestors(self, old: str, new: str) -> frozenset[str]:
-        """As GitHub lists them, where there is a token and a repository of GitHub's."""
+        """Return the commits by GitHub, if a token and a repository of GitHub are known."""
         from ciguard.sources.record_finder import RecordFinder  # noqa: PLC0415
 
         query = RecordFinder(self.environ, self.folder, None).ancestor_query()
         return query(old, new) if query is not None else frozenset()
 
     def _prefix(self) -> str:
-        """Where the folder is in the repository, as far as the workspace tells; "a/b/" or ""."""
+        """Return the path of the folder in the workspace: "a/b/", or "" for its root."""
         workspace = self.environ.get("GITHUB_WORKSPACE")
-        here = self.folder.resolve()
-        if not workspace or not here.is_relative_to(Path(workspace).resolve()):
+        folder = self.folder.resolve()
+        if not workspace or not folder.is_relative_to(Path(workspace).resolve()):
             return ""
-        inside = here.relative_to(Path(workspace).resolve()).as_posix()
+        inside = folder.relative_to(Path(workspace).resolve()).as_posix()
         return "" if inside == "." else f"{inside}/"
 
 
 @dataclass(frozen=True, slots=True)
 class ContentsFiles:
-    """A repository without a checkout, by GitHub's API; the root of it, for there is no folder.
+    """The files of a repository without a checkout, by GitHub's API; names start at its root.
 
     Attributes:
-        sha: of the judged tree: the merge that was tested, else the head.
+        sha: commit of the judged tree: the tested merge, else the head.
     """
 
     github: GitHub
@@ -154,36 +155,36 @@ class ContentsFiles:
     sha: str
 
     def own(self, names: Sequence[str]) -> dict[str, bytes]:
-        """What the judged commit has."""
+        """Return those of the files that the judged commit has."""
         return self.at(self.sha, names)
 
     def at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
-        """One call for each folder above them, one for each."""
+        """Read the files: one call for each of their folders, one for each file."""
         from ciguard.github.contents import files_at  # noqa: PLC0415
 
         return files_at(self.github, self.repository, commit, names)
 
     def by_git(self, commit: str, name: str, max_bytes: int) -> bytes | None:
-        """There is no git: a plan that lies in the repository comes by the API, too."""
+        """Read a file by the API, as there is no git."""
         from ciguard.github.contents import files_at  # noqa: PLC0415
 
         return files_at(self.github, self.repository, commit, (name,), max_bytes).get(name)
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:  # noqa: ARG002
-        """Not known: the records name the merge, and whoever proposes a change wrote them."""
+        """Return None: only records name the merge, and a pull request can forge its records."""
         return None
 
     def is_edited(self, name: str, base_sha: str, tested_sha: str) -> bool:
         """Compare the files of both commits."""
-        now = self.at(tested_sha, (name,))
-        return bool(now) and now != self.at(base_sha, (name,))
+        tested = self.at(tested_sha, (name,))
+        return bool(tested) and tested != self.at(base_sha, (name,))
 
     def ancestors_among(self, commit: str, candidates: Collection[str]) -> Mapping[str, bool]:  # noqa: ARG002
-        """Nothing: `known_ancestors` answers it in one call."""
+        """Return nothing: `known_ancestors` needs one call only."""
         return {}
 
     def known_ancestors(self, old: str, new: str) -> frozenset[str]:
-        """As GitHub lists them."""
+        """Return the commits by GitHub, in one call."""
         from ciguard.github.run_client import known_ancestors  # noqa: PLC0415
 
         return known_ancestors(self.github, self.repository, old, new)
@@ -192,9 +193,10 @@ class ContentsFiles:
 def changed_files(
     files: RepositoryFiles, commits: tuple[str, str], names: Sequence[str]
 ) -> dict[str, bool]:
-    """Of each file that one of two commits has, whether they differ; {} where one cannot be had."""
+    """Map each file in one of two commits to whether it differs; {} if a commit is unreadable."""
     try:
-        before, now = (files.at(commit, names) for commit in commits)
+        before, after = (files.at(commit, names) for commit in commits)
     except RemoteError:
         return {}
-    return {name: before.get(name) != now.get(name) for name in names if {name} & {*before, *now}}
+    existing = {*before, *after}
+    return {name: before.get(name) != after.get(name) for name in names if name in existing}

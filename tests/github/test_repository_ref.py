@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ciguard.errors import UsageError
-from ciguard.github.repository_ref import RepositoryRef, api_of, parse_remote, resolve_repository
+from ciguard.github.repository_ref import (
+    RepositoryRef,
+    api_of,
+    is_enterprise_server,
+    parse_remote,
+    resolve_repository,
+)
 
 GITHUB = "https://github.com"
 OWN = "https://git.example"
@@ -48,7 +54,7 @@ def test_remote_url_gives_server_and_repository(url: str, expected: tuple[str, s
 )
 def test_api_url_of_a_server(server: str, api: str, own: bool) -> None:
     assert api_of(server) == api
-    assert RepositoryRef("o/r", server, api).is_enterprise_server is own
+    assert is_enterprise_server(server) is own
 
 
 def test_option_overrides_environment_and_environment_the_remote() -> None:
@@ -56,9 +62,8 @@ def test_option_overrides_environment_and_environment_the_remote() -> None:
     remote = "git@github.com:remote/r.git"
     assert resolve_repository(environ, repository="said/r", remote=remote).repository == "said/r"
     assert resolve_repository(environ, remote=remote).repository == "env/r"
-    assert resolve_repository({}, remote=remote) == RepositoryRef(
-        "remote/r", GITHUB, "https://api.github.com"
-    )
+    of_remote = resolve_repository({}, remote=remote)
+    assert of_remote == RepositoryRef("remote/r", GITHUB, "https://api.github.com")
 
 
 def test_enterprise_server_is_read_from_the_remote() -> None:

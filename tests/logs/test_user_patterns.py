@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.logs.user_patterns import literal_triggers, mistakes_of, user_pattern
+from ciguard.logs.user_patterns import find_mistakes, literal_triggers, user_pattern
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_a_row_is_of_the_whole_table() -> None:
 
 
 def test_every_mistake_is_named() -> None:
-    assert [key for key, _, _ in mistakes_of(r"(?P<value>\d", "", ())] == ["pattern"]
-    found = list(mistakes_of(r"(?P<value>\d+)", "parsec", ("pool",)))
+    assert [key for key, _, _ in find_mistakes(r"(?P<value>\d", "", ())] == ["pattern"]
+    found = list(find_mistakes(r"(?P<value>\d+)", "parsec", ("pool",)))
     assert [key for key, _, _ in found] == ["pattern", "key", "unit"]
-    assert not list(mistakes_of(r"took (?P<value>\d+) in (?P<pool>\w)", "ms", ("pool",)))
+    assert not list(find_mistakes(r"took (?P<value>\d+) in (?P<pool>\w)", "ms", ("pool",)))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_every_mistake_is_named() -> None:
     ],
 )
 def test_what_re2_and_python_do_not_share_is_refused(pattern: str, what: str) -> None:
-    assert [(key, text) for key, text, _ in mistakes_of(pattern, "", ())] == [("pattern", what)]
+    assert [(key, text) for key, text, _ in find_mistakes(pattern, "", ())] == [("pattern", what)]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ def test_what_re2_and_python_do_not_share_is_refused(pattern: str, what: str) ->
     ],
 )
 def test_a_group_without_use_is_no_silent_count_of_lines(pattern: str, groups: list[str]) -> None:
-    found = [(key, text) for key, text, _ in mistakes_of(pattern, "", ("pool",))]
+    found = [(key, text) for key, text, _ in find_mistakes(pattern, "", ("pool",))]
     expected = [f"the group {name!r} has no use, as there is no group 'value'" for name in groups]
     assert found == [("pattern", text) for text in expected]
