@@ -121,10 +121,10 @@ def questions(messages: list[int]) -> Iterator[Question]:
     sql = queries.TEST_RUNS.replace("{case}", "")
     yield Question("a test's runs", sql, test, {"files": "by_test"})
     sums = {**REPOSITORY, "day": 0, "from_ms": 0, "limit": 50}
-    for by in queries.OFFENDER_COLUMNS:
-        sql = queries.select_offenders(by, by_day=True, arrivals=True)
+    for by in queries.RANKING_COLUMNS:
+        sql = queries.select_ranking(by, by_day=True, arrivals=True)
         kinds = {"by_day": "by_day", "arrivals": "arrival"}
-        yield Question(f"offenders by {by}", sql, sums, kinds)
+        yield Question(f"ranking by {by}", sql, sums, kinds)
     since = {**REPOSITORY, "from_ms": 0}
     yield Question("runs of flaky tests", queries.TROUBLED_RUNS, since, by_run)
     yield Question("rows of flaky tests", queries.TROUBLED, since, by_run)

@@ -253,7 +253,7 @@ def questions(read: ReadModel, tests: int) -> Iterator[tuple[str, Callable[[int]
     def one_test(number: int) -> Any:
         key = UnitKey("unit", "py311", unit_name(number * 7919 % tests))
         answer = read.unit_runs(REPOSITORY, key)
-        assert len(answer.found) == RUNS
+        assert len(answer.value) == RUNS
         return answer
 
     yield "a test's 1,000 runs (reach < 100)", one_test
@@ -262,7 +262,7 @@ def questions(read: ReadModel, tests: int) -> Iterator[tuple[str, Callable[[int]
         def ask(number: int) -> Any:
             filters = parse_filters({**query, "page": str(1 + number % 3)})
             answer = read.run_page(BIG_RUN, filters)
-            assert answer.found.rows
+            assert answer.value.rows
             return answer
 
         return ask
@@ -275,18 +275,18 @@ def questions(read: ReadModel, tests: int) -> Iterator[tuple[str, Callable[[int]
     for days in (7, 30):
         for by in ("time", "peak"):
 
-            def offenders(_: int, days: int = days, by: str = by) -> Any:
-                answer = read.offenders(REPOSITORY, by, last_ms - days * DAY_MS)
-                assert len(answer.found) == 50
+            def ranking(_: int, days: int = days, by: str = by) -> Any:
+                answer = read.ranking(REPOSITORY, by, last_ms - days * DAY_MS)
+                assert len(answer.value) == 50
                 return answer
 
-            yield f"offenders by {by}, {days} days (< 300)", offenders
+            yield f"ranking by {by}, {days} days (< 300)", ranking
 
     for days in (7, 30):
 
         def flaky(_: int, days: int = days) -> Any:
             answer = read.flaky(REPOSITORY, last_ms - days * DAY_MS)
-            assert answer.found.tests
+            assert answer.value.tests
             return answer
 
         yield f"flaky, {days} days (< 300)", flaky

@@ -114,7 +114,7 @@ def rows_of_run(results: Results, key: RunKey) -> list[tuple[str, str | None, fl
         key, ResultFilters(sort="name", is_descending=False, page_size=1000)
     )
     assert not answer.missing_runs
-    return [(one.unit, one.case, one.wall_s) for one in answer.found.rows]
+    return [(one.unit, one.case, one.wall_s) for one in answer.value.rows]
 
 
 def add_judged_run(database: Database, judged: RunResults, head_sha: str) -> None:

@@ -1,4 +1,8 @@
-"""`ciguard serve`: starts the service, and what its administrator does beside it."""
+"""`ciguard serve` runs the service; its subcommands are the tasks of the administrator.
+
+The subcommands add past runs to the work list, check, repair and delete stored results, and create
+tokens. They open the database of the service and work whether the service is running or not.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +97,7 @@ _REPO: Final = click.option(
 )
 @click.option(
     "--role",
-    type=click.Choice([one.value for one in Role]),
+    type=click.Choice([choice.value for choice in Role]),
     default=Role.ALL.value,
     show_default=True,
     help="Answer requests (web), judge runs (worker), or both.",
@@ -146,8 +150,10 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return ExitCode.OK
-    if role != Role.WORKER.value:  # it collects garbage by the clock, see `work_until`
-        gc.enable()  # the command line goes without; a service leaves cycles with every request
+    if role != Role.WORKER.value:
+        # `cli.main` turns the garbage collector off, and each request leaves reference cycles. A
+        # worker process keeps it off and collects at intervals (`work_until`).
+        gc.enable()
     invocation: Invocation = context.obj
     settings = read_settings(
         invocation.environ,
@@ -168,22 +174,22 @@ def command(
         contextlib.closing(ObjectCache(service.objects, invocation.folder / cache)) as copies,
     ):
         if settings.role is Role.WORKER:
-            _work(service, copies, end_with_input=end_with_input)
+            _judge_runs(service, copies, end_with_input=end_with_input)
         else:
             child = _worker_command(settings, cache) if settings.role is Role.ALL else ()
-            _answer(service, copies, child, invocation.environ)
+            _answer_requests(service, copies, child, invocation.environ)
     return ExitCode.OK
 
 
-def _answer(
+def _answer_requests(
     service: Service, cache: ObjectCache, child: Sequence[str], environ: Mapping[str, str]
 ) -> None:
     """Answer requests until SIGTERM or SIGINT.
 
     Args:
-        child: command of a worker process beside this one; () for none.
+        child: command of the worker process to start; () for none.
     """
-    # Imported here: a worker needs no web server and no pages, a fifth of all imports.
+    # Imported here: a worker process needs no web server and no pages, a fifth of all imports.
     from ciguard.serve.web_process import listen, serve_web, worker_child  # noqa: PLC0415
 
     settings = service.settings
@@ -200,9 +206,10 @@ def _answer(
         serve_web(service, read_model, listening)
 
 
-def _work(service: Service, cache: ObjectCache, *, end_with_input: bool) -> None:
-    """Judge runs until SIGTERM or SIGINT, or the end of the process that started this one."""
-    # Here and below: the web process judges nothing, and answers sooner without these modules.
+def _judge_runs(service: Service, cache: ObjectCache, *, end_with_input: bool) -> None:
+    """Judge runs until SIGTERM or SIGINT, or until the process that started this one ends."""
+    # Modules of `serve.work` are imported in functions: the web process judges no runs, and starts
+    # sooner without them.
     from ciguard.serve.work.worker_process import watch_input, work_until  # noqa: PLC0415
 
     stop = threading.Event()
@@ -216,28 +223,28 @@ def _work(service: Service, cache: ObjectCache, *, end_with_input: bool) -> None
 
 
 def _worker_command(settings: Settings, cache: str) -> list[str]:
-    """The command of a worker process with the same settings; secrets are in its environment."""
-    named = [word for name in settings.repositories for word in ("--repo", name)]
+    """Return the command of a worker process; the environment passes on the secrets."""
+    names = [word for name in settings.repositories for word in ("--repo", name)]
     stores = ("--database", settings.database, "--results", settings.results, "--cache", cache)
     options = ("--url", settings.public_url, "--role", Role.WORKER.value, "--end-with-input")
-    return [sys.executable, "-m", "ciguard", "serve", *stores, *options, *named]
+    return [sys.executable, "-m", "ciguard", "serve", *stores, *options, *names]
 
 
 class LineFormatter(logging.Formatter):
-    """One line a record, however many are in what a request or a record of a run names."""
+    """Formatter that writes each message in one line, also a message with line breaks in it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return one_line(super().formatMessage(record), LOG_WIDTH)
 
 
 def _start_logging() -> None:
-    """Log to standard error, one line each; a traceback has its own."""
+    """Log to standard error: one line for each message, then its traceback if it has one."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     for noisy in ("httpx", "httpcore", "alembic", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("stamina").setLevel(logging.ERROR)  # it does not say what is retried
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # its warnings name no request
 
 
 @command.command(short_help="Judge past runs of a repository.")
@@ -290,37 +297,39 @@ def check(
     """
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
 
-    with _open(database) as opened:
+    with _existing_database(database) as opened:
         objects = open_objects(results, invocation.environ)
-        found = verify.check(opened, objects)
-        for one in found.damaged:
-            console.out(f"{one.file.name}: {one.problem}; {count_of(len(one.runs), 'run')}")
-        rows = count_of(found.rows, "result")
-        console.out(f"{count_of(found.files, 'file')} with {rows}, {len(found.damaged)} damaged")
-        if found.unwritten:
-            console.out(f"{count_of(len(found.unwritten), 'judged run')} without results")
+        checked = verify.check(opened, objects)
+        for damage in checked.damaged:
+            runs = count_of(len(damage.runs), "run")
+            console.out(f"{damage.file.name}: {damage.problem}; {runs}")
+        rows, damaged = count_of(checked.rows, "result"), len(checked.damaged)
+        console.out(f"{count_of(checked.files, 'file')} with {rows}, {damaged} damaged")
+        if checked.unwritten:
+            console.out(f"{count_of(len(checked.unwritten), 'judged run')} without results")
         answers = repairs.damaged_answers(opened, objects)
-        histories = list(repairs.damaged_histories(opened, objects))
+        histories = repairs.damaged_histories(opened, objects)
         for name in answers.values():
             console.out(f"{name}: the answer of a run is missing or damaged")
         for row in histories:
             console.out(f"{row.object}: the stored history is missing or damaged")
         if not repair:
-            is_damaged = found.damaged or answers or histories
+            is_damaged = checked.damaged or answers or histories
             return ExitCode.INPUT if is_damaged else ExitCode.OK
-        unwritten = [*verify.forget(opened, found.damaged), *found.unwritten]
-        again = [*_write_again(opened, objects, invocation.folder / cache, unwritten), *answers]
+        unwritten = [*verify.remove_damaged(opened, checked.damaged), *checked.unwritten]
+        unjudged = _restore_results(opened, objects, invocation.folder / cache, unwritten)
+        unjudged += answers
         for row in histories:
-            again += repairs.restart_history(opened, objects, row.repository_id)
-        retried = repairs.judge_again(opened, objects, dict.fromkeys(again))
+            unjudged += repairs.restart_history(opened, objects, row.repository_id)
+        retried = repairs.judge_again(opened, objects, dict.fromkeys(unjudged))
     console.out(f"{count_of(retried, 'run')} put back on the work list")
     return ExitCode.OK
 
 
-def _write_again(
+def _restore_results(
     database: Database, objects: ObjectStore, cache: Path, runs: Sequence[RunKey]
 ) -> list[RunKey]:
-    """Write results from stored artifacts; the runs for which that cannot be done."""
+    """Write results from stored artifacts; return the runs whose results cannot be restored."""
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
 
     if not runs:
@@ -348,7 +357,7 @@ def prune(invocation: Invocation, /, *, database: str, results: str, cache: str,
     """Delete the results of runs older than DAYS; verdicts, and sums by test and day, stay."""
     if days < 1:
         raise UsageError(f"expected an integer >= 1, found {days}", where="--days")
-    with _open(database) as opened:
+    with _existing_database(database) as opened:
         objects = open_objects(results, invocation.environ)
         with opened.read() as connection:
             before_ms = read_clock_ms(connection) - days * DAY_MS
@@ -371,25 +380,30 @@ def token(*, database: str, repository: str, revoke: str | None) -> int:
 
     The service keeps a digest only: the token cannot be shown again.
     """
-    with _open(database) as opened, opened.write() as connection:
-        found = repositories.find(connection, repository)
-        if found is None:
+    with _existing_database(database) as opened, opened.write() as connection:
+        row = repositories.find(connection, repository)
+        if row is None:
             fix = "wait until the service has asked GitHub, or check the name"
             raise InputError("the service does not know it", where=repository, fix=fix)
         if revoke is not None:
-            if not tokens.revoke(connection, found.id, revoke):
+            if not tokens.revoke(connection, row.id, revoke):
                 raise InputError("no valid token with this id", where=f"--revoke {revoke}")
             console.out(f"token {revoke} revoked")
             return ExitCode.OK
-        made = tokens.create(connection, found.id)
-    console.err(f"token {made.id} of {found.full_name}; revoke it by --revoke {made.id}")
-    console.out(made.secret)
+        created = tokens.create(connection, row.id)
+    console.err(f"token {created.id} of {row.full_name}; revoke it by --revoke {created.id}")
+    console.out(created.secret)
     return ExitCode.OK
 
 
 @contextlib.contextmanager
-def _open(url: str) -> Iterator[Database]:
-    """The database of a service, which is there: in another folder all would look fine."""
+def _existing_database(url: str) -> Iterator[Database]:
+    """Open the database of a service.
+
+    Raises:
+        InputError: the SQLite file does not exist. `open_database` would create an empty database,
+            in which a check finds no damage.
+    """
     path = sqlite_file(url)
     if path is not None:
         try:
@@ -398,7 +412,7 @@ def _open(url: str) -> Iterator[Database]:
             fix = "run it in the folder of the service, or pass the service's --database"
             raise InputError("no such database", where=f"--database {url}", fix=fix) from error
         except OSError:
-            pass  # open_database says why
+            pass  # open_database raises an error with the reason
     opened = open_database(url)
     try:
         yield opened

@@ -58,6 +58,15 @@ def read_checked(objects: ObjectStore, name: str, sha256: str, noun: str) -> byt
     return content
 
 
+def is_damaged(objects: ObjectStore, name: str, sha256: str) -> bool:
+    """Return whether an object is missing, or not what was stored; raise as `read_checked`."""
+    try:
+        read_checked(objects, name, sha256, "object")
+    except DamagedObject:
+        return True
+    return False
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class CheckedObject:
     """An object as the database knows it."""

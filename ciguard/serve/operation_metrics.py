@@ -20,7 +20,9 @@ from starlette.routing import Route
 from ciguard import __version__
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
-from ciguard.serve.state import schema, statements, work_list
+from ciguard.serve.state import schema, work_list
+from ciguard.serve.state.database import after_ms
+from ciguard.serve.state.run_key import is_same_run
 from ciguard.serve.state.run_rows import VERDICTS
 from ciguard.serve.state.work_list import WorkState
 from ciguard.serve.webhooks import intake
@@ -169,12 +171,11 @@ def _of_recent_runs(connection: Connection) -> Iterator[Metric]:
     """Yield what was judged of late: an index leads to these rows, past the many of old."""
     is_recent = sa.and_(
         _WORK.state == WorkState.DONE,
-        _WORK.due_at_ms >= sa.select(statements.after_ms(-RECENT_S)).scalar_subquery(),
+        _WORK.due_at_ms >= sa.select(after_ms(-RECENT_S)).scalar_subquery(),
     )
-    is_same = sa.and_(*(_WORK[name] == _RUN[name] for name in statements.KEY))
     verdicts = (
         sa.select(_RUN.verdict, sa.func.count())
-        .select_from(schema.work.join(schema.run, is_same))
+        .select_from(schema.work.join(schema.run, is_same_run(schema.work, schema.run)))
         .where(is_recent)
         .group_by(_RUN.verdict)
     )
@@ -209,8 +210,8 @@ def _of_results(connection: Connection) -> Iterator[Metric]:
 
 
 def _of_recent_blocks(connection: Connection) -> Metric:
-    since = sa.select(statements.after_ms(-RECENT_S)).scalar_subquery()
-    is_same = sa.and_(*(_PLAN[name] == _BLOCK[name] for name in (*statements.KEY, "plan")))
+    since = sa.select(after_ms(-RECENT_S)).scalar_subquery()
+    is_same = is_same_run(schema.claim_plan, schema.claim_block) & (_PLAN.plan == _BLOCK.plan)
     holder = sa.case(
         (_BLOCK.holder == "", "none"), (_BLOCK.holder == _BLOCK.leg, "own"), else_="other"
     ).label("by")

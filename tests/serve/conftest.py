@@ -11,6 +11,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import httpx
 import pytest
 import sqlalchemy as sa
 from fakegithub.deliveries import WEBHOOK_SECRET
@@ -161,3 +162,10 @@ def address(service: Service) -> Iterator[str]:
     """Where the application of this service listens, by uvicorn on loopback."""
     with serving(build_application(service), lifespan="on") as found:
         yield found
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    """A client of the service at `address`."""
+    with httpx.Client(base_url=address, trust_env=False, timeout=20.0) as opened:
+        yield opened

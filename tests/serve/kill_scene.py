@@ -232,7 +232,7 @@ def read_totals(scene: Scene, folder: Path) -> dict[int, int]:
     ):
         filters = parse_filters({})
         return {
-            one.id: read.run_page(RunKey(SHOP.id, one.id, 1), filters).found.sums.total
+            one.id: read.run_page(RunKey(SHOP.id, one.id, 1), filters).value.sums.total
             for one in scene.organisation.runs
         }
 

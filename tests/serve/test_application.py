@@ -20,7 +20,6 @@ from ciguard.errors import RemoteError
 from ciguard.serve.middleware import BODY_BYTES, BodyLimit, ErrorResponses, SecurityHeaders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from starlette.requests import Request
@@ -32,12 +31,6 @@ if TYPE_CHECKING:
 def database_url(tmp_path: Path) -> str:
     """SQLite only: no statement here is of one engine."""
     return f"sqlite:///{tmp_path / 'ciguard.db'}"
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, trust_env=False, timeout=20.0) as opened:
-        yield opened
 
 
 def test_health(client: httpx.Client) -> None:

@@ -20,7 +20,7 @@ from ciguard.serve.block_exchange import (
     apply_claim,
     confirm_block,
 )
-from ciguard.serve.state import claim_rows, schema
+from ciguard.serve.state import claim_rows, repositories, schema
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 
@@ -276,7 +276,7 @@ def test_plans_go_with_age_and_with_their_repository(database: Database) -> None
         claim_rows.prune(connection, 35.0)
     assert rows() == [2, 2, 2]
     with database.write() as connection:
-        claim_rows.delete(connection, 12)
+        repositories.delete_rows(connection, 12)
     assert rows() == [1, 1, 1]
     with database.write() as connection:
         at_ms = schema.claim_plan.c.registered_at_ms

@@ -24,8 +24,6 @@ from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ciguard.serve.service import Service
 
 SHOP = FakeRepository(id=1, full_name="octo-org/shop", private=True)
@@ -56,12 +54,6 @@ def parse(text: str) -> dict[str, float]:
         assert found[1] not in samples
         samples[found[1]] = float(found[2])
     return samples
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, trust_env=False, timeout=20.0) as opened:
-        yield opened
 
 
 def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Client) -> None:

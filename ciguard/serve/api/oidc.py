@@ -18,8 +18,7 @@ from jwt.algorithms import RSAAlgorithm
 from ciguard.errors import InputError, RemoteError
 from ciguard.github.repository_ref import RESIDENT, SERVER_URL
 from ciguard.history.daemon_thread import in_thread
-from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.statements import KEY
+from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -139,11 +138,11 @@ class JobTokens:
             TokenRefused: it is forged, expired, or not made for this service.
             KeysUnavailable: nobody can tell now.
         """
-        return self._numbers(token, KEY[:1])[0]
+        return self._numbers(token, RUN_COLUMNS[:1])[0]
 
     def run_of(self, token: str) -> RunKey:
         """Return the run attempt whose job has this token; raises as `repository_of`."""
-        return RunKey(*self._numbers(token, KEY))
+        return RunKey(*self._numbers(token, RUN_COLUMNS))
 
     def _numbers(self, token: str, names: Sequence[str]) -> list[int]:
         """Return these claims of a valid token."""

@@ -94,9 +94,10 @@ def _members(value: object) -> dict[str, Any]:
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
+    members = [item for base in reversed(kind.__mro__) for item in vars(base).items()]
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} is no value of a page")
-    properties = (name for name, member in vars(kind).items() if isinstance(member, property))
+    properties = (name for name, member in members if isinstance(member, property))
     return *(field.name for field in fields(kind)), *properties
 
 

@@ -18,11 +18,11 @@ from starlette.routing import Route
 
 from ciguard.errors import RemoteError, UsageError
 from ciguard.serve.pages import cookies, sign_in, static_files
-from ciguard.serve.pages.offenders_page import flaky_page, offenders_page
 from ciguard.serve.pages.page_formats import View, error_page, render_page
 from ciguard.serve.pages.repositories_page import repositories_page
 from ciguard.serve.pages.repository_page import repository_page
 from ciguard.serve.pages.run_page import comparison_page, run_page
+from ciguard.serve.pages.slowest_and_flaky_pages import flaky_page, slowest_page
 from ciguard.serve.pages.unit_page import unit_page
 from ciguard.serve.pages.viewers import find_viewer
 from ciguard.serve.pages.visit import Format, PageNotFound, Visit, make_visit
@@ -72,7 +72,7 @@ RUN: Final = REPOSITORY + "/runs/{run_id:number}/{attempt:number}"
 PAGES: Final[Mapping[str, Build]] = {
     "/index": repositories_page,
     WORK: work_page,
-    f"{REPOSITORY}/offenders": offenders_page,
+    f"{REPOSITORY}/offenders": slowest_page,
     f"{REPOSITORY}/flaky": flaky_page,
     f"{REPOSITORY}/tests": unit_page,
     RUN: run_page,

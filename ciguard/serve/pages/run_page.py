@@ -1,31 +1,43 @@
-"""`/OWNER/NAME/runs/ID/ATTEMPT`: verdict, shards, findings and results; and `/comparison`."""
+"""`/OWNER/NAME/runs/ID/ATTEMPT`: verdict, shards, findings and results; and `/comparison`.
+
+The findings are those of the stored JSON of `ciguard guard`, worded by this version of ciguard.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from ciguard.compare import view as compare_view
 from ciguard.compare.json import read_comparison
 from ciguard.document import Block, visible
 from ciguard.errors import InputError
+from ciguard.guard.verdict import Finding
+from ciguard.guard.wording import finding_fix, finding_message, note_text
+from ciguard.model import UnitKey
 from ciguard.render.links import Links
+from ciguard.render.notes import Note
 from ciguard.serve import stored_answers
 from ciguard.serve.objects import NoSuchObject
-from ciguard.serve.pages.leg_lines import LegLine, Problem, leg_lines, problems
+from ciguard.serve.pages.shard_bars import ShardRow, shard_rows
 from ciguard.serve.pages.visit import NAMES, PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ciguard.serve.results.read_model import CaseRow, CaseSums
     from ciguard.serve.service import Service
     from ciguard.serve.state.run_rows import RunRow
     from ciguard.serve.stored_answers import StoredAnswer
 
+T = TypeVar("T", Finding, Note)
+
 RESULTS: Final = "results"  # the part that scripts replace
+MAX_UNITS: Final = 5  # named in a finding; the JSON of the guard has all
 DAMAGED: Final = (
     "The verdict of this run cannot be read. Its shards and findings are not shown until "
     "`ciguard serve check --repair` has made it again."
@@ -34,13 +46,25 @@ PRUNED: Final = "The results of this run were deleted by `ciguard serve prune`."
 
 
 @dataclass(frozen=True, slots=True)
+class RunFinding:
+    """A finding in words, with its evidence and the advice on it."""
+
+    level: str
+    text: str
+    evidence: tuple[str, ...]
+    tests: tuple[str, ...]
+    more_tests: int
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunPage:
     """A run.
 
     Attributes:
-        problem: why there are no shards; "" where there are.
-        sort: as in the query: "-wall" has the longest first.
-        missing_runs: runs of which no result can be read; this one, or none.
+        problem: the reason why no shards are shown; "" where they are shown.
+        sort: as in the query: "-wall" sorts the longest first.
+        missing_runs: this run if its results cannot be read; else empty.
     """
 
     TEMPLATE: ClassVar[str] = "run"
@@ -49,8 +73,8 @@ class RunPage:
     run: RunRow
     headlines: tuple[str, ...]
     problem: str
-    legs: tuple[LegLine, ...]
-    findings: tuple[Problem, ...]
+    legs: tuple[ShardRow, ...]
+    findings: tuple[RunFinding, ...]
     has_comparison: bool
     sort: str
     page: int
@@ -69,44 +93,94 @@ def run_page(visit: Visit) -> RunPage:
 
     Raises:
         PageNotFound: as `Visit.find_run`.
-        UsageError: the query has no sense.
+        UsageError: the query is invalid.
         RemoteError: results cannot be read.
     """
     # A form sends its empty fields too.
-    asked = {name: value for name, value in visit.query.items() if value or name in NAMES}
-    filters = parse_filters(asked)
+    query = {name: value for name, value in visit.query.items() if value or name in NAMES}
+    filters = parse_filters(query)
     with visit.service.database.read() as connection:
         repository, run = visit.find_run(connection)
         (run,) = run_rows.with_cells(connection, [run])
-    # Whoever sorts, searches or turns a page sees the shards already.
+    # A script that sorts, filters or pages replaces the results only: the shards are shown already.
     answer, problem = read_answer(visit.service, "" if visit.part == RESULTS else run.answer)
     if not run.answer and run.verdict != "foreign":
         problem = PRUNED
     results = visit.read_model.run_page(run.key, filters)
     verdict = answer.verdict if answer else None
-    pages = min(MAX_PAGE, max(1, -(-results.found.sums.total // filters.page_size)))
+    pages = min(MAX_PAGE, max(1, -(-results.value.sums.total // filters.page_size)))
     return RunPage(
         repository.full_name,
         run,
         answer.headlines if answer and answer.headlines else (run.headline,),
         problem,
-        leg_lines(verdict, run) if verdict else (),
-        problems(verdict) if verdict else (),
+        shard_rows(verdict["legs"], _causes(verdict), run) if verdict else (),
+        _run_findings(verdict) if verdict else (),
         answer is not None and answer.comparison is not None,
         f"{'-' if filters.is_descending else ''}{filters.sort}",
         filters.page,
         pages,
-        results.found.sums,
-        results.found.rows,
+        results.value.sums,
+        results.value.rows,
         results.missing_names,
     )
 
 
+def _causes(verdict: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Map each shard to its findings in words, without warnings."""
+    causes: dict[str, tuple[str, ...]] = {}
+    for finding in verdict["findings"]:
+        if finding["shard"] and finding["level"] != "warning":
+            text = _words(finding_message, replace(_read_finding(finding), shard=""))
+            causes[finding["shard"]] = (*causes.get(finding["shard"], ()), text)
+    return causes
+
+
+def _run_findings(verdict: Mapping[str, Any]) -> tuple[RunFinding, ...]:
+    """List the findings: those that make the run incomplete or failed, then the warnings."""
+    findings = [_run_finding(_read_finding(values)) for values in verdict["findings"]]
+    return tuple(sorted(findings, key=lambda finding: finding.level == "warning"))
+
+
+def _read_finding(values: dict[str, Any]) -> Finding:
+    cause = values["cause"]
+    return Finding(
+        values["kind"],
+        values["shard"] or "",
+        tuple(UnitKey(**value) for value in values["units"]),
+        values["facts"],
+        Note(cause["kind"], cause["facts"]) if cause else None,
+        tuple(Note(value["kind"], value["facts"]) for value in values["evidence"]),
+        tuple(UnitKey(**value) for value in values["culprits"]),
+        stated_level=values["level"],
+    )
+
+
+def _run_finding(finding: Finding) -> RunFinding:
+    tests = [key.unit for key in (*finding.culprits, *finding.units)]
+    return RunFinding(
+        finding.level,
+        _words(finding_message, finding),
+        tuple(_words(note_text, note) for note in finding.evidence),
+        tuple(tests[:MAX_UNITS]),
+        max(0, len(tests) - MAX_UNITS),
+        _words(finding_fix, finding, ""),
+    )
+
+
+def _words(word: Callable[[T], str], finding: T, default: str | None = None) -> str:
+    """Word a finding or note; if another version of ciguard wrote other facts, return its kind."""
+    try:
+        return word(finding)
+    except (KeyError, TypeError, ValueError):
+        return finding.kind.replace("_", " ") if default is None else default
+
+
 def read_answer(service: Service, name: str) -> tuple[StoredAnswer | None, str]:
-    """Read the answer of a run, or say why it cannot be read.
+    """Return the answer of a run, or None with the reason why it cannot be read.
 
     Args:
-        name: of the object; "" where there is none.
+        name: of the object; "" for a run without an answer, which needs no reason.
 
     Raises:
         RemoteError: the store cannot be reached.
@@ -121,7 +195,7 @@ def read_answer(service: Service, name: str) -> tuple[StoredAnswer | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage:
-    """A comparison: `comparison` is the JSON of `ciguard compare`; `address` of the repository."""
+    """A comparison: `comparison` is the JSON of `ciguard compare`, `address` the repository's."""
 
     TEMPLATE: ClassVar[str] = "comparison"
 
@@ -143,7 +217,7 @@ def comparison_page(visit: Visit) -> ComparisonPage:
     """Find the comparison of a run.
 
     Raises:
-        PageNotFound: as `Visit.find_run`, or the run was compared with none.
+        PageNotFound: as `Visit.find_run`, or the run was not compared.
     """
     with visit.service.database.read() as connection:
         repository, run = visit.find_run(connection)

@@ -89,7 +89,7 @@ def unit_page(visit: Visit) -> UnitPage:
         *key,
         case,
         answer.missing_names,
-        answer.found,
+        answer.value,
     )
 
 

@@ -13,7 +13,7 @@ from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.visit import PageNotFound, Visit
 from ciguard.serve.state import repositories, schema, work_list
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
 from ciguard.serve.state.work_list import WorkRow, WorkState
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def try_again(visit: Visit, form: Mapping[str, str]) -> Response:
         raise PageNotFound
     if not cookies.is_own_form(visit.request, form.get("token", ""), visit.viewer.bound_to):
         return error_page(visit.request, HTTPStatus.FORBIDDEN, viewer=visit.viewer)
-    numbers = [form.get(name, "") for name in ("repository_id", "run_id", "run_attempt")]
-    if not all(one.isascii() and one.isdecimal() and len(one) < 16 for one in numbers):  # noqa: PLR2004
+    numbers = [form.get(name, "") for name in RUN_COLUMNS]
+    if not all(text.isascii() and text.isdecimal() and len(text) < 16 for text in numbers):  # noqa: PLR2004
         raise PageNotFound
     key = RunKey(*map(int, numbers))
     with visit.service.database.write() as connection:

@@ -8,7 +8,7 @@ transaction under one lock, so that no run ever gets rows twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -17,8 +17,7 @@ from ciguard.errors import RemoteError
 from ciguard.serve.object_cache import CheckedObject
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import now_ms
-from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.statements import is_run
+from ciguard.serve.state.run_key import RunKey, is_run, is_same_run, key_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 MANIFEST_LOCK: Final = 0x66696C65  # of pg_advisory_xact_lock
 _FILE: Final = schema.file.c
 _FILE_RUN: Final = schema.file_run.c
-_KEY: Final = (_FILE_RUN.repository_id, _FILE_RUN.run_id, _FILE_RUN.run_attempt)
+_KEY: Final = key_columns(schema.file_run)
 _BATCH: Final = 500  # runs in one statement: SQLite takes 32,766 values
 
 
@@ -75,11 +74,8 @@ def written_runs(connection: Connection, keys: Collection[RunKey]) -> set[RunKey
     wanted = sorted(keys)
     written: set[RunKey] = set()
     for start in range(0, len(wanted), _BATCH):
-        tuples = [
-            (key.repository_id, key.run_id, key.run_attempt)
-            for key in wanted[start : start + _BATCH]
-        ]
-        query = sa.select(*_KEY).where(sa.tuple_(*_KEY).in_(tuples)).distinct()
+        numbers = [key.numbers() for key in wanted[start : start + _BATCH]]
+        query = sa.select(*_KEY).where(sa.tuple_(*_KEY).in_(numbers)).distinct()
         written.update(RunKey(*row) for row in connection.execute(query))
     return written
 
@@ -118,10 +114,8 @@ def files_of_runs(
 
 def files_with_old_runs(connection: Connection, before_ms: int) -> list[ManifestFile]:
     """Arrivals and pairs with rows of runs that started before a time."""
-    run = schema.run.c
-    names = ("repository_id", "run_id", "run_attempt")
     is_old = sa.exists().where(
-        *(run[name] == _FILE_RUN[name] for name in names), run.started_at_ms < before_ms
+        is_same_run(schema.run, schema.file_run), schema.run.c.started_at_ms < before_ms
     )
     # Where the sums are the holder, the rows are gone.
     with_rows = sa.select(_FILE.name).where(_FILE.kind.in_(("arrival", "by_run")))
@@ -160,14 +154,7 @@ def add_arrival(
     """Add a file whose runs have no other rows."""
     _insert(connection, [added])
     values = [
-        {
-            "file": added.name,
-            "repository_id": key.repository_id,
-            "run_id": key.run_id,
-            "run_attempt": key.run_attempt,
-            **one._asdict(),
-        }
-        for key, one in sorted(runs.items())
+        {"file": added.name, **asdict(key), **rows._asdict()} for key, rows in sorted(runs.items())
     ]
     connection.execute(sa.insert(schema.file_run), values)
 

@@ -138,10 +138,10 @@ _MEASURES: Final = {
     "failures": ("sum", "failed", _FAILED),
     "flaky": ("sum", "flaky", _FLAKY),
 }
-OFFENDER_COLUMNS: Final = {by: column for by, (_, column, _) in _MEASURES.items()}
+RANKING_COLUMNS: Final = {by: column for by, (_, column, _) in _MEASURES.items()}
 
 
-def select_offenders(by: str, *, by_day: bool, arrivals: bool) -> str:
+def select_ranking(by: str, *, by_day: bool, arrivals: bool) -> str:
     """Return the SQL of the tests with the greatest sums; say which kinds of files there are.
 
     One column by key says which tests they are, and only these are summed by name: a third of the

@@ -8,7 +8,7 @@ meanwhile is none of these: the question is asked again.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import sqlalchemy as sa
@@ -59,7 +59,7 @@ _US: Final = 1e6
 class Answer(Generic[T]):
     """An answer, and the runs of which it has no number because their files are damaged."""
 
-    found: T
+    value: T
     missing_runs: tuple[RunKey, ...] = ()
 
     @property
@@ -68,9 +68,22 @@ class Answer(Generic[T]):
         return tuple(f"{run.run_id}/{run.run_attempt}" for run in self.missing_runs)
 
 
+class _Tried:
+    """Base of results that may be flaky: a result is flaky if it is good after a failed try."""
+
+    __slots__ = ()
+    status: str
+    tries: int
+
+    @property
+    def is_flaky(self) -> bool:
+        """Return whether the test passed after a failure in the same run."""
+        return self.status == "good" and self.tries > 1
+
+
 @dataclass(frozen=True, slots=True)
-class CaseRow:
-    """A case of a run; `case` is None where the case is the unit. None is not measured."""
+class CaseRow(_Tried):
+    """A case of a run; `case` is None where the case is the unit, a measure where unmeasured."""
 
     suite: str
     variant: str
@@ -86,11 +99,6 @@ class CaseRow:
     peak_bytes: int | None
     peak_delta_bytes: int | None
     message: str | None
-
-    @property
-    def is_flaky(self) -> bool:
-        """Say whether the case passed after a failure."""
-        return self.status == "good" and self.tries > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +120,8 @@ class CasePage:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitRun:
-    """A test in a run: of its cases the worst outcome, the sum of times, the largest peak."""
+class UnitRun(_Tried):
+    """A test in a run: the worst outcome, the sum of times and the largest peak of its cases."""
 
     run_id: int
     run_attempt: int
@@ -127,11 +135,6 @@ class UnitRun:
     peak_bytes: int | None
     peak_delta_bytes: int | None
     message: str | None
-
-    @property
-    def is_flaky(self) -> bool:
-        """Say whether the test passed after a failure."""
-        return self.status == "good" and self.tries > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,7 @@ class OpenFiles:
         by_day, arrivals = self._paths.get("by_day"), self._paths.get("arrival")
         if not by_day and not arrivals:
             return ()
-        query = queries.select_offenders(by, by_day=bool(by_day), arrivals=bool(arrivals))
+        query = queries.select_ranking(by, by_day=bool(by_day), arrivals=bool(arrivals))
         query = query.replace("{by_day}", "read_parquet($by_day)")
         query = query.replace("{arrivals}", "read_parquet($arrivals)")
         known = {**values, "by_day": by_day, "arrivals": arrivals}
@@ -211,11 +214,6 @@ class ReadModel:
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
         """
-        of_run = {
-            "repository_id": key.repository_id,
-            "run_id": key.run_id,
-            "run_attempt": key.run_attempt,
-        }
 
         def ask(files: OpenFiles) -> CasePage:
             page = {
@@ -225,7 +223,7 @@ class ReadModel:
             query = queries.select_run_rows(
                 list(filters.values), filters.sort, is_descending=filters.is_descending
             )
-            lines = files.fetch(query, {**of_run, **filters.values, **page}, "by_run")
+            lines = files.fetch(query, {**asdict(key), **filters.values, **page}, "by_run")
             return _run_page(lines, files.texts(key.repository_id, [line[-1] for line in lines]))
 
         def find(connection: Connection) -> list[ManifestFile]:
@@ -259,13 +257,13 @@ class ReadModel:
 
         return self._ask_repository(repository_id, ("by_test", "arrival", "messages"), ask)
 
-    def offenders(
+    def ranking(
         self, repository_id: int, by: str, from_ms: int, limit: int = 50
     ) -> Answer[tuple[UnitSums, ...]]:
         """Return the tests with the greatest sums since a day (UTC), the worst first.
 
         Args:
-            by: one of `queries.OFFENDER_COLUMNS`.
+            by: one of `queries.RANKING_COLUMNS`.
 
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
@@ -309,7 +307,7 @@ class ReadModel:
             return coverage, files.fetch(queries.TROUBLED, since, "troubled")
 
         answer = self._ask_repository(repository_id, ("troubled", "arrival"), ask_troubled)
-        covered, troubled = answer.found
+        covered, troubled = answer.value
         good = self._passes(repository_id, covered.run_ids, troubled)
         # As if this time had been asked for.
         heads = {
@@ -317,7 +315,7 @@ class ReadModel:
             for run in runs
             if run.started_at_ms >= covered.from_ms
         }
-        tests = find_flaky_tests(repository_id, troubled, good.found, heads)[:limit]
+        tests = find_flaky_tests(repository_id, troubled, good.value, heads)[:limit]
         missing = dict.fromkeys([*answer.missing_runs, *good.missing_runs])
         return Answer(FlakyTests(tests, covered.from_ms, covered.is_partial), tuple(missing))
 
@@ -441,7 +439,7 @@ def _unit_run(row: tuple[Any, ...], texts: Mapping[int, str]) -> UnitRun:
 
 
 def _unit_sums(row: tuple[Any, ...]) -> UnitSums:
-    """Make a value of the columns of `queries.select_offenders`."""
+    """Make a value of the columns of `queries.select_ranking`."""
     suite, variant, unit, runs, results, failed, flaky, wall_us, *measured = row
     wall_s = _seconds(wall_us)
     return UnitSums(suite, variant, unit, runs, results, failed, flaky, wall_s, *measured)

@@ -1,8 +1,8 @@
-"""Takes rows out of the results: of a repository, of runs before a time, or of an older verdict.
+"""Deletion of results: of a repository, of runs before a time, or of an earlier verdict of a run.
 
-Files never change, so the files that hold such rows are rewritten without them; the sweep deletes
-the old ones. Of runs before a time the answers go too; their rows of the database stay, which are
-small.
+Files never change: files with such rows are rewritten without them, and the sweep deletes the
+replaced files. Of runs before a time, the stored answers are deleted too. Their rows of the
+database are small and stay.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ if TYPE_CHECKING:
     from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.rows import RunResults
 
-ANSWERS: Final = 500  # deleted at once
-MIN_AGE_S: Final = 3600.0  # a writer lists a file within a third of it
+ANSWERS: Final = 500  # deleted in one transaction
+MIN_AGE_S: Final = 3600.0  # a writer lists a new file within a third of this time
 
 
 def drop_repository(
     database: Database, compactor: Compactor, repository_id: int
 ) -> tuple[ManifestFile, ...]:
-    """Leave no row, message or sum of a repository; the sweep deletes the old files.
+    """Leave no row, message or sum of a repository; the sweep deletes the replaced files.
 
     Returns:
-        Damaged files, which hold rows of other repositories too: `verify.forget` takes them out.
+        Damaged files that hold rows of other repositories too: `verify.remove_damaged` removes
+        them.
 
     Raises:
-        StorageError, RemoteError: some files are done; call it again.
+        StorageError, RemoteError: some files are rewritten; another call does the rest.
     """
     damaged: dict[str, ManifestFile] = {}  # by pair, or name
     while True:
@@ -57,7 +58,7 @@ def drop_repository(
         for sources in batches:
             try:
                 compactor.rewrite(sources, without_repository=repository_id)
-            except FilesReplaced:  # by a compaction: look again
+            except FilesReplaced:  # by a compaction: the next round reads the manifest again
                 continue
             except DamagedObject as error:
                 file = next(file for file in sources if file.name == error.name)
@@ -65,11 +66,11 @@ def drop_repository(
 
 
 def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
-    """Leave no row of a run that started before a time; its sums by test and day stay.
+    """Delete the rows of runs that started before a time; their sums by test and day stay.
 
     Raises:
-        DamagedObject: a file cannot be read; `verify.forget` takes it out.
-        StorageError, RemoteError: some files are done; call it again.
+        DamagedObject: a file cannot be read; `verify.remove_damaged` removes it.
+        StorageError, RemoteError: some files are rewritten; another call does the rest.
     """
     with database.read() as connection:
         files = manifest.files_with_old_runs(connection, before_ms)
@@ -79,23 +80,23 @@ def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
 
 
 def prune_answers(database: Database, objects: ObjectStore, before_ms: int) -> None:
-    """Delete the answers of runs that started before a time; what is listed of these runs stays.
+    """Delete the answers of runs that started before a time; the rows of these runs stay.
 
     Raises:
-        StorageError, RemoteError: some are deleted; call it again.
+        StorageError, RemoteError: some answers are deleted; another call does the rest.
     """
     with database.read() as connection:
         old = run_rows.answers(connection, before_ms=before_ms)
     while old:
         batch, old = old[:ANSWERS], old[ANSWERS:]
-        # The objects first: after a kill between the two, they are found by their rows again.
+        # Objects before rows: after a kill between the two, the rows still name the objects.
         objects.delete([name for _, name in batch])
         with database.write() as connection:
-            run_rows.forget_answers(connection, batch)
+            run_rows.clear_answers(connection, batch)
 
 
 def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Yield pairs one at a time, arrivals as many as are compacted at once."""
+    """Yield the files of each pair, then arrivals in groups as large as compaction takes."""
     pairs: dict[str, list[ManifestFile]] = defaultdict(list)
     arrivals: list[ManifestFile] = []
     for file in files:
@@ -112,12 +113,12 @@ def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
 
 
 def sweep(database: Database, objects: ObjectStore, cache: ObjectCache, now_s: float) -> int:
-    """Delete objects under results/ that are not listed and were put an hour ago; count them.
+    """Delete objects under results/ that are unlisted and older than an hour; count them.
 
     Args:
         now_s: seconds since 1970, by the database's clock, as `writer.check_age` has it.
     """
-    # The listing comes first: a file that is listed after it was not an hour old.
+    # Objects are listed before the manifest is read: a file that was added in between is new.
     old = {
         stored.name for stored in objects.list("results/") if now_s - stored.modified_at > MIN_AGE_S
     }
@@ -135,21 +136,22 @@ def replace_other_rows(
     run: RunResults,
     confirm: Callable[[Connection], None],
 ) -> None:
-    """Leave a run no other rows than these; without rows, or with pruned ones, it stays so.
+    """Replace the rows of a run by these; a run without rows, or with pruned rows, is left alone.
 
-    The new file is listed in the transaction that lists the rewritten ones: a reader sees the rows
-    of one verdict, and each once.
+    The new file is listed in the transaction that lists the rewritten files: a reader sees each row
+    of one verdict once.
 
     Args:
-        confirm: is called in the transaction; what it raises leaves the rows as they were.
+        confirm: called in the transaction; an exception from it leaves the rows unchanged.
 
     Raises:
-        DamagedObject: a file with the other rows cannot be read; `verify.forget` takes it out.
+        DamagedObject: a file with the other rows cannot be read; `verify.remove_damaged` removes
+            it.
         StorageError, RemoteError: the store or the database cannot be reached.
     """
     is_replaced = False
     while not is_replaced:
-        with suppress(FilesReplaced):  # by a compaction: look again
+        with suppress(FilesReplaced):  # by a compaction: try again
             _replace(database, compactor, writer, run, confirm)
             is_replaced = True
 

@@ -1,4 +1,4 @@
-"""Compares every file of the manifest with what was written: its SHA-256 and its rows."""
+"""A check of all result files: the SHA-256 and the rows of each must be those of the manifest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from ciguard.serve.objects import NoSuchObject, ObjectStore
 from ciguard.serve.results import manifest
 from ciguard.serve.state import schema
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file that is not what was written, why, and whose rows it holds."""
+    """A file that differs from the manifest, the difference, and the runs whose rows it holds."""
 
     file: ManifestFile
     problem: str
@@ -34,11 +34,12 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class ResultsCheck:
-    """What was found.
+    """The result of a check.
 
     Attributes:
-        files, rows: what was compared, each row of a pair once.
-        unwritten: runs that were judged and have no rows.
+        files, rows: numbers of files and rows that were compared; a row that is in both files of a
+            pair counts once.
+        unwritten: judged runs that have no rows.
     """
 
     files: int
@@ -48,7 +49,7 @@ class ResultsCheck:
 
 
 def check(database: Database, objects: ObjectStore) -> ResultsCheck:
-    """Read every file and compare it; a file that is replaced meanwhile is left out.
+    """Read every file and compare it; leave out a file that is replaced during the check.
 
     Raises:
         StorageError, RemoteError: the store or the database cannot be reached.
@@ -74,37 +75,36 @@ def check(database: Database, objects: ObjectStore) -> ResultsCheck:
     return ResultsCheck(len(files), rows, tuple(damaged), unwritten)
 
 
-def forget(database: Database, damaged: Sequence[DamagedFile]) -> list[RunKey]:
-    """Take damaged files and the rest of their pairs out; give the runs that have no rows now.
+def remove_damaged(database: Database, damaged: Sequence[DamagedFile]) -> list[RunKey]:
+    """Remove damaged files, with the rest of their pairs; return the runs without rows now.
 
-    What has the raw artifacts of these runs still writes them again. Sums by day of runs whose
-    rows were pruned are lost with their file.
+    `repair.restore_results` writes the rows of a run again if its raw artifacts are still stored.
+    Sums by day of runs whose rows were pruned are lost with their file.
     """
-    pairs = {one.file.pair for one in damaged if one.file.pair}
-    names = {one.file.name for one in damaged}
+    pairs = {damage.file.pair for damage in damaged if damage.file.pair}
+    names = {damage.file.name for damage in damaged}
     with database.write() as connection:
         manifest.lock(connection)
-        gone = [
-            one
-            for one in manifest.files(connection)
-            if one.name in names or (one.pair and one.pair in pairs)
+        removed = [
+            file
+            for file in manifest.files(connection)
+            if file.name in names or (file.pair and file.pair in pairs)
         ]
-        runs = manifest.runs_of(connection, gone)
-        manifest.remove(connection, [one.name for one in gone])
+        runs = manifest.runs_of(connection, removed)
+        manifest.remove(connection, [file.name for file in removed])
     return runs
 
 
 def _unwritten(connection: Connection) -> Iterator[RunKey]:
-    run, names = schema.run.c, ("repository_id", "run_id", "run_attempt")
-    has_rows = sa.exists().where(*(schema.file_run.c[name] == run[name] for name in names))
-    columns = [run[name] for name in names]
-    query = sa.select(*columns).where(run.planned > 0, ~has_rows).order_by(*columns)
+    has_rows = sa.exists().where(is_same_run(schema.file_run, schema.run))
+    columns = key_columns(schema.run)
+    query = sa.select(*columns).where(schema.run.c.planned > 0, ~has_rows).order_by(*columns)
     for row in connection.execute(query):
         yield RunKey(*row)
 
 
 def _compare_rows(files: Sequence[ManifestFile], run_rows: dict[str, int]) -> dict[str, str]:
-    """By name, what is wrong with the counts of the manifest itself."""
+    """Compare the counts of the manifest with one another; return problems by name of the file."""
     problems: dict[str, str] = {}
     rows: Counter[tuple[str, str]] = Counter({(file.pair, file.kind): file.rows for file in files})
     for file in files:

@@ -1,6 +1,6 @@
-"""Opens the database that a URL names, brings its tables up to date, and gives transactions.
+"""The database of the service, SQLite or PostgreSQL: its tables' version, transactions and clock.
 
-SQLite is one file for one machine; PostgreSQL is shared by several. All SQL is SQLAlchemy Core.
+SQLite is one file for one machine; several machines share PostgreSQL. All SQL is SQLAlchemy Core.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
 DEFAULT_URL: Final = "sqlite:///ciguard.db"
-BUSY_S: Final = 30.0  # how long a writer of SQLite waits for another
-REVISION: Final = "0003"  # of the tables, as the newest of the migrations has it
+DAY_S: Final = 24 * 60 * 60
+BUSY_S: Final = 30.0  # wait of a writer of SQLite for another writer
+REVISION: Final = "0003"  # of the tables, as in the newest migration
 MIGRATION_LOCK: Final = 0x63696775  # of pg_advisory_lock: one process migrates at a time
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _VERSION: Final = sa.table("alembic_version", sa.column("version_num", sa.String))
@@ -57,10 +59,31 @@ def _postgresql_now(*_: Any, **__: Any) -> str:
     return "CAST(extract(epoch from clock_timestamp()) * 1000 AS BIGINT)"
 
 
+def after_ms(wait_s: float) -> sa.ColumnElement[int]:
+    """Return the SQL of a time that is `wait_s` seconds from now, by the database's clock."""
+    return now_ms() + round(wait_s * 1000)
+
+
+def is_older(time_ms: sa.ColumnElement[int], days: float) -> sa.ColumnElement[bool]:
+    """Return the condition that a time is more than so many days ago."""
+    return time_ms < after_ms(-days * DAY_S)
+
+
 def read_clock_ms(connection: Connection) -> int:
-    """The database's clock now, milliseconds since 1970."""
-    found: int = connection.execute(sa.select(now_ms())).scalar_one()
-    return found
+    """Return the time of the database's clock, milliseconds since 1970."""
+    clock_ms: int = connection.execute(sa.select(now_ms())).scalar_one()
+    return clock_ms
+
+
+def engine_insert(connection: Connection, table: sa.Table) -> Any:
+    """Return an INSERT of this engine, which has `on_conflict_do_nothing` and `_do_update`.
+
+    Insert many rows in the order of their keys: two transactions of PostgreSQL that insert the same
+    rows in different orders wait for each other.
+    """
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +94,10 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that may write; committed where the block ends without an exception.
+        """Open a transaction that may write; commit it if the block ends without an exception.
 
-        SQLite has one writer at a time: it is locked from the start, so that no transaction fails
-        half-way because another one wrote meanwhile.
+        SQLite has one writer at a time: the database is locked from the start, so that no
+        transaction fails because another wrote before it.
         """
         with (
             _explain(self.engine),
@@ -85,13 +108,13 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that reads; one state of SQLite, of PostgreSQL one in each statement."""
+        """Open a transaction that reads: one state of SQLite, in PostgreSQL one a statement."""
         with _explain(self.engine), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @property
     def is_shared(self) -> bool:
-        """Say whether processes of several machines can use it."""
+        """Return whether processes of several machines can use the database."""
         return self.engine.dialect.name == "postgresql"
 
     def close(self) -> None:
@@ -100,12 +123,12 @@ class Database:
 
 
 def open_database(url: str) -> Database:
-    """Open it and bring its tables up to date, one process at a time.
+    """Open a database and migrate its tables, one process at a time.
 
     Raises:
-        UsageError: no such URL, or of another kind of database.
-        RemoteError: it cannot be reached, or refuses.
-        InputError: it was written by a newer ciguard.
+        UsageError: the URL is malformed, or of another kind of database.
+        RemoteError: the database cannot be reached, or refuses.
+        InputError: a newer ciguard wrote the tables.
     """
     database = Database(_engine(url))
     try:
@@ -120,7 +143,7 @@ def open_database(url: str) -> Database:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a database of SQLite; None of one in memory, and of any other URL."""
+    """Return the file of an SQLite database; None for a database in memory or another URL."""
     with contextlib.suppress(ArgumentError):
         parsed = sa.make_url(url)
         if parsed.get_backend_name() == "sqlite" and parsed.database:
@@ -129,12 +152,12 @@ def sqlite_file(url: str) -> Path | None:
 
 
 def has_current_tables(connection: Connection) -> bool:
-    """Say whether the tables have the version that this ciguard reads and writes."""
+    """Return whether the tables have the version of this ciguard."""
     return _revision(connection) == REVISION
 
 
 def _revision(connection: Connection) -> str | None:
-    """The version of the tables; None where there are none."""
+    """Return the version of the tables; None without tables."""
     if not sa.inspect(connection).has_table(_VERSION.name):
         return None
     return connection.execute(sa.select(_VERSION.c.version_num)).scalar()
@@ -145,11 +168,11 @@ def _engine(url: str) -> Engine:
         parsed = sa.make_url(url)
         drivername = _DRIVERS[parsed.drivername]
     except (ArgumentError, KeyError) as error:
-        # Not the URL itself: it may hold a password.
+        # Not the URL, which may hold a password.
         what = f"expected {' or '.join(f'{name}://...' for name in _DRIVERS)}"
         raise UsageError(what, where="--database", fix=_URL_FIX) from error
     parsed = parsed.set(drivername=drivername)
-    # Values of a statement are digests, addresses and texts of people: none belongs in a log.
+    # Values of statements are digests, addresses and texts of people, which belong in no log.
     if parsed.get_backend_name() == "sqlite":
         engine = sa.create_engine(parsed, hide_parameters=True, connect_args={"timeout": BUSY_S})
         sa.event.listen(engine, "connect", _on_sqlite_connect)
@@ -164,9 +187,9 @@ def _engine(url: str) -> Engine:
 
 
 def _on_sqlite_connect(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say, below
-    # Two processes that both turn a new file to WAL: SQLite lets one of them fail without the
-    # wait of BUSY_S, as each may hold what the other waits for.
+    connection.isolation_level = None  # `_on_sqlite_begin` begins transactions
+    # If two processes switch a new file to WAL, SQLite lets one fail without the wait of BUSY_S,
+    # because each may hold the lock for which the other waits.
     retries = retry_context(
         on=_is_busy,
         attempts=None,
@@ -195,7 +218,7 @@ def _migrate(connection: Connection) -> None:
     current = _revision(connection)
     if current == REVISION:
         return
-    # Imported here: nearly all processes find the tables as they are to be.
+    # Imported here: the tables of most processes are up to date.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
     from alembic.script import ScriptDirectory  # noqa: PLC0415
@@ -203,7 +226,7 @@ def _migrate(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if current is not None and current not in known:
         what = f"its tables have the version {current}, which this ciguard does not know"
         fix = "run the ciguard that wrote it, or a newer one"
@@ -213,7 +236,7 @@ def _migrate(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def _explain(engine: Engine) -> Iterator[None]:
-    """Turn what the driver raises about the connection into an error that can be acted on."""
+    """Turn the driver's exceptions about the connection into errors with advice."""
     try:
         yield
     except sa.exc.TimeoutError as error:  # of the pool, which is no error of the driver

@@ -1,4 +1,4 @@
-"""GitHub's deliveries that were received: each counts once, however often it is sent.
+"""Rows of received webhook deliveries: each counts once, however often GitHub sends it.
 
 Source: docs.github.com, "Best practices for using webhooks", `X-GitHub-Delivery`.
 """
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import schema, statements
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state import schema
+from ciguard.serve.state.database import engine_insert, is_older, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,34 +30,31 @@ class Delivery:
 
 
 def record(connection: Connection, deliveries: Sequence[Delivery]) -> frozenset[str]:
-    """Add those that are not there yet, and give their ids.
-
-    An id that stands twice in `deliveries` is added, and given, once.
-    """
-    rows = {one.id: one for one in deliveries}
+    """Add new deliveries, and return their ids; an id may occur several times in `deliveries`."""
+    rows = {delivery.id: delivery for delivery in deliveries}
     if not rows:
         return frozenset()
     statement = (
-        statements.insert(connection, schema.delivery)
+        engine_insert(connection, schema.delivery)
         .values(received_at_ms=now_ms())
         .on_conflict_do_nothing()
         .returning(schema.delivery.c.id)
     )
-    values = [asdict(one) for _, one in sorted(rows.items())]
+    values = [asdict(delivery) for _, delivery in sorted(rows.items())]
     return frozenset(connection.execute(statement, values).scalars())
 
 
 def has_received(connection: Connection, events: Sequence[str], since_ms: int) -> bool:
-    """Say whether one of these events was received since then, by the database's clock."""
+    """Return whether one of these events was received since a time of the database."""
     column = schema.delivery.c
     query = sa.select(column.id).where(column.received_at_ms >= since_ms, column.event.in_(events))
     return connection.execute(query.limit(1)).first() is not None
 
 
 def prune(connection: Connection, days: float) -> int:
-    """Forget those received longer ago, and say how many.
+    """Delete deliveries that were received longer ago; return their number.
 
-    GitHub sends a delivery again for three days at most, and only where somebody asks for it.
+    GitHub redelivers for three days at most, and only on request.
     """
-    is_old = statements.is_older(schema.delivery.c.received_at_ms, days)
+    is_old = is_older(schema.delivery.c.received_at_ms, days)
     return connection.execute(sa.delete(schema.delivery).where(is_old)).rowcount

@@ -1,4 +1,4 @@
-"""Which object holds a repository's history now: one row, replaced by compare-and-swap."""
+"""Rows of current histories: the object that holds each, replaced by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A history file: the object that holds it, and what it must be. The first version is 1."""
+    """A history file: its object, digest and size. The first version is 1."""
 
     repository_id: int
     object: str
@@ -26,26 +26,26 @@ class HistoryRow:
     version: int
 
 
-_SELECT: Final = sa.select(*(table.c[one.name] for one in fields(HistoryRow)))
+_SELECT: Final = sa.select(*(table.c[column.name] for column in fields(HistoryRow)))
 
 
 def current(connection: Connection, repository_id: int) -> HistoryRow | None:
-    """The row of a repository; None before its first run."""
+    """Return the row of a repository; None before its first run."""
     rows = connection.execute(_SELECT.where(table.c.repository_id == repository_id))
     return next((HistoryRow(**row) for row in rows.mappings()), None)
 
 
 def all_current(connection: Connection) -> tuple[HistoryRow, ...]:
-    """The rows of all repositories, by their ids."""
+    """Return the rows of all repositories, by their ids."""
     rows = connection.execute(_SELECT.order_by(table.c.repository_id))
     return tuple(HistoryRow(**row) for row in rows.mappings())
 
 
 def replace(connection: Connection, row: HistoryRow, expected_version: int) -> bool:
-    """Put the row in place of the expected version (0: there is none yet).
+    """Replace the row of the expected version; 0 adds the first row.
 
     Returns:
-        False, and nothing is done, where another version is there now.
+        False, with nothing changed, if the current version is another.
     """
     values = {**asdict(row), "updated_at_ms": now_ms()}
     if expected_version:
@@ -62,5 +62,5 @@ def replace(connection: Connection, row: HistoryRow, expected_version: int) -> b
 
 
 def delete(connection: Connection, repository_id: int) -> None:
-    """Forget the history of a repository that is removed."""
+    """Delete the row of a removed repository."""
     connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))

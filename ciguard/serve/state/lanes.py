@@ -1,9 +1,9 @@
-"""Leases of lanes: who judges the runs of one pull request or branch, one run at a time.
+"""Leases of lanes: a lane is a branch of a workflow, and one worker at a time judges its runs.
 
-A lease is a row of its own. Its primary key lets one worker in; a condition over rows of `work`
-does not: PostgreSQL evaluates it over the rows as they were before the transaction it waited for.
-All times are the database's, so a worker's clock does not matter. A lease that has expired is lost
-for good, whether or not another worker has taken the lane: who was told so may have given up.
+A lease is a row with a primary key, which admits one worker. A condition over rows of `work` would
+not: PostgreSQL evaluates it over the rows before the transaction for which it waited. All times are
+the database's, so clocks of workers do not matter. An expired lease is lost for good, even if no
+other worker has taken the lane: its worker may have given up.
 """
 
 from __future__ import annotations
@@ -12,48 +12,48 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import schema, statements
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state import schema
+from ciguard.serve.state.database import after_ms, engine_insert, now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-LEASE_S: Final = 60.0  # how long the runs of a killed worker wait for another
+LEASE_S: Final = 60.0  # wait of the runs of a killed worker
 _LANE: Final = schema.lane.c
 
 
 def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:
-    """Lease a lane that is free, or this worker's still; False where another has it.
+    """Lease a lane that is free, or leased by this worker; False if another worker has it.
 
     Args:
-        worker: no other worker has this name, and it leases one lane at a time.
+        worker: unique name of a worker, which leases one lane at a time.
     """
-    statement = statements.insert(connection, schema.lane).values(
-        key=key, worker=worker, until_ms=statements.after_ms(lease_s)
+    statement = engine_insert(connection, schema.lane).values(
+        key=key, worker=worker, until_ms=after_ms(lease_s)
     )
     statement = statement.on_conflict_do_update(
         index_elements=[_LANE.key],
         set_={"worker": statement.excluded.worker, "until_ms": statement.excluded.until_ms},
-        # Its own: the database was away, or its disk was full, when it was to be released.
+        # The worker's own lease is left if its release failed: by an outage, or a full disk.
         where=sa.or_(_LANE.until_ms <= now_ms(), _LANE.worker == worker),
     )
     return connection.execute(statement.returning(_LANE.key)).first() is not None
 
 
 def renew(connection: Connection, key: str, worker: str, lease_s: float = LEASE_S) -> bool:
-    """Prolong the lease; False where it is this worker's no more."""
-    values = {"until_ms": statements.after_ms(lease_s)}
+    """Prolong the lease; False if the worker has lost it."""
+    values = {"until_ms": after_ms(lease_s)}
     update = sa.update(schema.lane).where(_holds(key, worker)).values(values)
     return connection.execute(update).rowcount == 1
 
 
 def release(connection: Connection, key: str, worker: str) -> bool:
-    """End the lease; False where it is this worker's no more."""
+    """End the lease; False if the worker has lost it."""
     return connection.execute(sa.delete(schema.lane).where(_holds(key, worker))).rowcount == 1
 
 
 def is_held(connection: Connection, key: str, worker: str) -> bool:
-    """Say whether the lease is this worker's; nobody can take it before the transaction ends."""
+    """Return whether the worker has the lease; if so, lock it until the transaction ends."""
     query = sa.select(_LANE.key).where(_holds(key, worker)).with_for_update()
     return connection.execute(query).first() is not None
 

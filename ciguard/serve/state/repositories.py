@@ -1,8 +1,7 @@
-"""The repositories that the service serves, by GitHub's number: a name can change hands.
+"""Rows of the repositories of the service, by GitHub's number: a name can change hands.
 
-A webhook may be late or repeated, so it only makes a repository known, or says the one thing that
-happened (renamed, made private, removed). What GitHub's API answers now is written whole: it also
-mends what a lost webhook would have said.
+A webhook may be late or repeated, so it only adds a repository or changes one fact (private,
+removed). A current answer of GitHub's API replaces all facts, also those of lost webhooks.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import schema, statements
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state import schema
+from ciguard.serve.state.database import DAY_S, after_ms, engine_insert, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +25,7 @@ _lower_name = sa.func.lower(_REPOSITORY.full_name, type_=_REPOSITORY.full_name.t
 
 
 class RepositoryState(StrEnum):
-    """REMOVED: deleted, uninstalled or transferred out of reach; shown to nobody, then deleted."""
+    """State of a row; REMOVED: deleted, uninstalled or transferred, no longer shown."""
 
     ACTIVE = "active"
     REMOVED = "removed"
@@ -34,7 +33,7 @@ class RepositoryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository; `default_branch` is "" where nobody has said it yet."""
+    """A repository; `default_branch` is "" where unknown."""
 
     id: int
     full_name: str
@@ -46,13 +45,13 @@ class Repository:
 
 
 def upsert(connection: Connection, repositories: Sequence[Repository]) -> None:
-    """Write what GitHub's API answers now; one that was removed is active again.
+    """Write current answers of GitHub's API; a removed repository becomes active again.
 
-    An unknown default branch leaves the known one.
+    An unknown default branch does not replace a known one.
     """
     if not repositories:
         return
-    statement = statements.insert(connection, schema.repository)
+    statement = engine_insert(connection, schema.repository)
     new = statement.excluded
     branch = sa.func.coalesce(sa.func.nullif(new.default_branch, ""), _REPOSITORY.default_branch)
     statement = statement.values(updated_at_ms=now_ms()).on_conflict_do_update(
@@ -70,34 +69,34 @@ def upsert(connection: Connection, repositories: Sequence[Repository]) -> None:
 
 
 def add_unknown(connection: Connection, repositories: Sequence[Repository]) -> None:
-    """Add those that are not known yet, of a payload that may be old; leave the others alone."""
+    """Add repositories of a webhook, which may be old; leave known repositories unchanged."""
     if not repositories:
         return
-    statement = statements.insert(connection, schema.repository).values(updated_at_ms=now_ms())
+    statement = engine_insert(connection, schema.repository).values(updated_at_ms=now_ms())
     connection.execute(statement.on_conflict_do_nothing(), _values(repositories))
 
 
 def set_private(connection: Connection, repository_id: int, is_private: bool) -> None:
-    """Say who may see it."""
+    """Make a repository private or public."""
     connection.execute(_update(repository_id).values(is_private=is_private))
 
 
 def remove(connection: Connection, repository_ids: Collection[int]) -> None:
-    """Show them to nobody any more."""
+    """Mark repositories as removed."""
     connection.execute(_removal().where(_REPOSITORY.id.in_(repository_ids)))
 
 
 def remove_installation(connection: Connection, installation_id: int) -> None:
-    """Show nothing of an installation any more."""
+    """Mark the repositories of an installation as removed."""
     connection.execute(_removal().where(_REPOSITORY.installation_id == installation_id))
 
 
 def find(connection: Connection, full_name: str) -> Repository | None:
-    """Find the active repository of this name, in any case.
+    """Find the active repository of this name, case ignored.
 
-    Of several, as between a rename and the webhook that tells of it, the one named last.
+    Of several, as between a rename and its webhook, return the row that was written last.
     """
-    # Every row is looked at: 10,000 take 2 ms (SQLite) or 4 ms (PostgreSQL).
+    # A full scan: 10,000 rows take 2 ms (SQLite) or 4 ms (PostgreSQL).
     query = (
         _active()
         .where(_lower_name == full_name.lower())
@@ -117,7 +116,7 @@ def get(connection: Connection, repository_id: int) -> Repository | None:
 def states(
     connection: Connection, repository_ids: Collection[int]
 ) -> Mapping[int, RepositoryState]:
-    """Return the states of those that are known."""
+    """Return the states of those of the repositories that have a row."""
     query = sa.select(_REPOSITORY.id, _REPOSITORY.state).where(_REPOSITORY.id.in_(repository_ids))
     return {row.id: RepositoryState(row.state) for row in connection.execute(query)}
 
@@ -129,17 +128,17 @@ def active(connection: Connection) -> tuple[Repository, ...]:
 
 
 def changed_since(connection: Connection, at_ms: int) -> frozenset[int]:
-    """Return the numbers of those whose row was written then or later, by the database's clock."""
+    """Return the repositories whose rows were written at or after a time of the database."""
     query = sa.select(_REPOSITORY.id).where(_REPOSITORY.updated_at_ms >= at_ms)
     return frozenset(connection.execute(query).scalars())
 
 
 def are_visible(sees_all: bool, visible: Collection[int]) -> sa.ColumnElement[bool]:
-    """Say which rows exist for somebody: active, and public unless they may see it.
+    """Return the condition for rows that a viewer may see: active, and public or visible.
 
     Args:
-        sees_all: every private one.
-        visible: numbers of private ones.
+        sees_all: the viewer sees all private repositories.
+        visible: numbers of the private repositories that the viewer sees.
     """
     is_active = _REPOSITORY.state == RepositoryState.ACTIVE
     if sees_all:
@@ -156,27 +155,36 @@ def search(
     limit: int,
     offset: int,
 ) -> tuple[int, tuple[Repository, ...]]:
-    """Count these rows with a text in their name, and return a page of them by name."""
-    is_found = sa.and_(are_shown, _lower_name.contains(text.lower(), autoescape=True))
+    """Count the rows with a text in their name, and return a page of them by name."""
+    is_match = sa.and_(are_shown, _lower_name.contains(text.lower(), autoescape=True))
     total = connection.execute(
-        sa.select(sa.func.count()).select_from(schema.repository).where(is_found)
+        sa.select(sa.func.count()).select_from(schema.repository).where(is_match)
     ).scalar_one()
-    query = sa.select(schema.repository).where(is_found).order_by(_lower_name)
+    query = sa.select(schema.repository).where(is_match).order_by(_lower_name)
     rows = connection.execute(query.limit(limit).offset(offset))
     return total, tuple(map(_repository, rows))
 
 
 def removed(connection: Connection, days: float = 0.0) -> tuple[Repository, ...]:
-    """Return all that were removed so many days ago or earlier, by number."""
+    """Return the repositories that were removed so many days ago or earlier, by number."""
     query = sa.select(schema.repository).where(
         _REPOSITORY.state == RepositoryState.REMOVED,
-        _REPOSITORY.updated_at_ms <= statements.after_ms(-days * statements.DAY_S),
+        _REPOSITORY.updated_at_ms <= after_ms(-days * DAY_S),
     )
     return tuple(map(_repository, connection.execute(query.order_by(_REPOSITORY.id))))
 
 
+def delete_rows(connection: Connection, repository_id: int) -> None:
+    """Delete the rows of other tables that belong to a removed repository."""
+    for table in (
+        *(schema.token, schema.claim_plan, schema.artifact),
+        *(schema.work, schema.run_suite, schema.run),
+    ):
+        connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))
+
+
 def delete(connection: Connection, repository_id: int) -> None:
-    """Delete the row of a removed repository, after all that refers to it."""
+    """Delete the row of a removed repository, after all data that refers to it."""
     is_removed = _REPOSITORY.state == RepositoryState.REMOVED
     connection.execute(
         sa.delete(schema.repository).where(_REPOSITORY.id == repository_id, is_removed)
@@ -184,7 +192,7 @@ def delete(connection: Connection, repository_id: int) -> None:
 
 
 def set_reconciled(connection: Connection, repository_id: int) -> None:
-    """Say that GitHub was asked now for its completed runs."""
+    """Record that GitHub was asked now for the completed runs of a repository."""
     connection.execute(
         sa.update(schema.repository)
         .where(_REPOSITORY.id == repository_id)

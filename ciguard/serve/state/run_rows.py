@@ -1,7 +1,7 @@
-"""Run attempts that were judged, each with a cell for every suite and variant.
+"""Rows of judged run attempts, each with a cell for every suite and variant.
 
-Newer means a higher run id, then a higher attempt: GitHub counts both upwards, and two runs of one
-commit can start and end in either order.
+The newer of two runs has the higher run id, then the higher attempt: GitHub counts both upwards,
+and two runs of one commit can start and end in either order.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import sqlalchemy as sa
 
 from ciguard.model import BAD_OUTCOMES
-from ciguard.serve.state import schema, statements
-from ciguard.serve.state.database import now_ms
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state import schema
+from ciguard.serve.state.database import engine_insert, now_ms
+from ciguard.serve.state.run_key import (
+    RUN_COLUMNS,
+    RunKey,
+    RunNumbers,
+    is_run,
+    key_columns,
+    take_key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -42,7 +49,7 @@ _CONDITIONS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RunSuiteRow:
-    """A run's cell for one suite and variant; `counts` maps an outcome to cases."""
+    """The cell of a run for one suite and variant; `counts` maps an outcome to cases."""
 
     suite: str
     variant: str
@@ -60,17 +67,17 @@ class RunSuiteRow:
 
     @property
     def is_green(self) -> bool:
-        """Say whether every planned test has a result, and none of them is bad."""
+        """Return whether every planned test has a result, and none of them is bad."""
         return self.missing == 0 and self.bad == 0
 
 
 @dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(RunNumbers):
     """A judged run attempt; `judged_at_ms` is set by the database when it is recorded.
 
-    `comparison`, `headline`, `answer` are "" where there is none; numbers are None where they were
-    not measured. `answer` names the object with the verdict and the comparison. `cells` are () in
-    a row that was read, until `with_cells` reads them.
+    `comparison`, `headline` and `answer` are "" where absent, numbers None where not measured.
+    `answer` is the name of the object with verdict and comparison. `cells` are () in a row that was
+    read, until `with_cells` reads them.
     """
 
     key: RunKey
@@ -96,31 +103,19 @@ class RunRow:
     cells: tuple[RunSuiteRow, ...] = ()
 
     @property
-    def run_id(self) -> int:
-        """Return GitHub's number of the run."""
-        return self.key.run_id
-
-    @property
-    def run_attempt(self) -> int:
-        """Return the number of the attempt, from 1."""
-        return self.key.run_attempt
-
-    @property
     def is_complete(self) -> bool:
-        """Say whether every planned test is proved to have run."""
+        """Return whether every planned test is proved to have run."""
         return self.verdict in ("passed", "failed")
 
 
 def record_run(connection: Connection, run: RunRow) -> None:
-    """Write a run with its cells; what was recorded of this attempt before is replaced."""
+    """Write a run with its cells; replace an earlier row of this attempt."""
     values = {**asdict(run.key), **asdict(run), "judged_at_ms": now_ms()}
     del values["key"], values["cells"]
-    statement = statements.insert(connection, schema.run).values(values)
-    changed = {name: statement.excluded[name] for name in values if name not in statements.KEY}
-    connection.execute(statement.on_conflict_do_update(index_elements=statements.KEY, set_=changed))
-    connection.execute(
-        sa.delete(schema.run_suite).where(statements.is_run(schema.run_suite, run.key))
-    )
+    statement = engine_insert(connection, schema.run).values(values)
+    changed = {name: statement.excluded[name] for name in values if name not in RUN_COLUMNS}
+    connection.execute(statement.on_conflict_do_update(index_elements=RUN_COLUMNS, set_=changed))
+    connection.execute(sa.delete(schema.run_suite).where(is_run(schema.run_suite, run.key)))
     if run.cells:
         rows = [{**asdict(run.key), **asdict(cell)} for cell in run.cells]
         connection.execute(sa.insert(schema.run_suite), rows)
@@ -128,7 +123,7 @@ def record_run(connection: Connection, run: RunRow) -> None:
 
 def get(connection: Connection, key: RunKey) -> RunRow | None:
     """Return one run attempt, without its cells."""
-    row = connection.execute(sa.select(schema.run).where(statements.is_run(schema.run, key)))
+    row = connection.execute(sa.select(schema.run).where(is_run(schema.run, key)))
     return next(map(_run_row, row), None)
 
 
@@ -143,16 +138,16 @@ def newest(
     has_plan: bool = True,
     limit: int = PAGE,
 ) -> tuple[RunRow, ...]:
-    """Return a page of a repository's runs, those completed last first.
+    """Return a page of a repository's runs, the last completed first.
 
     Args:
-        before: the last run of the page before; None for the first page.
-        branch: of this branch only.
-        pull_request: of this pull request only.
-        is_base_branch: of the default branch only.
-        has_plan: leave out runs of workflows that are not planned by ciguard.
+        before: last run of the previous page; None for the first page.
+        branch: only runs of this branch.
+        pull_request: only runs of this pull request.
+        is_base_branch: only runs of the default branch.
+        has_plan: only runs of workflows that ciguard plans.
     """
-    asked = {
+    conditions = {
         "before": before is not None,
         "branch": branch is not None,
         "pull_request": pull_request is not None,
@@ -165,13 +160,13 @@ def newest(
     if before is not None:
         position = (before.completed_at_ms, before.key.run_id, before.key.run_attempt)
         values |= zip(_BEFORE, position, strict=True)
-    names = tuple(name for name, is_asked in asked.items() if is_asked)
+    names = tuple(name for name, is_set in conditions.items() if is_set)
     return tuple(map(_run_row, connection.execute(_newest_query(names), values)))
 
 
 @functools.cache
 def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
-    """Build the query once: a list of repositories asks twice for each of its lines."""
+    """Build and cache the query: a page of repositories runs it twice for each of them."""
     query = sa.select(schema.run).where(
         _RUN.repository_id == sa.bindparam("of"), *(_CONDITIONS[name] for name in names)
     )
@@ -179,46 +174,37 @@ def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
 
 
 def with_cells(connection: Connection, runs: Collection[RunRow]) -> tuple[RunRow, ...]:
-    """Return these runs with their cells, which are in the order of suite and variant."""
-    keys = [_SUITE[name] for name in statements.KEY]
+    """Return these runs with their cells, sorted by suite and variant."""
+    keys = key_columns(schema.run_suite)
     query = (
         sa.select(*keys, *(_SUITE[field.name] for field in fields(RunSuiteRow)))
-        .where(sa.tuple_(*keys).in_([_numbers(run.key) for run in runs]))
+        .where(sa.tuple_(*keys).in_([run.key.numbers() for run in runs]))
         .order_by(_SUITE.suite, _SUITE.variant)
     )
     cells: dict[tuple[int, ...], list[RunSuiteRow]] = defaultdict(list)
     for repository_id, run_id, attempt, *values in connection.execute(query):
         cells[repository_id, run_id, attempt].append(RunSuiteRow(*values))
-    return tuple(replace(run, cells=tuple(cells[_numbers(run.key)])) for run in runs)
-
-
-def _numbers(key: RunKey) -> tuple[int, int, int]:
-    return key.repository_id, key.run_id, key.run_attempt
+    return tuple(replace(run, cells=tuple(cells[run.key.numbers()])) for run in runs)
 
 
 def answers(connection: Connection, *, before_ms: int | None = None) -> list[tuple[RunKey, str]]:
-    """List runs with the name of their answer's object; all, or those that started before."""
-    columns = [_RUN[name] for name in (*statements.KEY, "answer")]
+    """List runs with the names of their answers: all runs, or those that started before a time."""
+    columns = [*key_columns(schema.run), _RUN.answer]
     query = sa.select(*columns).where(_RUN.answer != "").order_by(*columns)
     if before_ms is not None:
         query = query.where(_RUN.started_at_ms < before_ms)
     return [(RunKey(*row[:3]), row[3]) for row in connection.execute(query)]
 
 
-def forget_answers(connection: Connection, deleted: Collection[tuple[RunKey, str]]) -> None:
-    """Record that these answers are deleted; a run that got another keeps it."""
+def clear_answers(connection: Connection, deleted: Collection[tuple[RunKey, str]]) -> None:
+    """Remove the names of deleted answers from their runs, unless a run has another by now."""
     keys, names = zip(*deleted, strict=True)
-    is_deleted = sa.tuple_(*(_RUN[name] for name in statements.KEY)).in_(map(_numbers, keys))
+    numbers = [key.numbers() for key in keys]
+    is_deleted = sa.tuple_(*key_columns(schema.run)).in_(numbers)
     update = sa.update(schema.run).where(is_deleted, _RUN.answer.in_(names))
     connection.execute(update.values(answer=""))
 
 
 def _run_row(row: Row[Any]) -> RunRow:
     values = row._asdict()
-    return RunRow(statements.take_key(values), **values)
-
-
-def delete(connection: Connection, repository_id: int) -> None:
-    """Forget the runs of a repository that is removed."""
-    for table in (schema.run_suite, schema.run):
-        connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))
+    return RunRow(take_key(values), **values)

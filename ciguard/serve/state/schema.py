@@ -1,8 +1,8 @@
-"""The tables of the service. Results of tests are in none of them: they are in immutable files.
+"""The tables of the service. Results of tests are not in tables, but in immutable files.
 
-Times are integers, milliseconds since 1970 by the database's own clock (`database.now_ms`): both
-engines compare and add them alike, and several machines share one clock. A repository is GitHub's
-number of it, because its name can change hands; a run is (repository, run, attempt).
+Times are integers, milliseconds since 1970 by the database's clock (`database.now_ms`): both
+engines compare and add them alike, and several machines share the clock. A repository is identified
+by GitHub's number, because its name can change hands; a run by repository, run id and attempt.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from sqlalchemy import (
     literal_column,
 )
 
+from ciguard.serve.state.run_key import RUN_COLUMNS
+
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
 
-_DIGITS: Final = 16  # of the digest in a text that stands for another
+_DIGITS: Final = 16  # of the digest in the substitute of a text
 
 
 class StoredText(TypeDecorator[str]):
-    """A VARCHAR of so many characters, for values that are written and those that are asked for."""
+    """A VARCHAR of limited length, for values that are written and values of conditions."""
 
     impl = String
     cache_ok = True
@@ -48,9 +50,9 @@ class StoredText(TypeDecorator[str]):
 
 
 def storable(text: str, length: int) -> str:
-    """Return the text as both engines store it, or a text that stands for it, one for each.
+    """Return a text that both engines can store: the text itself, or a unique substitute.
 
-    PostgreSQL has no NUL and no longer text than its column, and neither engine a lone surrogate.
+    PostgreSQL stores no NUL and no text longer than its column, neither engine lone surrogates.
 
     Args:
         length: characters, > 16.
@@ -81,10 +83,8 @@ def _run_key() -> tuple[Column[int], Column[int], Column[int]]:
     )
 
 
-_RUN_KEY: Final = ("repository_id", "run_id", "run_attempt")
-
-# `state`: active, or removed (deleted, uninstalled, transferred out of reach): then nothing of it
-# is shown, and a week later nothing of it is left.
+# `state`: active, or removed (deleted, uninstalled, transferred): a removed repository is not
+# shown, and a week later all its data is deleted.
 repository: Final = Table(
     "repository",
     METADATA,
@@ -111,7 +111,7 @@ delivery: Final = Table(
 )
 
 # The work list: completed run attempts without a verdict. `state`: waiting, running, done, dead.
-# `lane` is what is judged one at a time: a pull request, or a branch, of a workflow.
+# Runs of one `lane` are judged one at a time: a lane is a branch of a workflow.
 work: Final = Table(
     "work",
     METADATA,
@@ -124,12 +124,12 @@ work: Final = Table(
     Column("added_at_ms", BigInteger, nullable=False),
     Column("finished_at_ms", BigInteger),
     Column("problem", StoredText(4000), nullable=False),  # of the last try; "" for none
-    PrimaryKeyConstraint(*_RUN_KEY),
+    PrimaryKeyConstraint(*RUN_COLUMNS),
     Index("ix_work_state_due_at_ms", "state", "due_at_ms"),
     Index("ix_work_lane_state_run_id", "lane", "state", "run_id"),
 )
 
-# A lease is a row of its own: a condition over rows of `work` lets two workers in at once.
+# A lease is a row: a condition over rows of `work` would admit two workers at once.
 lane: Final = Table(
     "lane",
     METADATA,
@@ -138,8 +138,8 @@ lane: Final = Table(
     Column("until_ms", BigInteger, nullable=False),
 )
 
-# One row an attempt that was judged. `verdict`: passed, failed, incomplete, not_evaluated, foreign
-# (it has no plan of ours). Its document, comment and comparison are objects named by `answer`.
+# A row for each judged attempt. `verdict`: passed, failed, incomplete, not_evaluated, foreign (the
+# run has no plan of ciguard). `answer` is the name of the object with verdict and comparison.
 run: Final = Table(
     "run",
     METADATA,
@@ -163,13 +163,13 @@ run: Final = Table(
     Column("bound_s", Float),
     Column("price_usd", Float),
     Column("answer", StoredText(256), nullable=False),  # name of the object; "" for none
-    PrimaryKeyConstraint(*_RUN_KEY),
+    PrimaryKeyConstraint(*RUN_COLUMNS),
     Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
 )
 
-# A repository may have a hundred runs of other workflows for each of ours. The condition of a query
-# has to be written out as in the index, without a parameter, and the index to have the whole order:
-# else SQLite takes either.
+# A repository may have a hundred runs of other workflows for each planned run. SQLite uses the
+# index only if the condition of a query is written as in the index, without a parameter, and the
+# index has the whole order.
 IS_PLANNED: Final = run.c.verdict != literal_column("'foreign'")
 PLANNED_RUNS: Final = Index(
     "ix_run_planned",
@@ -181,7 +181,7 @@ PLANNED_RUNS: Final = Index(
     postgresql_where=IS_PLANNED,
 )
 
-# What a run was for each suite and variant: the cells of a repository's grid.
+# The cells of a run, one for each suite and variant, as the page of a repository shows them.
 run_suite: Final = Table(
     "run_suite",
     METADATA,
@@ -194,13 +194,12 @@ run_suite: Final = Table(
     Column("wall_s", Float),
     Column("peak_bytes", BigInteger),
     Column("budget_bytes", BigInteger),
-    PrimaryKeyConstraint(*_RUN_KEY, "suite", "variant"),
-    ForeignKeyConstraint(_RUN_KEY, [f"run.{name}" for name in _RUN_KEY], ondelete="CASCADE"),
+    PrimaryKeyConstraint(*RUN_COLUMNS, "suite", "variant"),
+    ForeignKeyConstraint(RUN_COLUMNS, [f"run.{name}" for name in RUN_COLUMNS], ondelete="CASCADE"),
 )
 
-# The manifest: which files are the results. `kind`: arrival, or of a pair by_run and by_test, which
-# hold the same rows, messages, troubled and by_day. A file that is not listed is no result and is
-# deleted.
+# The manifest: the list of result files. `kind`: arrival, or the files of a pair: by_run and
+# by_test, which hold the same rows, messages, troubled and by_day. Unlisted files are deleted.
 file: Final = Table(
     "file",
     METADATA,
@@ -214,8 +213,8 @@ file: Final = Table(
     Index("ix_file_kind_added_at_ms", "kind", "added_at_ms"),
 )
 
-# Whose rows an arrival or a pair holds (`results/manifest.py` says at which of its files): what is
-# missing from the pages when it is damaged. `digest` tells whether they are those of a new verdict.
+# The runs whose rows an arrival or a pair holds (`results/manifest.py` defines the file of a pair):
+# the pages name them if a file is damaged. `digest` identifies the rows of one verdict.
 file_run: Final = Table(
     "file_run",
     METADATA,
@@ -223,12 +222,12 @@ file_run: Final = Table(
     *_run_key(),
     Column("rows", BigInteger, nullable=False),
     Column("digest", StoredText(32), nullable=False),
-    PrimaryKeyConstraint("file", *_RUN_KEY),
+    PrimaryKeyConstraint("file", *RUN_COLUMNS),
     ForeignKeyConstraint(["file"], ["file.name"], ondelete="CASCADE"),
     Index("ix_file_run_repository_id_run_id", "repository_id", "run_id"),
 )
 
-# Raw artifacts as GitHub gave them, for a while: what a damaged result file is made of again.
+# Raw artifacts as GitHub gave them, stored for 30 days to restore damaged result files.
 artifact: Final = Table(
     "artifact",
     METADATA,
@@ -238,12 +237,12 @@ artifact: Final = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("sha256", StoredText(64), nullable=False),
     Column("stored_at_ms", BigInteger, nullable=False),
-    PrimaryKeyConstraint(*_RUN_KEY, "name"),
+    PrimaryKeyConstraint(*RUN_COLUMNS, "name"),
     Index("ix_artifact_stored_at_ms", "stored_at_ms"),
 )
 
-# One history file a repository: an object of its own for each version; the row says which one
-# holds. It changes only where `version` is still the one that was read.
+# The current history of a repository: each version is an object, which the row names. A writer
+# replaces the row only if `version` is still the one that it read.
 history: Final = Table(
     "history",
     METADATA,
@@ -277,8 +276,8 @@ session: Final = Table(
     Index("ix_session_until_ms", "until_ms"),
 )
 
-# A plan whose legs take blocks of one another while the run goes on. The row is what every claim of
-# the plan locks, so that two legs never get one block. `token_sha256`: of the token of its legs.
+# A plan whose legs (jobs of the run) take blocks of one another during the run. Every claim of the
+# plan locks its row, so that two legs never get one block. `token_sha256`: of the legs' token.
 claim_plan: Final = Table(
     "claim_plan",
     METADATA,
@@ -286,20 +285,20 @@ claim_plan: Final = Table(
     Column("plan", StoredText(32), nullable=False),
     Column("token_sha256", StoredText(64), nullable=False, unique=True),
     Column("registered_at_ms", BigInteger, nullable=False),
-    PrimaryKeyConstraint(*_RUN_KEY, "plan"),
+    PrimaryKeyConstraint(*RUN_COLUMNS, "plan"),
     Index("ix_claim_plan_registered_at_ms", "registered_at_ms"),
 )
 
-_PLAN_KEY: Final = (*_RUN_KEY, "plan")
+_PLAN_KEY: Final = (*RUN_COLUMNS, "plan")
 
-# How far each leg of a plan is: `block_choice.py` says what the numbers mean.
+# The progress of each leg of a plan; `block_choice.py` defines the numbers.
 claim_leg: Final = Table(
     "claim_leg",
     METADATA,
     *_run_key(),
     Column("plan", StoredText(32), nullable=False),
     Column("leg", StoredText(128), nullable=False),
-    Column("exchange", StoredText(256), nullable=False),  # its group, which is a word of SQL
+    Column("exchange", StoredText(256), nullable=False),  # the group; "group" is a word of SQL
     Column("own_s", Float, nullable=False),
     Column("began_at_ms", BigInteger),
     Column("ready_at_ms", BigInteger),
@@ -311,7 +310,7 @@ claim_leg: Final = Table(
     ),
 )
 
-# `leg`: whose it is by the plan; `holder`: which leg has claimed it, "" for none.
+# `leg`: the owner of the block by the plan; `holder`: the leg that has claimed it, "" for none.
 claim_block: Final = Table(
     "claim_block",
     METADATA,
@@ -319,7 +318,7 @@ claim_block: Final = Table(
     Column("plan", StoredText(32), nullable=False),
     Column("block", StoredText(128), nullable=False),
     Column("leg", StoredText(128), nullable=False),
-    Column("place", Integer, nullable=False),  # in the order in which its leg runs them
+    Column("place", Integer, nullable=False),  # position among the blocks of its leg
     Column("wall_s", Float, nullable=False),
     Column("holder", StoredText(128), nullable=False),
     Column("is_confirmed", Boolean, nullable=False),

@@ -1,25 +1,25 @@
-"""Sessions of people who signed in: whose they are, and what GitHub said that they may see.
+"""Sessions of people who signed in: the login, and the private repositories visible to it.
 
-A session is known by the SHA-256 of its secret: nobody who reads the database can use it.
+A session is stored under the SHA-256 of its secret: the database alone allows no sign-in.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import schema, statements
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state import schema
+from ciguard.serve.state.database import after_ms, now_ms
+from ciguard.serve.state.tokens import digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sqlalchemy.engine import Connection
 
-LIFETIME_S: Final = 8 * 3600.0  # then the person signs in again, which takes no more than a click
+LIFETIME_S: Final = 8 * 3600.0  # after that time the person signs in again, by one click
 _SESSION: Final = schema.session.c
 
 
@@ -28,9 +28,9 @@ class Session:
     """A session that has not ended.
 
     Attributes:
-        visible: numbers of the private repositories that its person may see; None where GitHub
-            did not answer that.
-        age_s: of `visible`, by the database's clock.
+        visible: numbers of the private repositories that the person may see; None where GitHub
+            did not answer.
+        age_s: age of `visible`, by the database's clock.
     """
 
     login: str
@@ -45,24 +45,24 @@ def add(
     visible: Collection[int],
     lifetime_s: float = LIFETIME_S,
 ) -> None:
-    """Begin a session, and forget those that have ended."""
+    """Begin a session, and delete sessions that have ended."""
     connection.execute(sa.delete(schema.session).where(_SESSION.until_ms <= now_ms()))
     connection.execute(
         sa.insert(schema.session).values(
-            sha256=_digest(secret),
+            sha256=digest(secret),
             login=login,
             visible=sorted(visible),
             visible_at_ms=now_ms(),
-            until_ms=statements.after_ms(lifetime_s),
+            until_ms=after_ms(lifetime_s),
         )
     )
 
 
 def find(connection: Connection, secret: str) -> Session | None:
-    """The session with this secret; None where there is none, or it has ended."""
+    """Return the session with this secret; None if it is unknown or has ended."""
     age_ms = (now_ms() - _SESSION.visible_at_ms).label("age_ms")
     query = sa.select(_SESSION.login, _SESSION.visible, age_ms).where(
-        _SESSION.sha256 == _digest(secret), _SESSION.until_ms > now_ms()
+        _SESSION.sha256 == digest(secret), _SESSION.until_ms > now_ms()
     )
     row = connection.execute(query).first()
     if row is None:
@@ -72,17 +72,13 @@ def find(connection: Connection, secret: str) -> Session | None:
 
 
 def set_visible(connection: Connection, secret: str, visible: Collection[int] | None) -> None:
-    """Write what GitHub says now; None where it does not answer."""
+    """Store GitHub's current answer; None where GitHub does not answer."""
     value = None if visible is None else sorted(visible)
     values = {"visible": value, "visible_at_ms": now_ms()}
-    where = _SESSION.sha256 == _digest(secret)
+    where = _SESSION.sha256 == digest(secret)
     connection.execute(sa.update(schema.session).where(where).values(values))
 
 
 def end(connection: Connection, secret: str) -> None:
     """End a session."""
-    connection.execute(sa.delete(schema.session).where(_SESSION.sha256 == _digest(secret)))
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    connection.execute(sa.delete(schema.session).where(_SESSION.sha256 == digest(secret)))

@@ -1,7 +1,7 @@
-"""Access tokens of a repository's jobs, stored as digests: whoever reads the database has none.
+"""Access tokens of a repository's jobs, stored as digests: the database holds no usable token.
 
-A token is 256 random bits, so a plain SHA-256 of it cannot be guessed from, and it is found by the
-index: no comparison takes longer the more of it is right.
+A token is 256 random bits, so its plain SHA-256 cannot be reversed by guessing. Tokens are looked
+up by an index over digests, so the time of a look-up reveals nothing about a stored token.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 PREFIX: Final = "cgs_"
-_SECRET_BYTES: Final = 32
+SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token as it is made: its secret is nowhere else."""
+    """A new token; its secret is stored nowhere."""
 
     id: str
     secret: str = field(repr=False)
 
 
 def create(connection: Connection, repository_id: int) -> NewToken:
-    """Make a token that reads the history of one repository."""
-    made = NewToken(secrets.token_hex(8), PREFIX + secrets.token_hex(_SECRET_BYTES))
-    values = {"id": made.id, "repository_id": repository_id, "sha256": _digest(made.secret)}
+    """Create a token that reads the history of one repository."""
+    token = NewToken(secrets.token_hex(8), PREFIX + secrets.token_hex(SECRET_BYTES))
+    values = {"id": token.id, "repository_id": repository_id, "sha256": digest(token.secret)}
     connection.execute(sa.insert(table).values(**values, created_at_ms=now_ms()))
-    return made
+    return token
 
 
 def repository_of(connection: Connection, secret: str) -> int | None:
-    """The id of the repository that a token belongs to; None for one unknown or revoked."""
-    valid = (table.c.sha256 == _digest(secret)) & table.c.revoked_at_ms.is_(None)
-    found: int | None = connection.scalar(sa.select(table.c.repository_id).where(valid))
-    return found
+    """Return the id of the repository of a token; None if the token is unknown or revoked."""
+    valid = (table.c.sha256 == digest(secret)) & table.c.revoked_at_ms.is_(None)
+    repository_id: int | None = connection.scalar(sa.select(table.c.repository_id).where(valid))
+    return repository_id
 
 
 def revoke(connection: Connection, repository_id: int, token_id: str) -> bool:
-    """End a token; False where the repository has no such token that is valid."""
+    """Revoke a token; return False if the repository has no valid token with this id."""
     valid = (
         (table.c.id == token_id)
         & (table.c.repository_id == repository_id)
@@ -57,10 +57,6 @@ def revoke(connection: Connection, repository_id: int, token_id: str) -> bool:
     return done.rowcount == 1
 
 
-def delete(connection: Connection, repository_id: int) -> None:
-    """Forget the tokens of a repository that is removed."""
-    connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))
-
-
-def _digest(secret: str) -> str:
+def digest(secret: str) -> str:
+    """Return the SHA-256 by which tables store the secret of a token or session."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

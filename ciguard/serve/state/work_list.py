@@ -1,9 +1,10 @@
 """The work list: run attempts that GitHub has completed and that have no verdict yet.
 
-A row is waiting, running, done or dead. It is taken together with the lease of its lane, and its
-outcome is written only while that lease is the worker's. A row whose worker died is still
-`running` when the lease ends, and is then taken before the waiting ones; the next time it waits
-as after a failure.
+A row is waiting, running, done or dead (given up). A worker takes a row together with the lease of
+its lane, and writes the outcome only while it holds that lease. A row whose worker died is still
+`running` when the lease ends: it is taken again before the waiting rows, and after a second such
+death waits as after a failure. A transaction that needs a row and its lane locks the row first, so
+that two transactions never wait for each other.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import lanes, schema, statements
-from ciguard.serve.state.database import now_ms
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state import lanes, schema
+from ciguard.serve.state.database import after_ms, engine_insert, is_older, now_ms
+from ciguard.serve.state.run_key import (
+    RUN_COLUMNS,
+    RunKey,
+    RunNumbers,
+    is_run,
+    key_columns,
+    take_key,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Row
@@ -26,15 +34,15 @@ if TYPE_CHECKING:
 
 Source = Literal["webhook", "reconcile", "backfill", "repair"]
 Ids = Collection[int] | sa.Select[tuple[int]]
-LIMIT: Final = 200  # rows that people are shown
-# After one end of its worker a row is tried again at once. Later it waits: a worker judges several,
-# and where one run ends it each time, the others come through only at another time.
+LIMIT: Final = 200  # rows shown on a page
+# After the first death of its worker, a row is tried again at once; later it waits. A worker judges
+# several runs: if one run kills its worker each time, the others succeed only while it waits.
 PROMPT_TRIES: Final = 1
-MAX_TRIES: Final = 8  # the last one about 20 hours after the first: a night's outage is survived
+MAX_TRIES: Final = 8  # the last about 20 hours after the first: rows survive an outage of a night
 FIRST_DELAY_S: Final = 20.0
 FACTOR: Final = 4.0
 MAX_DELAY_S: Final = 12 * 60 * 60.0
-JITTER_RATIO: Final = 0.25  # what failed together, when GitHub did, is not retried together
+JITTER_RATIO: Final = 0.25  # rows that failed together in an outage are retried at different times
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
 
@@ -50,7 +58,7 @@ class WorkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewWork:
-    """A completed run attempt; `lane` by `run_attempts.lane_of`."""
+    """A completed run attempt to add; `lane` is that of `run_attempts.lane_of`."""
 
     key: RunKey
     lane: str
@@ -59,7 +67,7 @@ class NewWork:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A row that a worker has taken, with its lane; `tries` counts this one."""
+    """A row that a worker has taken, with its lane; `tries` includes the current try."""
 
     key: RunKey
     lane: str
@@ -69,8 +77,8 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkRow:
-    """A row of the work list; `problem` is of its last try, "" for none."""
+class WorkRow(RunNumbers):
+    """A row of the work list; `problem` is the error of its last try, "" for none."""
 
     key: RunKey
     repository: str
@@ -87,34 +95,24 @@ class WorkRow:
         """Return GitHub's number of the repository."""
         return self.key.repository_id
 
-    @property
-    def run_id(self) -> int:
-        """Return GitHub's number of the run."""
-        return self.key.run_id
-
-    @property
-    def run_attempt(self) -> int:
-        """Return the number of the attempt, from 1."""
-        return self.key.run_attempt
-
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Numbers of rows in each state but done, and the time that the first due row has waited."""
+    """Numbers of rows in each state but done, and the longest time that a due row has waited."""
 
     rows: dict[WorkState, int]
     oldest_s: float
 
 
 def add(connection: Connection, entries: Sequence[NewWork]) -> int:
-    """Add what is neither there, in whatever state, nor has a verdict; say how many were added."""
+    """Add run attempts that have neither a row nor a verdict; return the number of rows added."""
     if not entries:
         return 0
-    has_verdict = sa.exists().where(*(_RUN[name] == sa.bindparam(name) for name in statements.KEY))
+    has_verdict = sa.exists().where(*(_RUN[name] == sa.bindparam(name) for name in RUN_COLUMNS))
     values: dict[str, sa.ColumnElement[Any]] = {
         **{
             name: sa.bindparam(name, type_=_WORK[name].type)
-            for name in (*statements.KEY, "lane", "source")
+            for name in (*RUN_COLUMNS, "lane", "source")
         },
         "state": sa.literal(WorkState.WAITING.value),
         "tries": sa.literal(0),
@@ -123,7 +121,7 @@ def add(connection: Connection, entries: Sequence[NewWork]) -> int:
         "problem": sa.literal(""),
     }
     statement = (
-        statements.insert(connection, schema.work)
+        engine_insert(connection, schema.work)
         .from_select(list(values), sa.select(*values.values()).where(~has_verdict))
         .on_conflict_do_nothing()
     )
@@ -136,18 +134,18 @@ def add(connection: Connection, entries: Sequence[NewWork]) -> int:
 
 
 def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) -> Work | None:
-    """Take the row that is due longest and whose lane is free; the oldest run of its lane.
+    """Take the row that is due longest; of each free lane, only the oldest run is a candidate.
 
     Args:
-        worker: no other worker has this name, and it has one row at a time. It calls `put_off`
-            before: rows that are to wait are not taken.
-        lease_s: the row is another's after this time, unless the lease is renewed.
+        worker: unique name of a worker, which has one row at a time. It calls `put_off` first:
+            rows of workers that died more than once are not taken.
+        lease_s: another worker may take the row after this time, unless the lease is renewed.
     """
     is_prompt = _WORK.tries <= PROMPT_TRIES
     for state, condition in ((WorkState.RUNNING, is_prompt), (WorkState.WAITING, sa.true())):
         while (row := _next(connection, state, condition)) is not None:
-            # The lease decides. Where it is refused, another transaction was faster and has ended:
-            # the next query sees it, and passes over the lane.
+            # If the lease is refused, another transaction leased the lane first and has ended: the
+            # next query sees its lease and skips the lane.
             if not lanes.acquire(connection, row.lane, worker, lease_s):
                 continue
             work = _work(row, worker)
@@ -158,10 +156,10 @@ def take(connection: Connection, worker: str, lease_s: float = lanes.LEASE_S) ->
 
 
 def put_off(connection: Connection, worker: str) -> bool:
-    """Let one row wait whose worker died, and not for the first time; False where there is none.
+    """Make one row wait whose worker died more than once; False where there is no such row.
 
-    It may be what ended its workers, or what ran beside that each time. One in a transaction:
-    two that lease several lanes could wait for each other.
+    The row may have killed its workers, or it ran beside the row that did. One row a transaction:
+    two transactions that lease several lanes could wait for each other.
     """
     row = _next(connection, WorkState.RUNNING, _WORK.tries > PROMPT_TRIES)
     if row is None:
@@ -175,12 +173,12 @@ def put_off(connection: Connection, worker: str) -> bool:
 def _next(
     connection: Connection, state: WorkState, condition: sa.ColumnElement[bool]
 ) -> Row[Any] | None:
-    """Find the first such row that may be taken, locked where the engine locks rows."""
-    # Once a query: PostgreSQL uses no index for a value that may change from row to row.
+    """Find the first row in this state that may be taken; lock it if the engine locks rows."""
+    # A subquery, evaluated once: PostgreSQL uses no index for a value that may vary by row.
     now = sa.select(now_ms()).scalar_subquery()
     leased = sa.exists().where(schema.lane.c.key == _WORK.lane, schema.lane.c.until_ms > now)
     older = schema.work.alias("older")
-    # Without this, a worker that skips the locked row of another would take the lane's second.
+    # A worker that skips a row that another worker has locked must not take the lane's next row.
     is_second = sa.exists().where(
         older.c.lane == _WORK.lane,
         older.c.state == state,
@@ -198,25 +196,26 @@ def _next(
 
 
 def still_holds(connection: Connection, work: Work) -> bool:
-    """Say whether the row is the worker's, and no other can take it before the transaction ends.
+    """Return whether the worker still has the row; if so, lock it until the transaction ends.
 
-    Where it is not, whoever asked leaves the rest of the work to the next worker.
+    A worker that has lost its row leaves the rest of the work to the next worker.
     """
     _lock(connection, work)
     return lanes.is_held(connection, work.lane, work.worker)
 
 
 def finish(connection: Connection, work: Work) -> bool:
-    """Say that it has its verdict; False, and nothing is changed, where the lease has ended."""
+    """Mark the row as done; return False, and change nothing, if the lease has ended."""
     values = {"state": WorkState.DONE, "finished_at_ms": now_ms(), "problem": ""}
     return _settle(connection, work, **values)
 
 
 def fail(connection: Connection, work: Work, problem: str) -> bool:
-    """Try it again later, or after MAX_TRIES tries never; False as `finish`."""
+    """Make the row wait for its next try, or give it up after MAX_TRIES; False as `finish`."""
     delay_s = retry_delay_s(work.tries, random.random())
     if delay_s is None:
-        return _settle(connection, work, **_death(problem))
+        values = {"state": WorkState.DEAD, "finished_at_ms": now_ms(), "problem": problem}
+        return _settle(connection, work, **values)
     return _settle(connection, work, **_waiting(delay_s, problem))
 
 
@@ -237,30 +236,30 @@ def retry_delay_s(tries: int, jitter: float) -> float | None:
 
 
 def postpone(connection: Connection, work: Work, wait_s: float, problem: str = "") -> bool:
-    """Put it back for so long without counting the try: a rate limit, or a worker that stops."""
+    """Make the row wait without counting this try: for a rate limit, or a worker that stops."""
     return _settle(connection, work, tries=work.tries - 1, **_waiting(wait_s, problem))
 
 
 def postpone_installation(connection: Connection, repository_id: int, wait_s: float) -> None:
-    """Let all waiting rows wait so long that share this repository's rate limit.
+    """Make all waiting rows wait that share the rate limit of this repository.
 
-    GitHub counts by installation of the App; without an App all repositories share one token.
+    GitHub counts by installation of the App; without an App, all repositories share one token.
     """
     repository = schema.repository.c
     installation = sa.select(repository.installation_id).where(repository.id == repository_id)
     same = repository.installation_id.is_not_distinct_from(installation.scalar_subquery())
-    key = [_WORK[name] for name in statements.KEY]
-    # A row that is locked is being taken, and meets the limit by itself.
+    key = key_columns(schema.work)
+    # A locked row is being taken by a worker, which meets the limit itself.
     rows = (
         sa.select(*key)
         .where(
             _WORK.state == WorkState.WAITING,
-            _WORK.due_at_ms < statements.after_ms(wait_s),
+            _WORK.due_at_ms < after_ms(wait_s),
             _WORK.repository_id.in_(sa.select(repository.id).where(same)),
         )
         .with_for_update(skip_locked=True)
     )
-    values = {"due_at_ms": statements.after_ms(wait_s)}
+    values = {"due_at_ms": after_ms(wait_s)}
     connection.execute(sa.update(schema.work).where(sa.tuple_(*key).in_(rows)).values(values))
 
 
@@ -269,10 +268,10 @@ def retry(
     key: RunKey,
     states: Collection[WorkState] = (WorkState.DEAD, WorkState.DONE),
 ) -> bool:
-    """Do a row again that is in one of these states; False where it is in none of them."""
-    is_over = _WORK.state.in_(states)
+    """Make a row in one of these states wait again, without tries; False where none is."""
+    is_selected = _WORK.state.in_(states)
     values = {"tries": 0, "finished_at_ms": None, **_waiting(0, "")}
-    return connection.execute(_update(key).where(is_over).values(values)).rowcount == 1
+    return connection.execute(_update(key).where(is_selected).values(values)).rowcount == 1
 
 
 def _work(row: Row[Any], worker: str) -> Work:
@@ -281,11 +280,11 @@ def _work(row: Row[Any], worker: str) -> Work:
 
 
 def _update(key: RunKey) -> sa.Update:
-    return sa.update(schema.work).where(statements.is_run(schema.work, key))
+    return sa.update(schema.work).where(is_run(schema.work, key))
 
 
 def _lock(connection: Connection, work: Work) -> None:
-    query = sa.select(_WORK.run_id).where(statements.is_run(schema.work, work.key))
+    query = sa.select(_WORK.run_id).where(is_run(schema.work, work.key))
     connection.execute(query.with_for_update())
 
 
@@ -298,25 +297,17 @@ def _settle(connection: Connection, work: Work, **values: Any) -> bool:
 
 
 def _waiting(wait_s: float, problem: str) -> dict[str, Any]:
-    due_at_ms = statements.after_ms(wait_s)
+    due_at_ms = after_ms(wait_s)
     return {"state": WorkState.WAITING, "due_at_ms": due_at_ms, "problem": problem}
-
-
-def _death(problem: str) -> dict[str, Any]:
-    return {
-        "state": WorkState.DEAD,
-        "finished_at_ms": now_ms(),
-        "problem": problem,
-    }
 
 
 def dead_letters(
     connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
 ) -> tuple[WorkRow, ...]:
-    """List rows that are tried no more, the last to die first; `work_list.retry` revives one.
+    """List rows that were given up, the latest first; `retry` has one tried again.
 
     Args:
-        repository_ids: of these only, or of those that a query finds; None for all.
+        repository_ids: only rows of these, or of those that a query finds; None for all.
     """
     query = _rows([WorkState.DEAD], repository_ids).order_by(_WORK.finished_at_ms.desc())
     return tuple(map(_work_row, connection.execute(query.limit(limit))))
@@ -325,10 +316,10 @@ def dead_letters(
 def unfinished(
     connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
 ) -> tuple[WorkRow, ...]:
-    """List rows that run, then those that wait, by the time at which they are due.
+    """List running rows, then waiting rows, by the time at which they are due.
 
     Args:
-        repository_ids: of these only, or of those that a query finds; None for all.
+        repository_ids: as `dead_letters`.
     """
     query = _rows([WorkState.RUNNING, WorkState.WAITING], repository_ids)
     query = query.order_by(_WORK.state, _WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt)
@@ -337,29 +328,22 @@ def unfinished(
 
 def backlog(connection: Connection) -> Backlog:
     """Count the rows, for the metrics."""
-    # The others by name, not "not done": an index leads to them past the many that are.
+    # States by name instead of "not done": the index then skips the many rows that are done.
     states = (WorkState.WAITING, WorkState.RUNNING, WorkState.DEAD)
     counts = sa.select(_WORK.state, sa.func.count()).where(_WORK.state.in_(states))
     counts = counts.group_by(_WORK.state)
-    found = {WorkState(state): count for state, count in connection.execute(counts)}
+    rows = {WorkState(state): count for state, count in connection.execute(counts)}
     age_ms = now_ms() - sa.func.min(_WORK.due_at_ms)
     oldest = sa.select(age_ms).where(_WORK.state == WorkState.WAITING)
     oldest_ms = connection.execute(oldest).scalar_one() or 0
-    return Backlog({state: found.get(state, 0) for state in states}, max(0, oldest_ms) / 1000)
+    return Backlog({state: rows.get(state, 0) for state in states}, max(0, oldest_ms) / 1000)
 
 
 def prune(connection: Connection, days: float) -> int:
-    """Forget rows that were done longer ago, and say how many; their verdict says the same."""
-    is_old = statements.is_older(_WORK.finished_at_ms, days)
+    """Delete rows that were done longer ago, whose runs have verdicts; return their number."""
+    is_old = is_older(_WORK.finished_at_ms, days)
     old = sa.delete(schema.work).where(_WORK.state == WorkState.DONE, is_old)
     return connection.execute(old).rowcount
-
-
-def forget(connection: Connection, repository_id: int) -> int:
-    """Forget the rows of a repository that was removed; a job that runs ends by itself."""
-    return connection.execute(
-        sa.delete(schema.work).where(_WORK.repository_id == repository_id)
-    ).rowcount
 
 
 def _rows(states: list[WorkState], repository_ids: Ids | None) -> sa.Select[Any]:
@@ -373,4 +357,4 @@ def _rows(states: list[WorkState], repository_ids: Ids | None) -> sa.Select[Any]
 
 def _work_row(row: Row[Any]) -> WorkRow:
     values = row._asdict()
-    return WorkRow(statements.take_key(values), **{**values, "state": WorkState(values["state"])})
+    return WorkRow(take_key(values), **{**values, "state": WorkState(values["state"])})

@@ -1,7 +1,7 @@
-"""Deletes unlisted files, old archives and rows, and all of a removed repository.
+"""Deletion of unlisted files, old archives and rows, and all data of removed repositories.
 
-Any process may do it at any time, and be killed in the middle: rows that name objects go first,
-and an object without a row is found by its name the next time.
+Any process may run it at any time and be killed during it: rows that name objects are deleted
+before the objects, and objects without a row are found by their names the next time.
 """
 
 from __future__ import annotations
@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.serve.history_objects import delete_history, sweep_histories
 from ciguard.serve.objects import check_conditional_puts
 from ciguard.serve.results.retention import drop_repository, sweep
-from ciguard.serve.state import (
-    claim_rows,
-    deliveries,
-    raw_artifacts,
-    repositories,
-    run_rows,
-    tokens,
-    work_list,
-)
+from ciguard.serve.state import claim_rows, deliveries, raw_artifacts, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 
 if TYPE_CHECKING:
@@ -32,35 +24,34 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 INTERVAL_S: Final = 3600.0
-# A token with too few rights, or a list of repositories that was changed by mistake, can be mended.
+# Time to correct a token with too few rights, or a list of repositories.
 REMOVED_DAYS: Final = 7.0
-ARTIFACT_DAYS: Final = 30.0  # what `check --repair` makes results of again
-DELIVERY_DAYS: Final = 7.0  # GitHub sends one again for three days
-CLAIM_DAYS: Final = 35.0  # no run of GitHub takes longer, nor is one run again later
-WORK_DAYS: Final = 90.0  # of rows that are done; a run with a verdict needs none
+ARTIFACT_DAYS: Final = 30.0  # of archives, from which `check --repair` restores results
+DELIVERY_DAYS: Final = 7.0  # GitHub redelivers for three days
+CLAIM_DAYS: Final = 35.0  # no run of GitHub takes longer, or is run again later
+WORK_DAYS: Final = 90.0  # of rows that are done; a run with a verdict needs no row
 
 
 @dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """Keeps the store and the tables as small as they may be."""
+    """Keeps the store and the tables small."""
 
     service: Service
     cache: ObjectCache
     compactor: Compactor
 
     def clean_up(self) -> None:
-        """Delete what is due, of everything.
+        """Delete all data that has reached its age.
 
         Raises:
-            RemoteError: the store or the database cannot be reached or used; the rest is done next
-                time.
+            RemoteError: the store or the database cannot be reached; the next call does the rest.
         """
         service = self.service
         check_conditional_puts(service.objects)
         self.drop_removed_repositories()
         self.delete_old_artifacts()
         with service.database.read() as connection:
-            # Where the clock of this machine is wrong, it would delete what others are at.
+            # The database's clock: a wrong clock of this machine would delete files in use.
             now_s = read_clock_ms(connection) / 1000
         swept = sweep(service.database, service.objects, self.cache, now_s)
         swept += sweep_histories(service.database, service.objects, now_s)
@@ -80,34 +71,32 @@ class Housekeeping:
             if not old:
                 return
             with database.write() as connection:
-                raw_artifacts.forget(connection, old)
+                raw_artifacts.delete(connection, old)
             objects.delete(old)
 
     def drop_removed_repositories(self) -> None:
         """Delete rows, files and objects of repositories that were removed REMOVED_DAYS ago."""
         with self.service.database.read() as connection:
             removed = repositories.removed(connection, REMOVED_DAYS)
-        for one in removed:
-            for file in self.drop(one.id):
+        for repository in removed:
+            for file in self.drop(repository.id):
                 what = "%s: %s is damaged and stays until `ciguard serve check --repair`"
-                _LOG.warning(what, one.full_name, file.name)
+                _LOG.warning(what, repository.full_name, file.name)
 
     def drop(self, repository_id: int) -> tuple[ManifestFile, ...]:
-        """Delete all that is known of a removed repository, its row last.
+        """Delete all data of a removed repository, its own row last.
 
-        Its row stays, for the next time, where it has rows in the damaged files that are given.
+        Returns:
+            Damaged files with results of the repository. If there are any, its row stays, so that
+            the next call tries again.
         """
         database, objects = self.service.database, self.service.objects
         damaged = drop_repository(database, self.compactor, repository_id)
         delete_history(database, objects, repository_id)
         with database.write() as connection:
-            tokens.delete(connection, repository_id)
-            claim_rows.delete(connection, repository_id)
-            raw_artifacts.delete(connection, repository_id)
-            work_list.forget(connection, repository_id)
-            run_rows.delete(connection, repository_id)
+            repositories.delete_rows(connection, repository_id)
         for prefix in ("answers", "artifacts"):
-            objects.delete([one.name for one in objects.list(f"{prefix}/{repository_id}")])
+            objects.delete([stored.name for stored in objects.list(f"{prefix}/{repository_id}")])
         if not damaged:
             with database.write() as connection:
                 repositories.delete(connection, repository_id)

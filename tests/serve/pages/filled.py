@@ -13,9 +13,9 @@ from stored_results import Results, row
 
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import RunResults
-from ciguard.serve.state import repositories, run_rows, schema, statements, work_list
+from ciguard.serve.state import repositories, run_rows, schema, work_list
 from ciguard.serve.state.repositories import Repository
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RunKey, is_run
 from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.stored_answers import StoredAnswer
@@ -166,7 +166,7 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
             work_list.add(connection, entries)
             connection.execute(
                 sa.update(schema.work)
-                .where(statements.is_run(schema.work, dead))
+                .where(is_run(schema.work, dead))
                 .values(state="dead", tries=8, problem=f"artifact {HOSTILE}: expired (HTTP 410)")
             )
     site.results.writer.write(results)

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from serve.pages.filled import HOSTILE, NEWEST, SHOP, key_of
 
 from ciguard.serve.pages.page_templates import FILTERS
-from ciguard.serve.state import repositories, schema, statements
+from ciguard.serve.state import repositories, schema
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,7 +166,7 @@ def test_test_over_its_runs(local: AsgiClient) -> None:
     assert local.get(f"/{SHOP.full_name}/tests").status_code == 400
 
 
-def test_offenders_and_flaky_tests(local: AsgiClient) -> None:
+def test_slowest_and_flaky_tests(local: AsgiClient) -> None:
     base = f"/{SHOP.full_name}"
     slow = local.get(f"{base}/offenders.json").json()["tests"]
     assert (slow[0]["unit"], slow[0]["wall_s"], slow[0]["measured"]) == ("b.py", 20.0, 8)
@@ -183,7 +184,7 @@ def test_offenders_and_flaky_tests(local: AsgiClient) -> None:
 
 
 def test_pruned_run_says_so(filled: Site, local: AsgiClient) -> None:
-    run = statements.is_run(schema.run, key_of(SHOP, 3))
+    run = is_run(schema.run, key_of(SHOP, 3))
     with filled.service.database.write() as connection:
         name = connection.execute(sa.select(schema.run.c.answer).where(run)).scalar_one()
         connection.execute(sa.update(schema.run).where(run).values(answer=""))
@@ -198,7 +199,7 @@ def test_pruned_run_says_so(filled: Site, local: AsgiClient) -> None:
 def damaged(filled: Site) -> Iterator[Site]:
     """The document of the incomplete run is gone, and every file of results has another hash."""
     with filled.service.database.write() as connection:
-        run = statements.is_run(schema.run, key_of(SHOP, 3))
+        run = is_run(schema.run, key_of(SHOP, 3))
         name = connection.execute(sa.select(schema.run.c.answer).where(run)).scalar_one()
         hashes = connection.execute(sa.select(schema.file.c.name, schema.file.c.sha256)).all()
         connection.execute(sa.update(schema.run).where(run).values(answer="answers/none"))

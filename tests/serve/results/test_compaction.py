@@ -64,7 +64,7 @@ def kinds(results: Results) -> list[str]:
 def rows_of_test(results: Results, unit: str) -> list[tuple[int, float | None]]:
     answer = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", unit))
     assert not answer.missing_runs
-    return [(one.run_id, one.wall_s) for one in answer.found]
+    return [(one.run_id, one.wall_s) for one in answer.value]
 
 
 def test_sixteen_arrivals_become_a_pair(
@@ -122,14 +122,14 @@ def test_a_message_is_stored_once(results: Results) -> None:
     (messages,) = files(results, "messages")
     assert messages.rows == 1
     answer = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
-    assert {one.message for one in answer.found} == {text}
+    assert {one.message for one in answer.value} == {text}
 
 
 def test_sums_that_no_column_holds_are_not_measured(results: Results) -> None:
     longest = [row("a", "failed", case=f"{number}", wall_s=1e9) for number in range(700)]
     write_each(results, [run(number, longest) for number in range(FAN_IN)])
     assert results.compactor.compact()
-    (sums,) = results.read.offenders(REPOSITORY, "failures", 0).found
+    (sums,) = results.read.ranking(REPOSITORY, "failures", 0).value
     assert (sums.failed, sums.wall_s) == (700 * FAN_IN, None)
 
 
@@ -143,7 +143,7 @@ def test_pairs_become_greater_ones(results: Results, monkeypatch: pytest.MonkeyP
     assert kinds(results) == ["by_day", "by_run", "by_test"]
     assert [number for number, _ in rows_of_test(results, "c")] == list(range(7, -1, -1))
     assert all(len(rows_of_run(results, run(number, []).key)) == 4 for number in range(8))
-    (sums,) = results.read.offenders(REPOSITORY, "time", 0, limit=1).found
+    (sums,) = results.read.ranking(REPOSITORY, "time", 0, limit=1).value
     assert (sums.runs, sums.wall_s) == (8, 8.0)
 
 

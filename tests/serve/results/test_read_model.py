@@ -89,7 +89,7 @@ def test_a_run_is_sorted_and_searched(
     results: Results, query: dict[str, str], expected: list[str]
 ) -> None:
     results.writer.write([RUN, run(2, [row("other")])])
-    page = results.read.run_page(RUN.key, parse_filters(query)).found
+    page = results.read.run_page(RUN.key, parse_filters(query)).value
     assert units(page) == expected
     assert page.sums.total == len(expected)
 
@@ -97,13 +97,13 @@ def test_a_run_is_sorted_and_searched(
 def test_a_run_has_counts_messages_and_pages(results: Results) -> None:
     results.writer.write([RUN])
     filters = ResultFilters(page=2, page_size=1)
-    page = results.read.run_page(RUN.key, filters).found
+    page = results.read.run_page(RUN.key, filters).value
     assert [(one.unit, one.message) for one in page.rows] == [("a::test_two", "no: 'two'")]
     assert page.sums == CaseSums(4, {"passed": 2, "failed": 1, "missing": 1}, 1, 1)
-    beyond = results.read.run_page(RUN.key, replace(filters, page=99)).found
+    beyond = results.read.run_page(RUN.key, replace(filters, page=99)).value
     assert beyond == replace(page, rows=())
     unknown = results.read.run_page(replace(RUN.key, run_attempt=9), filters)
-    assert (unknown.found, unknown.missing_runs) == (CasePage(), ())
+    assert (unknown.value, unknown.missing_runs) == (CasePage(), ())
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_last_runs_of_a_test(results: Results) -> None:
             compact_all(results)
     results.writer.write([run(3, [row("a", case="x", peak_bytes=7)], run_attempt=2)])
     key = UnitKey("unit", "py311", "a")
-    found = results.read.unit_runs(REPOSITORY, key, limit=5).found
+    found = results.read.unit_runs(REPOSITORY, key, limit=5).value
     assert [one.run_id for one in found] == [5, 4, 3, 3, 2]
     assert [one.run_attempt for one in found[2:4]] == [2, 1]
     assert (found[0].cases, found[0].wall_s, found[0].at_ms) == (
@@ -143,12 +143,12 @@ def test_the_last_runs_of_a_test(results: Results) -> None:
     )
     assert found[0].outcome == "failed"
     assert (found[2].cases, found[2].peak_bytes) == (1, 7)
-    only = results.read.unit_runs(REPOSITORY, key, case="x").found
+    only = results.read.unit_runs(REPOSITORY, key, case="x").value
     assert (len(only), only[0].wall_s) == (6, 5.0)
-    assert results.read.unit_runs(REPOSITORY + 1, key).found == ()
+    assert results.read.unit_runs(REPOSITORY + 1, key).value == ()
 
 
-def test_offenders_are_sums_of_pairs_and_arrivals(results: Results) -> None:
+def test_ranking_is_sums_of_pairs_and_arrivals(results: Results) -> None:
     for number in range(6):
         if number == 4:
             compact_all(results)
@@ -156,15 +156,15 @@ def test_offenders_are_sums_of_pairs_and_arrivals(results: Results) -> None:
         flaky = row("flaky", tries=2 if number % 2 else 1, wall_s=None)
         results.writer.write([run(number, [*rows, flaky, row("slow", case="x", wall_s=5)])])
     results.writer.write([run(0, [row("slow", wall_s=999)], repository_id=REPOSITORY + 1)])
-    slow, large = results.read.offenders(REPOSITORY, "time", 0).found
+    slow, large = results.read.ranking(REPOSITORY, "time", 0).value
     assert (slow.unit, slow.runs, slow.results, slow.wall_s) == ("slow", 6, 12, 60.0)
     assert (slow.measured, large.wall_s, large.peak_bytes) == (6, 6.0, 1005)
-    (largest,) = results.read.offenders(REPOSITORY, "peak", 0).found
+    (largest,) = results.read.ranking(REPOSITORY, "peak", 0).value
     assert largest == large
-    (flaky_sums,) = results.read.offenders(REPOSITORY, "flaky", 0).found
+    (flaky_sums,) = results.read.ranking(REPOSITORY, "flaky", 0).value
     assert (flaky_sums.unit, flaky_sums.flaky, flaky_sums.measured) == ("flaky", 3, 0)
-    assert results.read.offenders(REPOSITORY, "failures", 0).found == ()
-    assert results.read.offenders(REPOSITORY, "time", AT_MS + DAY_MS).found == ()
+    assert results.read.ranking(REPOSITORY, "failures", 0).value == ()
+    assert results.read.ranking(REPOSITORY, "time", AT_MS + DAY_MS).value == ()
 
 
 @pytest.mark.parametrize("compacted", [False, True])
@@ -179,13 +179,13 @@ def test_flaky_tests_passed_and_failed_at_one_commit(results: Results, compacted
         add_judged_run(results.database, one, head)
     if compacted:
         compact_all(results)
-    found = results.read.flaky(REPOSITORY, 0).found
+    found = results.read.flaky(REPOSITORY, 0).value
     assert (found.from_ms, found.is_partial) == (0, False)
     both, retried = found.tests
     assert (both.unit, both.retried, both.contradicted) == ("both", 0, 1)
     assert (both.last_run_id, both.last_run_attempt) == (1, 2)
     assert (retried.unit, retried.retried, retried.contradicted) == ("retried", 1, 0)
-    assert results.read.flaky(REPOSITORY, AT_MS + DAY_MS).found.tests == ()
+    assert results.read.flaky(REPOSITORY, AT_MS + DAY_MS).value.tests == ()
 
 
 def test_flaky_tests_are_those_of_all_rows(results: Results) -> None:
@@ -210,7 +210,7 @@ def test_flaky_tests_are_those_of_all_rows(results: Results) -> None:
         if number == 8:
             compact_all(results)
     expected = {name: (len(retried[name]), len(passed[name] & failed[name])) for name in names}
-    found = results.read.flaky(REPOSITORY, 0).found.tests
+    found = results.read.flaky(REPOSITORY, 0).value.tests
     assert {one.unit: (one.retried, one.contradicted) for one in found} == {
         name: numbers for name, numbers in expected.items() if any(numbers)
     }
@@ -224,10 +224,10 @@ def test_too_many_flaky_tests_are_those_of_a_later_time(results: Results) -> Non
     for one in runs:
         results.writer.write([one])
         add_judged_run(results.database, one, "aaa")
-    assert len(results.read.flaky(REPOSITORY, 0, most=5).found.tests) == 3
-    found = results.read.flaky(REPOSITORY, 0, most=4).found
+    assert len(results.read.flaky(REPOSITORY, 0, most=5).value.tests) == 3
+    found = results.read.flaky(REPOSITORY, 0, most=4).value
     assert (found.from_ms, found.is_partial) == (runs[0].at_ms + 1, True)
-    later = results.read.flaky(REPOSITORY, found.from_ms).found
+    later = results.read.flaky(REPOSITORY, found.from_ms).value
     assert later == replace(found, is_partial=False)
     assert {(one.retried, one.contradicted) for one in found.tests} == {(1, 0)}
 
@@ -252,13 +252,13 @@ def test_runs_of_a_damaged_file_are_named_and_not_counted(results: Results) -> N
     damage(results, files(results, "arrival")[1])
     damaged = run(1, []).key
     page = results.read.run_page(damaged, ResultFilters())
-    assert (page.found, page.missing_runs) == (CasePage(), (damaged,))
+    assert (page.value, page.missing_runs) == (CasePage(), (damaged,))
     assert results.read.run_page(run(0, []).key, ResultFilters()).missing_runs == ()
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
-    assert [one.run_id for one in found.found] == [2, 0]
+    assert [one.run_id for one in found.value] == [2, 0]
     assert found.missing_runs == (damaged,)
-    sums = results.read.offenders(REPOSITORY, "time", 0)
-    assert [one.wall_s for one in sums.found] == [4.0]
+    sums = results.read.ranking(REPOSITORY, "time", 0)
+    assert [one.wall_s for one in sums.value] == [4.0]
     assert sums.missing_runs == (damaged,)
     assert results.read.flaky(REPOSITORY, 0).missing_runs == (damaged,)
 
@@ -270,7 +270,7 @@ def test_runs_of_a_damaged_pair_are_those_of_the_repository(results: Results) ->
     (by_test,) = files(results, "by_test")
     damage(results, by_test)
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
-    assert found.found == ()
+    assert found.value == ()
     assert [one.run_id for one in found.missing_runs] == list(range(0, 4, 2))
     assert results.read.run_page(run(0, []).key, ResultFilters()).missing_runs == ()
 
@@ -281,15 +281,15 @@ def test_without_its_message_a_row_is_still_a_row(results: Results) -> None:
     compact_all(results)
     damage(results, files(results, "messages")[0])
     page = results.read.run_page(run(0, []).key, ResultFilters())
-    assert ([one.message for one in page.found.rows], page.missing_runs) == ([None], ())
+    assert ([one.message for one in page.value.rows], page.missing_runs) == ([None], ())
 
 
 def test_a_missing_file_is_damage(results: Results) -> None:
     results.writer.write([RUN])
-    assert results.read.run_page(RUN.key, ResultFilters()).found.sums.total == 4
+    assert results.read.run_page(RUN.key, ResultFilters()).value.sums.total == 4
     results.objects.delete([files(results, "arrival")[0].name])
     page = results.read.run_page(RUN.key, ResultFilters())
-    assert (page.found, page.missing_runs) == (CasePage(), (RUN.key,))
+    assert (page.value, page.missing_runs) == (CasePage(), (RUN.key,))
 
 
 def test_files_that_are_replaced_while_asking_are_asked_again(
@@ -308,7 +308,7 @@ def test_files_that_are_replaced_while_asking_are_asked_again(
 
     monkeypatch.setattr(manifest, "files_of_repository", find_then_replace)
     found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "a"))
-    assert (len(found.found), found.missing_runs) == (4, ())
+    assert (len(found.value), found.missing_runs) == (4, ())
 
 
 def test_results_in_s3_are_read_through_the_cache(
@@ -320,7 +320,7 @@ def test_results_in_s3_are_read_through_the_cache(
         results.writer.write([RUN])
         (arrival,) = files(results, "arrival")
         for _ in range(2):
-            assert results.read.run_page(RUN.key, ResultFilters()).found.sums.total == 4
+            assert results.read.run_page(RUN.key, ResultFilters()).value.sums.total == 4
             objects.delete([arrival.name])
         results.cache.forget([arrival.name])
         assert results.read.run_page(RUN.key, ResultFilters()).missing_runs == (RUN.key,)

@@ -58,7 +58,7 @@ def stored(request: pytest.FixtureRequest, results: Results) -> Results:
 
 
 def runs_of(results: Results, unit: str) -> list[tuple[int, int, float | None]]:
-    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", unit)).found
+    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", unit)).value
     return [(one.run_id, one.cases, one.wall_s) for one in found]
 
 
@@ -67,13 +67,13 @@ def test_rows_of_the_new_verdict_take_the_place_of_the_old_ones(stored: Results)
     assert rows_of_run(stored, AGAIN.key) == [("a", None, 1.0), ("b", None, 3.0)]
     assert rows_of_run(stored, FIRST[0].key) == [("a", None, 1.0), ("b", None, None)]
     assert runs_of(stored, "b") == [(2, 1, None), (1, 1, 3.0), (0, 1, None)]
-    sums = stored.read.offenders(REPOSITORY, "time", 0).found
+    sums = stored.read.ranking(REPOSITORY, "time", 0).value
     assert {one.unit: (one.runs, one.failed, one.wall_s) for one in sums} == {
         "a": (3, 0, 3.0),
         "b": (3, 1, 3.0),
     }
     compact_all(stored)
-    assert stored.read.offenders(REPOSITORY, "time", 0).found == sums
+    assert stored.read.ranking(REPOSITORY, "time", 0).value == sums
     found = check(stored.database, stored.objects)
     assert (found.rows, found.damaged, found.unwritten) == (6, (), ())
 

@@ -22,9 +22,9 @@ from ciguard.model import UnitKey
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
 from ciguard.serve.results.retention import drop_repository, prune, prune_answers
-from ciguard.serve.results.verify import check, forget
+from ciguard.serve.results.verify import check, remove_damaged
 from ciguard.serve.state import run_rows, schema
-from ciguard.serve.state.statements import is_run
+from ciguard.serve.state.run_key import is_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,8 +77,8 @@ def test_a_dropped_repository_leaves_nothing(database: Database, tmp_path: Path)
             held = manifest.runs_of(connection, manifest.files(connection))
         assert held == [one.key for one in others]
         assert all(len(rows_of_run(results, one.key)) == 2 for one in others)
-        assert results.read.offenders(REPOSITORY, "time", 0).found == ()
-        assert [one.runs for one in results.read.offenders(OTHER, "time", 0).found] == [2, 2]
+        assert results.read.ranking(REPOSITORY, "time", 0).value == ()
+        assert [one.runs for one in results.read.ranking(OTHER, "time", 0).value] == [2, 2]
         drop_repository(database, results.compactor, OTHER)
         assert files(results) == []
 
@@ -93,7 +93,7 @@ def test_damaged_file_keeps_nothing_of_a_dropped_repository_but_itself(results: 
     damage(results, "by_test")
     (left,) = drop_repository(results.database, results.compactor, REPOSITORY)
     assert [one.pair for one in files(results)] == [left.pair] * len(files(results))
-    lost = forget(results.database, check(results.database, results.objects).damaged)
+    lost = remove_damaged(results.database, check(results.database, results.objects).damaged)
     assert len(lost) == 2
     assert drop_repository(results.database, results.compactor, REPOSITORY) == ()
     results.writer.write(others)
@@ -107,9 +107,9 @@ def test_sums_of_old_runs_stay(results: Results, compacted: bool) -> None:
         compact_all(results)
     prune(results.database, results.compactor, AT_MS + 3 * HOUR_MS)
     assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 3 + [2] * 2
-    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "b")).found
+    found = results.read.unit_runs(REPOSITORY, UnitKey("unit", "py311", "b")).value
     assert [(one.run_id, one.message) for one in found] == [(n, "no") for n in range(4, 2, -1)]
-    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [5, 5]
+    assert [one.runs for one in results.read.ranking(REPOSITORY, "time", 0).value] == [5, 5]
     results.writer.write(runs)  # pruned runs are not written again
     assert [len(rows_of_run(results, one.key)) for one in runs] == [0] * 3 + [2] * 2
     before = files(results)
@@ -138,12 +138,12 @@ def test_of_old_pairs_only_sums_stay(results: Results) -> None:
     prune(results.database, results.compactor, AT_MS + 99 * HOUR_MS)
     assert [one.kind for one in files(results)] == ["by_day"]
     assert rows_of_run(results, runs[0].key) == []
-    assert [one.failed for one in results.read.offenders(REPOSITORY, "failures", 0).found] == [5]
+    assert [one.failed for one in results.read.ranking(REPOSITORY, "failures", 0).value] == [5]
     write_later = [run(number, [row("a")]) for number in range(100, 100 + RUNS)]
     for one in write_later:
         results.writer.write([one])
     compact_all(results)
-    totals = {one.unit: one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found}
+    totals = {one.unit: one.runs for one in results.read.ranking(REPOSITORY, "time", 0).value}
     assert totals == {"a": 10, "b": 5}
     assert check(results.database, results.objects).damaged == ()
 
@@ -163,10 +163,10 @@ def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
     assert set(problems) == {"arrival", "by_test"}
     assert problems["by_test"] == "it is missing"
     assert problems["arrival"].startswith("its SHA-256 is ")
-    lost = forget(results.database, found.damaged)
+    lost = remove_damaged(results.database, found.damaged)
     assert len(lost) == RUNS + 1
     found = check(results.database, results.objects)
     assert (found.damaged, found.unwritten) == ((), tuple(sorted(lost)))
     results.writer.write(runs)
     assert all(len(rows_of_run(results, one.key)) == 2 for one in runs)
-    assert [one.runs for one in results.read.offenders(REPOSITORY, "time", 0).found] == [6, 6]
+    assert [one.runs for one in results.read.ranking(REPOSITORY, "time", 0).value] == [6, 6]

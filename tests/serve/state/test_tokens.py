@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from ciguard.serve.state import tokens
+from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.schema import token as table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def test_token_opens_one_repository_until_it_is_revoked(database: Database) -> N
         assert not tokens.revoke(connection, 11, first.id)
         assert tokens.repository_of(connection, first.secret) is None
         assert tokens.repository_of(connection, second.secret) == 12
-        tokens.delete(connection, 12)
+        repositories.delete_rows(connection, 12)
         assert tokens.repository_of(connection, second.secret) is None
         assert connection.scalars(sa.select(table.c.id)).all() == [first.id]
 

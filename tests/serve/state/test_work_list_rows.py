@@ -93,6 +93,6 @@ def test_only_old_rows_that_are_done_are_forgotten(connection: Connection) -> No
 
 
 def test_the_rows_of_a_removed_repository_are_forgotten(connection: Connection) -> None:
-    assert work_list.forget(connection, 2) == 2
+    repositories.delete_rows(connection, 2)
     assert work_list.dead_letters(connection) == ()
     assert [row.key.run_id for row in work_list.unfinished(connection)] == [3, 4]

@@ -96,8 +96,8 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
         contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
         contextlib.closing(ReadModel(service.database, cache)) as read,
     ):
-        page = read.run_page(key, parse_filters({})).found
-        (of_test,) = read.unit_runs(1, UnitKey("", "", "a.t::two")).found
+        page = read.run_page(key, parse_filters({})).value
+        (of_test,) = read.unit_runs(1, UnitKey("", "", "a.t::two")).value
     assert page.sums.total == 8
     assert of_test.run_id == 7
     # Proposed values enter no history.
@@ -160,7 +160,7 @@ def test_artifact_that_came_late_changes_verdict_and_rows(
         contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
         contextlib.closing(ReadModel(service.database, cache)) as read,
     ):
-        page = read.run_page(RunKey(1, 7, 1), parse_filters({})).found
+        page = read.run_page(RunKey(1, 7, 1), parse_filters({})).value
     assert (page.sums.total, page.sums.unfinished) == (8, 0)
 
 

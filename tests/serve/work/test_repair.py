@@ -70,7 +70,7 @@ def shown(service: Service, tmp_path: Path) -> CasePage:
     ):
         answer = read.run_page(KEY, parse_filters({}))
     assert answer.missing_runs == ()
-    return answer.found
+    return answer.value
 
 
 def waiting(service: Service) -> list[RunKey]:

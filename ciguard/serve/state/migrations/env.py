@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, in the transaction that `database.open_database` began."""
+"""Entry of Alembic: runs the migrations in the transaction that `database.open_database` began."""
 
 from alembic import context
 

@@ -15,5 +15,5 @@ TABLES: Final = (
 
 
 def upgrade() -> None:
-    """Make them. Whoever changes the columns of one freezes them here first."""
+    """Create the tables. A change of their columns must copy the old columns here first."""
     METADATA.create_all(op.get_bind(), [METADATA.tables[name] for name in TABLES])

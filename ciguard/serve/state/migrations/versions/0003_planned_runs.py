@@ -9,5 +9,5 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Make it where the tables are older than it."""
+    """Create the index in databases whose tables are older."""
     PLANNED_RUNS.create(op.get_bind(), checkfirst=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from serve.pages.filled import SHOP, make_run
 
-from ciguard.serve.pages.leg_lines import LegLine, leg_lines
+from ciguard.serve.pages.shard_bars import ShardRow, shard_rows
 from ciguard.serve.state.run_key import RunKey
 
 AT_TEN: Final = "2026-11-20T10:00:00+00:00"
@@ -38,56 +38,55 @@ def leg(
     }
 
 
-def lines(*legs: dict[str, Any], attempt: int = 1) -> dict[str, LegLine]:
+def rows(*legs: dict[str, Any], attempt: int = 1) -> dict[str, ShardRow]:
     run = replace(RUN, key=replace(RUN.key, run_attempt=attempt))
-    found = leg_lines({"legs": list(legs), "findings": []}, run)
-    return {one.shard: one for one in found}
+    return {row.shard: row for row in shard_rows(list(legs), {}, run)}
 
 
-def places(line: LegLine) -> tuple[float | None, float, float | None, float | None]:
-    return line.start_s, line.start_x, line.end_x, line.predicted_end_x
+def bar(row: ShardRow) -> tuple[float | None, float, float | None, float | None]:
+    return row.start_s, row.start_x, row.end_x, row.predicted_end_x
 
 
 def test_bar_starts_where_its_shard_started() -> None:
-    found = lines(
+    shards = rows(
         leg("01", AT_TEN, 150.0, 100.0),
         leg("02", "2026-11-20T10:01:40+00:00", 80.0, 100.0),
         leg("03", "2026-11-20T10:00:50+00:00", None, 20.0),
     )
-    assert places(found["01"]) == (0.0, 0.0, 75.0, 50.0)
-    assert places(found["02"]) == (100.0, 50.0, 90.0, 100.0)
-    assert places(found["03"]) == (50.0, 25.0, None, 35.0)
+    assert bar(shards["01"]) == (0.0, 0.0, 75.0, 50.0)
+    assert bar(shards["02"]) == (100.0, 50.0, 90.0, 100.0)
+    assert bar(shards["03"]) == (50.0, 25.0, None, 35.0)
 
 
 def test_each_attempt_has_its_own_zero() -> None:
-    found = lines(
+    shards = rows(
         leg("01", "2026-11-20T05:00:00+00:00", 100.0, 50.0),
         leg("02", AT_TEN, 100.0, 50.0, attempt=2),
         leg("03", "2026-11-20T10:00:10+00:00", 10.0, 10.0, attempt=2),
         attempt=2,
     )
-    shown = [(one.run_attempt, one.start_s) for one in found.values()]
+    shown = [(row.run_attempt, row.start_s) for row in shards.values()]
     assert shown == [(1, 0.0), (2, 0.0), (2, 10.0)]
-    assert found["03"].end_x == 20.0
+    assert shards["03"].end_x == 20.0
 
 
 def test_bar_of_an_unknown_start_starts_at_zero() -> None:
     old = leg("02", None, 20.0, 10.0)
     del old["started_at"]
-    found = lines(leg("01", None, 40.0, 10.0), old)
-    assert [places(one) for one in found.values()] == [
+    shards = rows(leg("01", None, 40.0, 10.0), old)
+    assert [bar(row) for row in shards.values()] == [
         (None, 0.0, 100.0, 25.0),
         (None, 0.0, 50.0, 25.0),
     ]
-    assert lines() == {}
+    assert rows() == {}
 
 
 def test_wrong_clock_changes_no_other_bar() -> None:
     wrong = ("1970-01-01", "9999-12-31", "2026-11-19", "2026-11-21")
-    found = lines(
+    shards = rows(
         leg("01", AT_TEN, 150.0, 100.0),
         leg("02", "2026-11-20T10:00:50+00:00", 100.0, 20.0),
         *(leg(day, f"{day}T10:00:00+00:00", 90.0, 60.0) for day in wrong),
     )
-    assert places(found["02"]) == (50.0, 33.33, 100.0, 46.67)
-    assert [places(found[day]) for day in wrong] == [(None, 0.0, 60.0, 40.0)] * 4
+    assert bar(shards["02"]) == (50.0, 33.33, 100.0, 46.67)
+    assert [bar(shards[day]) for day in wrong] == [(None, 0.0, 60.0, 40.0)] * 4

@@ -1,0 +1,103 @@
+"""The pages "Slowest and largest" (`/OWNER/NAME/offenders`) and "Flaky" (`/OWNER/NAME/flaky`).
+
+The first ranks tests by one measure: time, peak, growth of memory, failures, or passes on retry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from ciguard.serve.results.parquet_columns import DAY_MS
+from ciguard.serve.results.queries import RANKING_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.serve.pages.visit import Visit
+    from ciguard.serve.results.flaky_tests import FlakyTest
+    from ciguard.serve.results.read_model import UnitSums
+    from ciguard.serve.state.repositories import Repository
+
+DAYS: Final = 30
+MAX_DAYS: Final = 3650
+LIMIT: Final = 100
+TITLES: Final[Mapping[str, str]] = {
+    "time": "Total time",
+    "peak": "Largest peak",
+    "peak-delta": "Largest growth",
+    "failures": "Failures",
+    "flaky": "Passed on retry",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SlowestPage:
+    """The tests with the greatest sums or peaks of the measure `by`, the greatest first."""
+
+    TEMPLATE: ClassVar[str] = "slowest"
+
+    repository: str
+    by: str
+    days: int
+    missing_runs: tuple[str, ...]
+    tests: tuple[UnitSums, ...]
+
+    def titles(self) -> Mapping[str, str]:
+        """Return the measures in words."""
+        return TITLES
+
+
+@dataclass(frozen=True, slots=True)
+class FlakyPage:
+    """The flaky tests, the most often flaky first.
+
+    Attributes:
+        from_ms: the runs that started since then are counted.
+        is_partial: `from_ms` is later than the query asks for.
+    """
+
+    TEMPLATE: ClassVar[str] = "flaky"
+
+    repository: str
+    days: int
+    from_ms: int
+    is_partial: bool
+    missing_runs: tuple[str, ...]
+    tests: tuple[FlakyTest, ...]
+
+
+def slowest_page(visit: Visit) -> SlowestPage:
+    """Rank the tests of the last days by the measure of the query.
+
+    Raises:
+        PageNotFound: as `Visit.find_repository`.
+        UsageError: the query is invalid.
+        RemoteError: results cannot be read.
+    """
+    by = visit.choice("by", RANKING_COLUMNS, "time")
+    repository, days, from_ms = _period(visit)
+    ranking = visit.read_model.ranking(repository.id, by, from_ms, LIMIT)
+    return SlowestPage(repository.full_name, by, days, ranking.missing_names, ranking.value)
+
+
+def flaky_page(visit: Visit) -> FlakyPage:
+    """Find the flaky tests of the last days; raise as `slowest_page`."""
+    repository, days, from_ms = _period(visit)
+    answer = visit.read_model.flaky(repository.id, from_ms, LIMIT)
+    return FlakyPage(
+        repository.full_name,
+        days,
+        answer.value.from_ms,
+        answer.value.is_partial,
+        answer.missing_names,
+        answer.value.tests,
+    )
+
+
+def _period(visit: Visit) -> tuple[Repository, int, int]:
+    """Return the repository, the number of days of the query, and their start."""
+    days = visit.number("days", DAYS, least=1, most=MAX_DAYS)
+    with visit.service.database.read() as connection:
+        repository = visit.find_repository(connection)
+    return repository, days, max(0, visit.now_ms - days * DAY_MS)
