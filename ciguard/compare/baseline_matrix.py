@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ciguard.compare.run_columns import CODE, RunInfo, index_in, run_info
-from ciguard.history.query import in_complete_leg, leg_of, newest_values
+from ciguard.history.query import in_complete_leg, leg_positions, newest_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
     rows = np.flatnonzero(good & complete)
     return _Rows(
         key=target[values.key[rows]],
-        group=leg_of(history, values)[rows].astype(np.int64),
+        group=leg_positions(history, values)[rows].astype(np.int64),
         wall_s=values.wall_s[rows],
         peak_delta_bytes=values.peak_delta_bytes[rows],
         retained_bytes=values.retained_bytes[rows],

@@ -22,7 +22,7 @@ from ciguard.codec.quarantine import Entry, entry_of
 from ciguard.compare.run_columns import CODE, index_in
 from ciguard.document import first_line
 from ciguard.history.file import CODE_NAMES, History
-from ciguard.history.query import bounds
+from ciguard.history.query import group_bounds
 from ciguard.model import BAD_OUTCOMES, CaseKey, Ending, Outcome, UnitKey
 from ciguard.text import case_name, one_line
 
@@ -531,7 +531,7 @@ def with_failure_rates(
         return tuple(transitions)
     wanted = {one.renamed_from or one.key for one in transitions if one.kind in RATED_KINDS}
     at = {key: place for place, key in enumerate(history.keys) if key in wanted}
-    values, edges = history.values, bounds(history.values.key, len(history.keys))
+    values, edges = history.values, group_bounds(history.values.key, len(history.keys))
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
-    from ciguard.history.stores import Attempt
+    from ciguard.history.stores import LoadedHistory
     from ciguard.model import Plan, Record
 
 MAX_COMPARED: Final = 100  # files: each may be a request
@@ -99,11 +99,11 @@ class PastRuns:
         location: of the history that the judged tree names.
     """
 
-    def __init__(self, load: Callable[[str], Attempt], location: str) -> None:
+    def __init__(self, load: Callable[[str], LoadedHistory], location: str) -> None:
         self._load, self.location = load, location
 
     @cached_property
-    def loaded(self) -> Attempt:
+    def loaded(self) -> LoadedHistory:
         """The history; else why not, which is shown at once."""
         return self._load(self.location)
 
@@ -121,7 +121,7 @@ def past_runs_of(invocation: Invocation, location: str | None, *, github: bool =
         github: show a problem as an annotation of the run.
     """
 
-    def load(location: str) -> Attempt:
+    def load(location: str) -> LoadedHistory:
         # Imported here: it needs numpy, and most runs are guarded without past ones.
         from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 

@@ -197,7 +197,7 @@ def _with_answers(
     from ciguard.history import query  # noqa: PLC0415
 
     base = _base_query(run)
-    known = query.units_planned(history, base, suites) if suites is not None else None
+    known = query.base_unit_count(history, base, suites) if suites is not None else None
     return replace(
         policy,
         base_units=(known.planned, known.source) if known is not None else None,

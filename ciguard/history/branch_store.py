@@ -1,8 +1,9 @@
 """A history in an orphan branch of a git remote: one commit with one file.
 
-Every write is a new commit without parents, so the branch never grows; it is pushed only where the
-branch still is what was read (compare-and-swap). Of the clone around, the working tree, the index,
-branches and tags are not touched, and a shallow or partial clone will do.
+Every write is a new commit without parents, so the branch never grows. A write is pushed only if
+the branch still has the commit that was read (compare-and-swap); `write_retry.py` repeats a lost
+one. Working tree, index, branches and tags of the clone stay unchanged, and a shallow or partial
+clone suffices.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _AUTHOR: Final = {
     for what, value in (("NAME", "ciguard"), ("EMAIL", "ciguard@localhost.invalid"))
 }
 _REF_MISSING: Final = "couldn't find remote ref"  # of fetch
-# Settings that a clone may have and that would touch more than the one commit.
+# These override settings of the clone that would fetch more than the one commit.
 _MINIMAL_FETCH: Final = (
     *("--no-tags", "--no-recurse-submodules", "--no-prune", "--no-filter", "--no-auto-gc"),
     "--refmap=",
@@ -39,16 +40,16 @@ _MINIMAL_FETCH: Final = (
 
 
 class _TransientError(RemoteError):
-    """The network or the server failed; another try may do better."""
+    """The network or the server failed; a retry may succeed."""
 
     is_lasting = False
 
 
 @dataclass(frozen=True, slots=True)
 class BranchStore:
-    """The branch `name` of a remote (its name in the clone around `folder`, or its address).
+    """The branch `name` of a remote: a name in the clone that contains `folder`, or an address.
 
-    Where the network fails, the remote is asked `tries` times in all.
+    A request that fails because of the network is sent `tries` times in all.
     """
 
     name: str
@@ -61,44 +62,41 @@ class BranchStore:
 
     @property
     def location(self) -> str:
-        """As it is written on the command line."""
+        """Return the branch as on the command line."""
         other = "" if self.remote == REMOTE else f" of {without_secrets(self.remote)}"
         return f"branch:{self.name}{other}"
 
-    def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same whatever it is
-        """The branch is deleted: `read` has seen that nothing else is in it."""
+    def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same for all
+        """Return how to delete the branch: `read` has checked that no other file is in it."""
         delete = f"git push {without_secrets(self.remote)} --delete {self.name}"
         return f"take it away: {delete}; then put a copy back, or let later runs fill it"
 
     def read(self) -> StoredBytes:
-        """The branch's file; without such a branch there is nothing yet.
+        """Read the branch's file; a missing branch is an empty store.
 
         Raises:
-            RemoteError: the remote cannot be reached, or its branch is no place for a history.
+            RemoteError: the remote cannot be reached, or the branch contains other files.
             InputError: not a branch name, no git, or no repository here.
         """
         ref = self._ref()
-        # A name of its own: other programs in this clone use FETCH_HEAD as well.
-        aside = f"refs/ciguard/{secrets.token_hex(8)}"
-        arguments = ("fetch", "--quiet", *_MINIMAL_FETCH, self.remote, f"+{ref}:{aside}")
+        # A unique name: other programs in this clone use FETCH_HEAD as well.
+        private_ref = f"refs/ciguard/{secrets.token_hex(8)}"
+        arguments = ("fetch", "--quiet", *_MINIMAL_FETCH, self.remote, f"+{ref}:{private_ref}")
         try:
             fetched = self._query_remote(*arguments)
             if fetched.returncode and _REF_MISSING in _text(fetched):
                 return StoredBytes(None)
             self._check(fetched, "the branch cannot be fetched")
-            commit = self._output_of("rev-parse", "--verify", f"{aside}^{{commit}}")
+            commit = self._output_of("rev-parse", "--verify", f"{private_ref}^{{commit}}")
         finally:
-            self._git("update-ref", "-d", aside)
+            self._git("update-ref", "-d", private_ref)
         self._check_no_other_files(commit)
         shown = self._git("cat-file", "blob", f"{commit}:{FILE_NAME}")
         self._check(shown, f"its {FILE_NAME} cannot be fetched")
         return StoredBytes(shown.stdout, commit)
 
     def _check_no_other_files(self, commit: str) -> None:
-        """A write replaces the branch, so one with somebody's work in it is none for a history.
-
-        A README that explains the branch is no such work.
-        """
+        """Refuse a branch with other files, which a write would remove; a README is allowed."""
         listed = self._git("ls-tree", "-z", "--name-only", commit)
         self._check(listed, "the branch cannot be read")
         names = listed.stdout.decode("utf-8", "replace").split("\0")[:-1]
@@ -112,7 +110,7 @@ class BranchStore:
         raise RemoteError(what, where=self.location, fix=f"name another branch: branch:{DEFAULT}")
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
-        """Push a new commit, if the branch still is what was read.
+        """Push a new commit if the branch still has the commit that was read.
 
         Raises:
             RemoteError: the push was refused for another reason.
@@ -140,10 +138,10 @@ class BranchStore:
         return ref
 
     def _query_remote(self, *arguments: str) -> CompletedProcess[bytes]:
-        """Run git against the remote; what fails for the moment is tried again.
+        """Run git against the remote; retry after transient failures.
 
-        A push whose answer was lost may be done: the second one then finds another commit than it
-        expects, loses its race, and whoever reads again finds nothing left to add.
+        A push whose answer was lost may have succeeded. The retry then finds another commit than
+        expected and counts as a lost race; the next read finds the runs already added.
         """
         from ciguard.github.retry import retry_context  # noqa: PLC0415 - only a branch needs it
 
@@ -162,7 +160,7 @@ class BranchStore:
                     if done.returncode and is_transient(_text(done)):
                         raise _TransientError(f"git {arguments[0]} failed for the moment")
         except _TransientError:
-            pass  # told by what git said last
+            pass  # the caller reports git's last output
         assert done is not None
         return done
 
@@ -180,21 +178,22 @@ class BranchStore:
             raise type(error)(error.what, where=self.location, fix=error.fix) from error
 
     def _address(self, *, pushing: bool) -> str:
-        found = self._git("remote", "get-url", *(["--push"] if pushing else []), "--", self.remote)
-        if not found.returncode:
-            return found.stdout.decode("utf-8", "replace").strip()
-        named = self.remote.startswith("-") or not set("/:") & set(self.remote)
-        inside = self._git("rev-parse", "--git-dir")
-        outside = bool(inside.returncode)
-        if not named and not outside:
+        option = ["--push"] if pushing else []
+        get_url = self._git("remote", "get-url", *option, "--", self.remote)
+        if not get_url.returncode:
+            return get_url.stdout.decode("utf-8", "replace").strip()
+        is_name = self.remote.startswith("-") or not set("/:") & set(self.remote)
+        git_dir = self._git("rev-parse", "--git-dir")
+        in_repository = not git_dir.returncode
+        if in_repository and not is_name:
             return self.remote
-        what, fix = ownership_problem(inside.stderr)
-        if outside and not what:
+        what, fix = ownership_problem(git_dir.stderr)
+        if not in_repository and not what:
             what = "the current folder is in no git repository"
             fix = "run it in a clone of the repository, or keep the history in a file"
-            if not named:
+            if not is_name:
                 fix = "run it in a git repository, whichever"
-        elif not outside:
+        elif in_repository:
             what = f"this clone has no remote {without_secrets(self.remote)!r:.200}"
             fix = "name one of `git remote`, or its address, or keep the history in a file"
         raise InputError(what, where=self.location, fix=fix)
@@ -219,19 +218,19 @@ def _text(process: CompletedProcess[bytes]) -> str:
     return (process.stdout[-2000:] + process.stderr[-2000:]).decode("utf-8", "replace")
 
 
-# What a refusal means. The words are those of git's `remote-curl.c`, `send-pack.c`,
+# Meanings of a refusal. The words are those of git's `remote-curl.c`, `send-pack.c`,
 # `receive-pack.c`, and of GitHub's pre-receive hooks as its users quote them (GH001, GH003, GH006,
 # GH013).
-# In the line of `git push --porcelain` that begins with "!": somebody else was there first. Refused
-# by the remote as "non-fast-forward" is none: that server takes no forced push, whoever comes.
+# A line of `git push --porcelain` that begins with "!": another writer was faster. A refusal by the
+# remote as "non-fast-forward" is no lost race: that server never accepts a forced push.
 _LOST_RACE: Final = re.compile(
     r"^!\t[^\t]*\t(?:\[rejected\] \((?:stale info|fetch first|non-fast-forward)\)|"
     r"\[remote rejected\] \((?:fetch first|cannot lock ref|failed to (?:update|lock)|"
     r"reference already exists|incorrect old value))",
     re.MULTILINE,
 )
-# Another try may do better.
-_PASSING: Final = re.compile(
+# A retry may succeed.
+_TRANSIENT: Final = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Failed to connect|"
     r"Couldn't connect|Connection (?:reset|refused|timed out|closed)|returned error: (?:429|5\d\d)|"
     r"early EOF|RPC failed|unexpected disconnect|hung up unexpectedly|Operation (?:too slow|timed)|"
@@ -247,36 +246,35 @@ _NO_PERMISSION: Final = re.compile(
     r"(?:Username|Password)|read.only|[Rr]epository not found"
 )
 
-_SPEAKER: Final = re.compile(r"^(?:remote: *)?(?:fatal: |error: |ERROR: )?")
+_PREFIX: Final = re.compile(r"^(?:remote: *)?(?:fatal: |error: |ERROR: )?")
 _NOISE: Final = re.compile(r"(?:To |Done$|hint: |failed to push some refs|Everything up-to-date)")
 
 
 def lost_race(output_text: str) -> bool:
-    """Say of a refused push that somebody else had written in between."""
+    """Return whether a push was refused because another writer was faster."""
     return _LOST_RACE.search(output_text) is not None
 
 
 def is_transient(output_text: str) -> bool:
-    """Say that the network or the server failed in a way that passes."""
-    return _PASSING.search(output_text) is not None
+    """Return whether the network or the server failed temporarily."""
+    return _TRANSIENT.search(output_text) is not None
 
 
 def summarize(output_text: str) -> str:
-    """The lines that tell why, without who says it and whereto, in one."""
+    """Return the lines with a reason, without prefixes and addresses, as one line."""
     lines = []
     for line in output_text.splitlines():
-        last = line.rpartition("\t")[2] if line.startswith("!\t") else line
-        text = _SPEAKER.sub("", last).strip()
+        reason = line.rpartition("\t")[2] if line.startswith("!\t") else line
+        text = _PREFIX.sub("", reason).strip()
         if text and not _NOISE.match(text):
             lines.append(text)
     return "; ".join(lines)
 
 
 def advice(output_text: str, *, writing: bool) -> str:
-    """What to do about a refusal; "" where only the reader can know."""
-    if writing and _TOO_LARGE.search(
-        output_text
-    ):  # before the rule, by which GitHub declines it too
+    """Return what to do about a refusal; "" if unknown."""
+    # The size before the rules: GitHub refuses a large file with the words of a rule, too.
+    if writing and _TOO_LARGE.search(output_text):
         return "see `ciguard history show`: tests whose ids change from run to run make it large"
     if writing and _RULE.search(output_text):
         return (

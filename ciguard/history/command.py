@@ -1,4 +1,4 @@
-"""`ciguard history`: add runs to the history, show it, export it, copy it."""
+"""`ciguard history`: add runs to a history, show, export and copy it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
-from itertools import islice
+from itertools import islice, starmap
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -35,8 +35,9 @@ from ciguard.history.ingest import (
 )
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
-from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
+from ciguard.history.stores import FileStore, load, open_store, open_writable_store
 from ciguard.history.view import contents, document, incomplete_run, json_lines
+from ciguard.history.write_retry import update
 from ciguard.model import EndLine, Plan, Record
 from ciguard.model.jobs import Job, last_attempt
 from ciguard.model.shard_names import shard_lookup
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 LINES_PER_WRITE: Final = 10_000
 ACCEPTED_INPUTS: Final = (
-    f"give records (a folder, or *.jsonl), {', '.join(one.NAME for one in FORMATS.values())}, or "
+    f"give records (a folder, or *.jsonl), {', '.join(row.NAME for row in FORMATS.values())}, or "
     "durations as JSON ({id: seconds}); each may be gzipped"
 )
 RESULTS_HELP: Final = (
@@ -133,15 +134,14 @@ def add(
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
     _check_event(invocation.environ)
     budget = UnpackBudget()
-    places = [invocation.folder / path for path in paths]
-    found = [_read(path, facts, plan, budget) for path in places if not _is_record(path)]
-    # Together: the median of a run's metrics is that of all its legs.
-    if folders := [path for path in places if _is_record(path)]:
+    all_paths = [invocation.folder / path for path in paths]
+    histories = [_read(path, facts, plan, budget) for path in all_paths if not _is_record(path)]
+    # All records at once: the median of a run's metric is over all its legs.
+    if folders := [path for path in all_paths if _is_record(path)]:
         config = invocation.config()
-        records = [
-            one for path in folders for one in _read_records(path, process_log_reader(config))
-        ]
-        found.append(_of_records(records, facts, plan, config.metrics.keep))
+        logs = process_log_reader(config)
+        records = [record for path in folders for record in _read_records(path, logs)]
+        histories.append(_of_records(records, facts, plan, config.metrics.keep))
     if run is not None and not results:
         fix = "pass --results '{shard}/**/*.xml'; records are added from their folder"
         raise UsageError("--run without --results", where=f"--run {run}", fix=fix)
@@ -153,10 +153,11 @@ def add(
         sources = Sources(plan_path, results=results, run=run)
         files, run_id = _result_files(invocation, sources, plan)
         own = replace(facts, run_id=facts.run_id or run_id)
-        found.append(_from_planned_shards(files, results, _of_this_run(own, invocation), plan))
-    if not found:
+        own = _with_current_run(own, invocation)
+        histories.append(_from_planned_shards(files, results, own, plan))
+    if not histories:
         raise UsageError("nothing to add", fix=ACCEPTED_INPUTS)
-    addition = reduce(merge, found)
+    addition = reduce(merge, histories)
     _check_runs(addition, (*paths, *results))
     for added in addition.runs if plan is not None else ():
         if not added.complete:
@@ -226,8 +227,8 @@ def push(
     """
     named = paths or (FILE_NAME,)
     _check_event(invocation.environ)
-    found = [history_codec.decode(local.read(_resolve(invocation, path)), path) for path in named]
-    addition = reduce(merge, found)
+    contents_by_path = ((local.read(_resolve(invocation, path)), path) for path in named)
+    addition = reduce(merge, starmap(history_codec.decode, contents_by_path))
     _check_runs(addition, named)
     return _add(_branch(invocation, branch, remote), addition)
 
@@ -256,25 +257,25 @@ def export_(invocation: Invocation, location: str | None) -> int:
 def _result_files(
     invocation: Invocation, sources: Sources, plan: Plan
 ) -> tuple[tuple[ResultFile, ...], int | None]:
-    """Result files, and the id of the run in whose artifacts they are, where one is named."""
+    """Return the result files, and the id of the run if they are in its artifacts."""
     if sources.run is None:
         return local.read_result_files(invocation.folder, sources.results), None
     with open_inputs(invocation, sources) as inputs:
-        arrived = inputs.read_inputs
-        if arrived.missing or arrived.problems:
-            what = arrived.missing or arrived.problems[0]
+        read_inputs = inputs.read_inputs
+        if read_inputs.missing or read_inputs.problems:
+            what = read_inputs.missing or read_inputs.problems[0]
             raise InputError(what, where=f"run {sources.run}", fix="check --results")
         run = inputs.subject_run
         assert run is not None
         assert run.source is not None
-        files = _of_last_attempts(arrived.results, plan, run.source.jobs())
+        files = _of_last_attempts(read_inputs.results, plan, run.source.jobs())
         return files, run.run_id
 
 
 def _of_last_attempts(
     files: Sequence[ResultFile], plan: Plan, jobs: Sequence[Job]
 ) -> tuple[ResultFile, ...]:
-    """The newest files of each shard, but none of a job that ran again since and left no others."""
+    """Return the newest files of each shard, without those of a job whose re-run left no files."""
     by_name: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         by_name[job.name].append(job)
@@ -284,16 +285,16 @@ def _of_last_attempts(
         if shard.job and by_name[shard.job]
     }
     shard_of = shard_lookup(plan)
-    # Which attempt a job ran in is not told apart in a history of result files.
+    # A history of result files does not distinguish the attempts of a job.
     return tuple(
-        replace(one, attempt=None)
-        for one in newest_attempts(files)
-        if one.attempt is None or one.attempt >= ran_last.get(shard_of(one.shard) or "", 0)
+        replace(file, attempt=None)
+        for file in newest_attempts(files)
+        if file.attempt is None or file.attempt >= ran_last.get(shard_of(file.shard) or "", 0)
     )
 
 
-def _of_this_run(facts: RunMetadata, invocation: Invocation) -> RunMetadata:
-    """What result files do not say: in GitHub Actions without --run-id, they are of this run."""
+def _with_current_run(facts: RunMetadata, invocation: Invocation) -> RunMetadata:
+    """Add the facts of the current run: in GitHub Actions without --run-id, files are of it."""
     run = current_run(invocation.environ)
     if run is None or facts.run_id not in (None, run.run_id):
         return facts
@@ -309,7 +310,7 @@ def _of_this_run(facts: RunMetadata, invocation: Invocation) -> RunMetadata:
 
 
 def _check_event(environ: Mapping[str, str]) -> None:
-    """Refuse to write in a job that runs what is only proposed, or that is about such a run."""
+    """Refuse to write in a run of an unmerged change, or in one that such a run triggered."""
     check_is_merged(environ.get("GITHUB_EVENT_NAME"), "this", "GITHUB_EVENT_NAME")
     if environ.get("GITHUB_EVENT_NAME") == "workflow_run" and (run := current_run(environ)):
         where = "GITHUB_EVENT_PATH: workflow_run.event"
@@ -337,18 +338,19 @@ def _resolve(invocation: Invocation, path: str) -> Path | str:
 
 
 def _add(store: HistoryStore, addition: History) -> int:
-    """Add, and say what came of it."""
-    done = update(store, addition)
-    if done.tries > 1:
-        console.err(f"others wrote at the same time: added at try {done.tries}")
-    if done.dropped_metrics:
+    """Add runs to a store, and print the result."""
+    result = update(store, addition)
+    if result.tries > 1:
+        console.err(f"others wrote at the same time: added at try {result.tries}")
+    if result.dropped_metrics:
+        dropped = count_of(result.dropped_metrics, "older metric")
         console.err(
-            f"warning: {count_of(done.dropped_metrics, 'older metric')} dropped from the history, "
+            f"warning: {dropped} dropped from the history, "
             f"which keeps {MAX_SERIES} of different name, unit or key"
         )
     values = f"{count_of(len(addition.values), 'value')} of {count_of(len(addition.runs), 'run')}"
-    what = f"{values} added" if done.changed else f"nothing new in {values}"
-    console.out(f"{store.location}: {what}; {contents(done.history, done.size_bytes)}")
+    what = f"{values} added" if result.changed else f"nothing new in {values}"
+    console.out(f"{store.location}: {what}; {contents(result.history, result.size_bytes)}")
     return ExitCode.OK
 
 
@@ -368,7 +370,7 @@ def _nothing_yet(store: ReadableStore) -> InputError:
 
 
 def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudget) -> History:
-    """A file of another program as a history of its own."""
+    """Read a file of another program as a history."""
     if plan is not None:
         what = "a result file does not name its shard, so --plan cannot be applied to it"
         fix = "pass --results 'FOLDER/{shard}/**/*.xml' instead of files, or leave --plan out"
@@ -377,12 +379,11 @@ def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudge
         with path.open("rb") as stream:
             if stream.read(len(SIGNATURE)) == SIGNATURE:
                 stream.seek(0)
-                inside = result_members(str(path), stream.read())
-                found = [
-                    _from_result_file(gunzip(BytesIO(one), name, budget), name, facts)
-                    for name, one in inside
-                ]
-                return reduce(merge, found)
+                histories = (
+                    _from_result_file(gunzip(BytesIO(content), name, budget), name, facts)
+                    for name, content in result_members(str(path), stream.read())
+                )
+                return reduce(merge, histories)
             stream.seek(0)
             return _from_result_file(gunzip(stream, str(path), budget), str(path), facts)
     except OSError as error:
@@ -417,46 +418,46 @@ def _of_records(
 def _from_planned_shards(
     files: Sequence[ResultFile], patterns: Sequence[str], facts: RunMetadata, plan: Plan
 ) -> History:
-    """The result files of a plan's shards; a shard without one is lost."""
+    """Make a history of the result files of a plan's shards; a shard without a file is lost."""
     where = f"--results {patterns[0]}"
-    found = records_from_files(plan, files)
-    for shard, paths in found.unknown_shards.items():
-        what = f"shard {shard!r:.200} is not in the plan"
-        shards = ", ".join(one.key for one in plan.shards)
-        raise InputError(what, where=paths[0], fix=f"its shards are {one_line(shards, 300)}")
-    if not found.records:
+    shard_files = records_from_files(plan, files)
+    for key, paths in shard_files.unknown_shards.items():
+        what = f"shard {key!r:.200} is not in the plan"
+        keys = ", ".join(shard.key for shard in plan.shards)
+        raise InputError(what, where=paths[0], fix=f"its shards are {one_line(keys, 300)}")
+    if not shard_files.records:
         raise InputError("no file has such a name", where=where, fix="check the pattern")
     # A plan may be older than the run, and a result file names no commit.
-    records = tuple(
-        replace(one, header=replace(one.identity, head_sha=facts.sha or one.identity.head_sha))
-        for one in found.records
-    )
+    records = []
+    for record in shard_files.records:
+        head_sha = facts.sha or record.identity.head_sha
+        records.append(replace(record, header=replace(record.identity, head_sha=head_sha)))
     return _of_records(records, facts, plan)
 
 
 def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
     head = peek(stream, source)
-    # Durations are any JSON that is of no format.
-    if durations.sniff(head) and not any(one.sniff(head) for one in FORMATS.values()):
+    # JSON that is of no other format contains durations.
+    if durations.sniff(head) and not any(format_.sniff(head) for format_ in FORMATS.values()):
         return _from_durations(stream, source, facts)
     try:
-        found = format_of(stream, source)
+        result_format = format_of(stream, source)
     except InputError as error:
         raise InputError(error.what, where=source, fix=ACCEPTED_INPUTS) from error
-    results = tuple(found.read(stream, source))
+    results = tuple(result_format.read(stream, source))
     untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
     if untimed:
         what = f"{count_of(untimed, 'case')} that passed have no time that can be used"
         console.err(f"warning: {source}: {what}")
-    # Read to its end, so its writer lived to the end.
+    # The file is complete, so that its writer completed.
     record = Record(source, header=None, results=results, end=EndLine("completed"))
     return history_of([record], facts)
 
 
 def _from_durations(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
     try:
-        found = durations.read(stream, source)
+        items = durations.read(stream, source)
     except InputError as error:
-        fix = error.fix or ACCEPTED_INPUTS  # what begins like JSON and is none may be anything
+        fix = error.fix or ACCEPTED_INPUTS  # a file that only begins like JSON is of any kind
         raise InputError(error.what, where=error.where, fix=fix) from error
-    return history_of_durations(found, source, facts)
+    return history_of_durations(items, source, facts)

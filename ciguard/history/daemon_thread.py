@@ -1,6 +1,6 @@
-"""Work that is left behind where it takes too long.
+"""Work in a thread that the process does not wait for, so that a caller can limit its time.
 
-Timeouts of sockets end no name lookup, and none adds up over an answer that comes byte by byte.
+Timeouts of sockets limit neither a name lookup nor the sum over an answer that comes byte by byte.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ T = TypeVar("T")
 
 
 def in_thread(action: Callable[[], T]) -> Future[T]:
-    """Start an action; its thread does not keep the process from ending."""
+    """Start an action in a thread that does not delay the end of the process."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             future.set_result(action())
-        except BaseException as error:  # noqa: BLE001 - raised again by who asks for the result
+        except BaseException as error:  # noqa: BLE001 - `Future.result` raises it
             future.set_exception(error)
 
     Thread(target=run, daemon=True).start()

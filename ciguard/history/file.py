@@ -1,12 +1,13 @@
-"""The history file: values of past runs in columns <-> bytes. Its one reader and one writer.
+"""The history file: results of past runs as columns of numbers, and their encoding in bytes.
 
     ciguard-history 1 <sha256 of the rest, hex>\n
-    <one line of JSON: how many keys and values, and each section's name, sizes and form>\n
+    <one line of JSON: numbers of keys and values, and name, sizes and form of each section>\n
     <the sections>
 
-Times are stored in whole microseconds and sizes in whole bytes, so that what was written in
-decimals is read back unchanged. Pure; the same history gives the same bytes, in whatever order it
-was built (zlib permitting: another build of it may squeeze the same history into other bytes).
+A key names a case: suite, variant, unit and case. A value is the result of one case in one run.
+Times are stored in whole microseconds and sizes in whole bytes, so that decimals are read back
+unchanged. The same history gives the same bytes, in any order of its construction (with one build
+of zlib: another one may compress to other bytes). Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.columns import Integers
 
-# Values of a key: what a baseline needs; older ones tell of another program.
+# Values of a key: enough for a baseline; older ones were measured on another program.
 VALUES_PER_KEY: Final = 20
 MAX_KEYS: Final = 5_000_000
 MAX_HEAD_BYTES: Final = 1 << 16  # of either line before the sections
@@ -48,9 +49,9 @@ CODES: Final = ("outcome", "ending", "measured_by", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
-UNKNOWN_CODE: Final = 255  # of a word that is in a file and not in `CODE_NAMES`
+UNKNOWN_CODE: Final = 255  # of a word of a file that is not in `CODE_NAMES`
 _MAGIC: Final = b"ciguard-history "
-# A code's word; 0 is "not told" (a file of durations knows no outcomes).
+# Words by code; 0 is unknown, as every outcome in a file of durations.
 CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": ("", *OUTCOMES),
     "ending": ("", *ENDINGS),
@@ -59,20 +60,23 @@ CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class DamagedHistory(InputError):
-    """A history file that is not what was written; of a newer schema is none of these."""
+    """A history file was cut, changed or made by another program.
+
+    A file of a newer schema is not damaged: it raises InputError.
+    """
 
 
 class NotAHistory(DamagedHistory):
-    """What does not even begin like one: it may be something else altogether."""
+    """A file does not begin like a history file, and may be of any other kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """One row a case and run, in columns of one length, sorted by (`key`, `run`), each pair once.
+    """One row for each case in each run, as columns of equal length, sorted by (`key`, `run`).
 
-    `key` and `run` are positions in the history's keys and runs, `leg` in that run's legs. The
-    codes are positions in `CODE_NAMES`. Measures are float64, NaN where not measured (never 0);
-    sizes are whole numbers.
+    `key` and `run` are indices into the history's keys and runs, `leg` into the legs of that run.
+    Outcome, ending and `measured_by` are indices into `CODE_NAMES`. Measures are float64, NaN where
+    not measured (never 0); sizes are whole numbers.
     """
 
     key: NDArray[np.int32]
@@ -81,7 +85,7 @@ class Values:
     outcome: NDArray[np.uint8]
     ending: NDArray[np.uint8]
     measured_by: NDArray[np.uint8]
-    try_number: NDArray[np.uint8]  # 255 stands for more, too
+    try_number: NDArray[np.uint8]  # 255 stands for 255 and more
     wall_s: NDArray[np.float64]
     cpu_s: NDArray[np.float64]
     setup_s: NDArray[np.float64]
@@ -94,21 +98,21 @@ class Values:
         return len(self.key)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """All columns by name."""
+        """Return all columns by name."""
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def rows(self, part: slice) -> Values:
-        """Some of the rows, without a copy."""
+        """Return a range of rows, without a copy."""
         return Values(**{name: column[part] for name, column in self.columns().items()})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """What is known of past runs. Two histories are compared by their `encode`d bytes.
+    """Past runs with their results. Two histories are equal if their `encode`d bytes are.
 
     `runs` are sorted by `HistoryRun.order`, `keys` as tuples; every key has a value.
-    `external_names` holds only keys that came from files of other programs. `metrics` are sorted by
-    `MetricSeries.identity`.
+    `external_names` contains only keys that came from files of other programs. `metrics` are sorted
+    by `MetricSeries.identity`.
     """
 
     values: Values
@@ -118,46 +122,46 @@ class History:
     metrics: tuple[MetricSeries, ...] = ()
 
     @property
-    def places(self) -> dict[int, int]:
-        """The position of each run, by its id."""
+    def run_positions(self) -> dict[int, int]:
+        """Return the index of each run, by its id."""
         return {run.run_id: position for position, run in enumerate(self.runs)}
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBytes:
-    """The bytes, None where there are none yet, and the version that a write must still find."""
+    """The bytes in a store, None before the first write, and the version that a write replaces."""
 
     content: bytes | None
     version: str = ""
 
 
 def unmeasured(count: int) -> NDArray[np.float64]:
-    """A column of nothing but NaN, in no memory."""
+    """Return a column of NaN that takes no memory."""
     return np.broadcast_to(np.float64(np.nan), (count,))
 
 
 def is_unmeasured(column: NDArray[Any]) -> bool:
-    """Say that a column is `unmeasured`, without looking at all of it.
+    """Return whether a column is `unmeasured`, by its first value.
 
-    A column that is read and holds one value throughout takes no memory either.
+    A column of a file with one value throughout takes no memory either.
     """
     return column.strides == (0,) and bool(np.isnan(column[:1]).all())
 
 
 def of_columns(columns: Mapping[str, NDArray[Any]]) -> Values:
-    """Rows of columns by name; a measure that is not among them was not measured."""
+    """Make rows of columns by name; a missing measure was not measured."""
     count = len(columns["key"])
     return Values(**{name: unmeasured(count) for name in MEASURES} | dict(columns))
 
 
 def no_values() -> Values:
-    """Columns without a row."""
-    places = {name: np.zeros(0, np.int32) for name in POSITION_COLUMNS}
-    return of_columns({**places, **{name: np.zeros(0, np.uint8) for name in CODES}})
+    """Return columns without a row."""
+    positions = {name: np.zeros(0, np.int32) for name in POSITION_COLUMNS}
+    return of_columns({**positions, **{name: np.zeros(0, np.uint8) for name in CODES}})
 
 
 def empty() -> History:
-    """The history before the first run."""
+    """Return the history before the first run."""
     return History(no_values())
 
 
@@ -174,19 +178,20 @@ def _put_measure(
     numbers = column
     if not measured.all():
         writer.flags(f"{name}.measured", measured)
-        # A gap repeats the value before it: no cost for the gap, and none for what follows it.
-        last = np.maximum.accumulate(np.where(measured, np.arange(len(column)), 0))
-        numbers = np.nan_to_num(column[last], nan=0.0)
+        # Each unmeasured row repeats the last measured value: the writer stores differences, and
+        # so neither this row nor the next one costs bytes.
+        last_measured = np.maximum.accumulate(np.where(measured, np.arange(len(column)), 0))
+        numbers = np.nan_to_num(column[last_measured], nan=0.0)
     writer.integers(name, np.rint(numbers * scale).astype(np.int64), series_starts)
 
 
 def _put_keys(writer: Writer, history: History) -> None:
-    of_keys = [key[:2] for key in history.keys]
-    suite_keys = sorted(set(of_keys))
+    suite_key_of_case = [key[:2] for key in history.keys]
+    suite_keys = sorted(set(suite_key_of_case))
     positions = {suite_key: position for position, suite_key in enumerate(suite_keys)}
     writer.blob("suite_keys", _json(suite_keys))
-    suite_key = np.fromiter(map(positions.__getitem__, of_keys), np.int64, len(of_keys))
-    writer.integers("suite_key", suite_key)
+    indices = map(positions.__getitem__, suite_key_of_case)
+    writer.integers("suite_key", np.fromiter(indices, np.int64, len(history.keys)))
     writer.texts("unit", [key.unit for key in history.keys])
     writer.optional_texts("case", [None if key[3] == key[2] else key[3] for key in history.keys])
     if history.external_names:
@@ -201,10 +206,10 @@ def _json(content: Any) -> bytes:
 
 
 def encode(history: History) -> bytes:
-    """The history file's bytes, O(values): 0.6 s for 2,000,000 values of 100,000 keys.
+    """Encode a history file, O(values): 0.6 s for 2,000,000 values of 100,000 keys.
 
     Raises:
-        InputError: more keys than a reader takes.
+        InputError: there are more keys than a reader accepts.
     """
     if len(history.keys) > MAX_KEYS:
         what = f"{len(history.keys)} cases, at most {MAX_KEYS} are kept"
@@ -283,8 +288,9 @@ def _spellings(reader: Reader, keys: Sequence[CaseKey]) -> dict[CaseKey, Externa
     if "classname" not in reader.sections:
         return {}
     columns = [reader.optional_texts(name, len(keys)) for name in ExternalName._fields]
-    found = zip(keys, map(ExternalName._make, zip(*columns, strict=True)), strict=True)
-    return {key: spelling for key, spelling in found if spelling != (None, None, None)}
+    spellings = map(ExternalName._make, zip(*columns, strict=True))
+    pairs = zip(keys, spellings, strict=True)
+    return {key: spelling for key, spelling in pairs if spelling != UNSPELLED}
 
 
 def _check_range(
@@ -294,10 +300,10 @@ def _check_range(
         raise CorruptData(f"section {name}: a value is out of range")
 
 
-def _small(  # noqa: PLR0917  # each is one thing it needs
+def _small(  # noqa: PLR0917
     reader: Reader, name: str, count: int, series_starts: Integers, end: int, type_: type[_Small]
 ) -> NDArray[_Small]:
-    """A column of numbers from 0 to below `end`."""
+    """Read a column of numbers n, 0 <= n < `end`."""
 
     def converted(numbers: Integers) -> NDArray[_Small]:
         _check_range(name, numbers, 0, end)
@@ -311,7 +317,7 @@ def _codes(
 ) -> NDArray[np.uint8]:
     if name not in CODE_NAMES:
         return _small(reader, name, count, series_starts, 256, np.uint8)
-    # The file's own list of words: a later version may have put one in between.
+    # Codes are indices into the file's own list of words: another version may insert a word.
     stored_words = head.get("words")
     words = stored_words.get(name) if isinstance(stored_words, dict) else None
     if not isinstance(words, list):
@@ -321,10 +327,10 @@ def _codes(
 
     def converted(numbers: Integers) -> NDArray[np.uint8]:
         _check_range(name, numbers, 0, len(known))
-        found: NDArray[np.uint8] = known[numbers]
-        if (found == UNKNOWN_CODE).any():  # a word that no value has may be unknown
+        codes: NDArray[np.uint8] = known[numbers]
+        if (codes == UNKNOWN_CODE).any():  # a word without a value may be unknown
             raise CorruptData(f"words of {name} that are not known: {words!r:.80}")
-        return found
+        return codes
 
     return reader.column(name, count, series_starts, converted)
 
@@ -347,9 +353,9 @@ def _measure(reader: Reader, name: str, count: int, series_starts: Integers) -> 
 
 
 def _values(
-    reader: Reader, head: Any, count: int, keys: int, runs: tuple[HistoryRun, ...]
+    reader: Reader, head: Any, count: int, key_count: int, runs: tuple[HistoryRun, ...]
 ) -> Values:
-    counts = reader.integers("count", keys)
+    counts = reader.integers("count", key_count)
     _check_range("count", counts, 1, VALUES_PER_KEY + 1)
     if int(counts.sum()) != count:
         raise CorruptData("counts and values do not agree")
@@ -359,12 +365,12 @@ def _values(
     rises[series_starts[1:] - 1] = True
     if not rises.all():
         raise CorruptData("runs of a key out of order")
-    legs = np.array([len(found.legs) for found in runs], np.int32)
-    leg = _small(reader, "leg", count, series_starts, int(legs.max(initial=0)), np.int32)
-    _check_range("leg", leg, 0, legs[run])
+    leg_counts = np.array([len(history_run.legs) for history_run in runs], np.int32)
+    leg = _small(reader, "leg", count, series_starts, int(leg_counts.max(initial=0)), np.int32)
+    _check_range("leg", leg, 0, leg_counts[run])
     return of_columns(
         {
-            "key": np.repeat(np.arange(keys, dtype=np.int32), counts),
+            "key": np.repeat(np.arange(key_count, dtype=np.int32), counts),
             "run": run,
             "leg": leg,
             **{name: _codes(reader, name, count, series_starts, head) for name in CODES},
@@ -378,27 +384,27 @@ def _decode(body: memoryview) -> History:
     head = json.loads(line)
     if not isinstance(head, dict):
         raise CorruptData("no head")
-    keys = _size(head, "keys", MAX_KEYS)
-    count = _size(head, "values", keys * VALUES_PER_KEY)
+    key_count = _size(head, "keys", MAX_KEYS)
+    value_count = _size(head, "values", key_count * VALUES_PER_KEY)
     reader = _sections(head, body[len(line) + 1 :])
     history = History(no_values(), runs_of_json(reader.json("runs")))
     if "metrics" in reader.sections:
-        metrics = series_of_json(reader.json("metrics"), history.places)
+        metrics = series_of_json(reader.json("metrics"), history.run_positions)
         history = replace(history, metrics=metrics)
-    names = _keys(reader, keys)
+    keys = _keys(reader, key_count)
     if not keys:
         return history
-    values = _values(reader, head, count, keys, history.runs)
-    return replace(history, values=values, keys=names, external_names=_spellings(reader, names))
+    values = _values(reader, head, value_count, key_count, history.runs)
+    return replace(history, values=values, keys=keys, external_names=_spellings(reader, keys))
 
 
 def decode(content: bytes, source: str) -> History:
     """Read a history file.
 
     Raises:
-        NotAHistory: it is none.
-        DamagedHistory: it is not what was written (cut, changed, made by somebody else).
-        InputError: it is of another schema.
+        NotAHistory: the bytes do not begin like a history file.
+        DamagedHistory: the file was cut, changed or made by another program.
+        InputError: the file is of another schema.
     """
     line = content[:MAX_HEAD_BYTES].partition(b"\n")[0]
     words = line.split(b" ")
@@ -411,7 +417,7 @@ def decode(content: bytes, source: str) -> History:
         what = f"{newer}schema {words[1].decode()[:20]} is not {SCHEMA}"
         raise InputError(what, where=source, fix=fix)
     damaged = "fetch it again, or start a new one: later runs fill it"
-    rest = memoryview(content)[len(line) + 1 :]  # no copy: it may be 100 MB
+    rest = memoryview(content)[len(line) + 1 :]  # no copy: a file may have 100 MB
     if words[2] != hashlib.sha256(rest).hexdigest().encode():
         raise DamagedHistory("the file was cut or changed", where=source, fix=damaged)
     try:

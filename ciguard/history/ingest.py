@@ -1,5 +1,6 @@
-"""Records become a history of their own, ready to be joined to the one that is kept: their values,
-what is remembered of each leg, and what options say of a run. Pure.
+"""Convert records, or durations of other programs, to a history that is merged into the kept one.
+
+A record is what one leg (one execution of a shard) wrote about its tests. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ciguard.history.file import (
     of_columns,
     unmeasured,
 )
-from ciguard.history.merge import merge, one_run
+from ciguard.history.merge import merge, merge_run
 from ciguard.history.metric_series import series_of
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey, Record, Result, ShardLine, UnitKey, count_units
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_S: Final = 1e9  # 31 years: a clock went wrong
+MAX_S: Final = 1e9  # 31 years: more is a fault of a clock
 MAX_TRIES: Final = 255
 BOUNDS: Final = ("peak_lower_bytes", "peak_upper_bytes")
 _CODE: Final = {
@@ -55,7 +56,7 @@ _CODE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
-    """Options of `history add`; what is None was not said."""
+    """Options of `history add`; None if not given."""
 
     run_id: int | None = None
     run_attempt: int | None = None
@@ -71,10 +72,10 @@ NOTHING = RunMetadata()
 
 
 def reconcile(option: str, recorded: T | None, given: T | None, where: str) -> T | None:
-    """The recorded value, else the one said.
+    """Return the recorded value, else the one given by an option.
 
     Raises:
-        InputError: both are there and differ.
+        InputError: both are known and differ.
     """
     if recorded and given is not None and recorded != given:
         raise InputError(
@@ -86,10 +87,10 @@ def reconcile(option: str, recorded: T | None, given: T | None, where: str) -> T
 
 
 def parse_time(text: str, where: str) -> datetime:
-    """An RFC 3339 time as UTC; one without a zone is taken as UTC.
+    """Parse an RFC 3339 time as UTC; UTC is also the default of the zone.
 
     Raises:
-        InputError: it is none.
+        InputError: the text is not a time.
     """
     try:
         at = datetime.fromisoformat(text)
@@ -100,24 +101,24 @@ def parse_time(text: str, where: str) -> datetime:
 
 
 def _commit(header: ShardLine, facts: RunMetadata, where: str) -> str | None:
-    """The tested tree; --sha may also name the head that it was made of."""
+    """Return the tested commit; --sha may also name the head of a tested merge commit."""
     if facts.sha is not None and facts.sha in (header.tested_sha, header.head_sha):
         return header.tested_sha or header.head_sha
     return reconcile("--sha", header.tested_sha or header.head_sha, facts.sha, where)
 
 
-def run_of(record: Record, facts: RunMetadata) -> HistoryRun:
-    """The run that a record belongs to, without legs.
+def history_run(record: Record, facts: RunMetadata) -> HistoryRun:
+    """Return the run of a record, without legs.
 
     Raises:
-        InputError: nobody says which run it was, or the two sources say different things.
+        InputError: the run id is unknown, or record and options contradict each other.
     """
     header, where = record.identity, record.source
     run_id = reconcile("--run-id", header.run_id, facts.run_id, where)
     if run_id is None:
         fix = "say which run it was: --run-id N (any number that no other run has)"
         raise InputError("no run id", where=where, fix=fix)
-    # --at says when the run started, a record when its leg did: two facts, so no contradiction.
+    # --at is the start of the run, a record has that of its leg: these may differ.
     started = parse_time(header.started_at, where) if header.started_at else None
     return HistoryRun(
         run_id=run_id,
@@ -133,16 +134,16 @@ def run_of(record: Record, facts: RunMetadata) -> HistoryRun:
 
 
 def check_is_merged(event: str | None, subject: str, where: str) -> None:
-    """Keep out what is only proposed: it would judge itself by the values that it adds.
+    """Refuse runs of unmerged changes, which would be compared with the values that they add.
 
     Args:
-        event: of a run, as it says itself; or of the workflow run that is asking or that this one
-            is about, as the platform says, for a job may say what it likes of the runs in it.
-            None where it is not known.
-        subject: the run.
+        event: of a run, by its record; or, by the platform, of the workflow run that executes this
+            command or triggered it, because a job may write any event into its records. None if
+            unknown.
+        subject: name of the run in the message.
 
     Raises:
-        InputError: it is a pull request's or a merge group's.
+        InputError: the event is of a pull request or a merge group.
     """
     if event in UNMERGED_EVENTS:
         what = f"{subject} is a run of {event}: what is only proposed enters no history"
@@ -151,8 +152,8 @@ def check_is_merged(event: str | None, subject: str, where: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """One record with the run and the leg that it makes; a shard without a record has no finals.
+class _LegEntry:
+    """A leg with its run and final results, which a shard without a record does not have.
 
     `metrics`: of a leg that ended by itself.
     """
@@ -164,7 +165,7 @@ class _Piece:
 
 
 def _with_facts(record: Record, facts: RunMetadata) -> Record:
-    """Results and starts of the suite and variant that were said, where they have none."""
+    """Add the suite and variant of the options to lines without them."""
     if facts.suite is None and facts.variant is None:
         return record
 
@@ -189,59 +190,59 @@ def history_of(
     plan: Plan | None = None,
     keep: Sequence[str] = (),
 ) -> History:
-    """A history of these records alone: any number of legs, attempts and runs.
+    """Make a history of these records alone: any number of legs, attempts and runs.
 
     Args:
-        records: at least a run id is known of each.
-        facts: fill what a record lacks.
-        plan: of the run, where it is known: then units that were planned in a leg that died, and
-            shards that left no record at all, are known to be lost.
+        records: each with a known run id.
+        facts: complete the records.
+        plan: of the run, if known: it names the lost units of legs that died, and shards without
+            any record.
         keep: patterns of the names of metrics that become series.
 
     Raises:
-        InputError: a run id is missing, two sources disagree, a record is of another plan, or a
-            value is beyond measure; with both values, and where.
+        InputError: a run id is missing, two sources contradict each other, a record is of another
+            plan, or a value is out of range; with both values, and where.
     """
-    pieces = []
-    found = _readable(tuple(records))
-    plan = with_listings(plan, found).plan if plan is not None else None
-    moved = _plans_with_moves(plan, found) if plan is not None else {}
-    for record in found:
+    entries = []
+    known_records = _readable(tuple(records))
+    plan = with_listings(plan, known_records).plan if plan is not None else None
+    moved = _plans_with_moves(plan, known_records) if plan is not None else {}
+    for record in known_records:
         _check_plan(record, plan)
         readable = _with_facts(record, facts)
-        run = run_of(readable, facts)
-        leg = leg_of(readable, run.run_attempt, moved.get(record.identity.run_id, plan))
+        run = history_run(readable, facts)
+        leg = history_leg(readable, run.run_attempt, moved.get(record.identity.run_id, plan))
         if record.header is None and record.partial_header is None:
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
         finals = final_results(readable.results if record.was_executed else ())
         metrics = record.metrics if leg.complete else ()
-        pieces.append(_Piece(replace(run, legs=(leg,)), leg, metrics, finals))
+        entries.append(_LegEntry(replace(run, legs=(leg,)), leg, metrics, finals))
     if plan is not None:
-        pieces.extend(_missing(pieces, plan, moved))
-    return _merge_runs(pieces, keep)
+        entries.extend(_missing_entries(entries, plan, moved))
+    return _merge_runs(entries, keep)
 
 
 def _plans_with_moves(plan: Plan, records: Iterable[Record]) -> Mapping[int | None, Plan]:
-    """By run, the plan with each unit in the shard that was to run it in the end.
+    """Return by run the plan with each unit in the shard whose leg was to run it in the end.
 
-    What a leg took over is lost with that leg, and never with the one that gave it away.
+    A unit that a leg took over is lost with that leg, and never with its planned shard.
     """
     if not plan.claims:
         return {}
     by_run: dict[int | None, list[Record]] = defaultdict(list)
     for record in records:
         by_run[record.identity.run_id].append(record)
-    found = {}
-    for run_id, of_run in by_run.items():
-        newest = newest_by_shard(of_run)
-        found[run_id] = with_moved_units(plan, find_moved_blocks(plan, newest), newest)
-    return found
+    plans = {}
+    for run_id, records_of_run in by_run.items():
+        newest = newest_by_shard(records_of_run)
+        plans[run_id] = with_moved_units(plan, find_moved_blocks(plan, newest), newest)
+    return plans
 
 
 def _check_plan(record: Record, plan: Plan | None) -> None:
-    """Another plan's shards would be taken for lost, and its units for never run."""
+    """Refuse a record of another plan: the shards and units of `plan` would count as lost."""
     header = record.header or record.partial_header
-    # Neither of a leg that was killed at once: no contradiction.
+    # A leg that was killed at once left no header, and contradicts nothing.
     if plan is not None and header is not None and header.plan_id != plan.id:
         what = f"the record is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
         fix = "name the plan that the record was made with, or leave --plan out"
@@ -249,59 +250,60 @@ def _check_plan(record: Record, plan: Plan | None) -> None:
 
 
 def _readable(records: tuple[Record, ...]) -> Sequence[Record]:
-    """Without files that are nobody's and have no line that can be read, unless all are such."""
-    found = [
-        one
-        for one in records
-        if one.header or one.partial_header or one.results or one.starts or one.processes
+    """Drop records without a header and any readable line, unless all records are so."""
+    readable = [
+        record
+        for record in records
+        if any((record.header, record.partial_header))
+        or any((record.results, record.starts, record.processes))
     ]
-    return found or records
+    return readable or records
 
 
-def _missing(
-    pieces: Sequence[_Piece], plan: Plan, moved: Mapping[int | None, Plan]
-) -> list[_Piece]:
-    """Legs of shards that left nothing, in the run that the others belong to."""
-    found: dict[int, list[_Piece]] = defaultdict(list)
-    for piece in pieces:
-        found[piece.run.run_id].append(piece)
+def _missing_entries(
+    entries: Sequence[_LegEntry], plan: Plan, moved: Mapping[int | None, Plan]
+) -> list[_LegEntry]:
+    """Return entries of the shards without a record, in each run of the other entries."""
+    by_run: dict[int, list[_LegEntry]] = defaultdict(list)
+    for entry in entries:
+        by_run[entry.run.run_id].append(entry)
     return [
-        _Piece(replace(there[0].run, run_attempt=leg.run_attempt, legs=(leg,)), leg)
-        for run_id, there in found.items()
-        for leg in missing_legs(moved.get(run_id, plan), [piece.leg for piece in there])
+        _LegEntry(replace(known[0].run, run_attempt=leg.run_attempt, legs=(leg,)), leg)
+        for run_id, known in by_run.items()
+        for leg in missing_legs(moved.get(run_id, plan), [entry.leg for entry in known])
     ]
 
 
-def _merge_runs(pieces: Sequence[_Piece], keep: Sequence[str]) -> History:
+def _merge_runs(entries: Sequence[_LegEntry], keep: Sequence[str]) -> History:
     runs: dict[int, HistoryRun] = {}
-    for piece in pieces:
-        known = runs.get(piece.run.run_id)
-        runs[piece.run.run_id] = one_run(known, piece.run) if known else piece.run
+    for entry in entries:
+        known = runs.get(entry.run.run_id)
+        runs[entry.run.run_id] = merge_run(known, entry.run) if known else entry.run
     history = empty()
-    # A history of one run a time: joining sorts out legs and attempts, here as everywhere.
-    ordered = sorted(pieces, key=lambda piece: (piece.run.run_id, piece.leg.run_attempt))
-    for run_id, group in groupby(ordered, key=lambda piece: piece.run.run_id):
-        history = merge(history, _of_run(runs[run_id], tuple(group), keep))
+    # Each run becomes a history of its own: `merge` selects legs and attempts.
+    ordered = sorted(entries, key=lambda entry: (entry.run.run_id, entry.leg.run_attempt))
+    for run_id, group in groupby(ordered, key=lambda entry: entry.run.run_id):
+        history = merge(history, _history_of_run(runs[run_id], tuple(group), keep))
     return history
 
 
-def _of_run(run: HistoryRun, pieces: Sequence[_Piece], keep: Sequence[str]) -> History:
+def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequence[str]) -> History:
     positions = {(leg.identity, leg.run_attempt): position for position, leg in enumerate(run.legs)}
     results: list[Result] = []
     legs: list[NDArray[np.int32]] = []
     lines: list[MetricLine] = []
     failed_attempts: dict[CaseKey, int] = {}
-    for piece in pieces:
-        position = positions.get((piece.leg.identity, piece.leg.run_attempt))
-        if position is not None:  # else a later attempt of the leg is here as well
-            results.extend(piece.finals.results)
-            legs.append(np.full(len(piece.finals.results), position, np.int32))
-            failed_attempts.update(piece.finals.failed_attempts)
-            lines.extend(piece.metrics)
+    for entry in entries:
+        position = positions.get((entry.leg.identity, entry.leg.run_attempt))
+        if position is not None:  # else a later attempt of the leg is among the entries
+            results.extend(entry.finals.results)
+            legs.append(np.full(len(entry.finals.results), position, np.int32))
+            failed_attempts.update(entry.finals.failed_attempts)
+            lines.extend(entry.metrics)
     series = series_of(lines, keep, run.run_id, run.run_attempt)
     if not results:
         return replace(empty(), runs=(run,), metrics=series)
-    # Columns by `attrgetter` and `map`: of 100,000 results each costs 5 ms, and 30 ms in Python.
+    # Columns by `attrgetter` and `map`: 5 ms for 100,000 results, where a Python loop takes 30 ms.
     case_keys = list(map(attrgetter("key"), results))
     columns: dict[str, NDArray[Any]] = {
         "leg": np.concatenate(legs),
@@ -309,37 +311,36 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece], keep: Sequence[str]) -> H
         "try_number": _try_numbers(case_keys, failed_attempts),
         **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
     }
-    spelled = map(ExternalName._make, map(attrgetter(*ExternalName._fields), results))
+    external = map(ExternalName._make, map(attrgetter(*ExternalName._fields), results))
     spellings = {
-        key: names for key, names in zip(case_keys, spelled, strict=True) if names != UNSPELLED
+        key: names for key, names in zip(case_keys, external, strict=True) if names != UNSPELLED
     }
-    found = _one_run_history(run, case_keys, columns, spellings)
-    return replace(found, metrics=series)
+    return replace(_history_of_columns(run, case_keys, columns, spellings), metrics=series)
 
 
-def _one_run_history(
+def _history_of_columns(
     run: HistoryRun,
     case_keys: Sequence[CaseKey],
     columns: Mapping[str, NDArray[Any]],
     spellings: Mapping[CaseKey, ExternalName],
 ) -> History:
     keys, key = _sort_keys(case_keys)
-    places = {"key": key, "run": np.zeros(len(key), np.int32)}
-    return History(of_columns({**places, **columns}), (run,), keys, spellings)
+    positions = {"key": key, "run": np.zeros(len(key), np.int32)}
+    return History(of_columns({**positions, **columns}), (run,), keys, spellings)
 
 
 def _sort_keys(case_keys: Sequence[CaseKey]) -> tuple[tuple[CaseKey, ...], NDArray[np.int32]]:
-    """The sorted keys, each once, and where among them each of `case_keys` is."""
-    # As one text a key sorts as a tuple does, in half the time, unless a name has the separator.
+    """Return the sorted keys, each once, and the index of each of `case_keys` among them."""
+    # A key as one text sorts like its tuple, in half the time, unless a name has the separator.
     texts: Sequence[Any] = list(map("\0".join, case_keys))
     if "".join(texts).count("\0") > 3 * len(texts):
         texts = case_keys
     order = sorted(range(len(texts)), key=texts.__getitem__)
-    ordered = [texts[at] for at in order]
+    ordered = [texts[index] for index in order]
     is_first = np.array([True, *map(ne, ordered, islice(ordered, 1, None))])
     key = np.empty(len(order), np.int32)
     key[order] = np.cumsum(is_first) - 1
-    return tuple(case_keys[at] for at in compress(order, is_first)), key
+    return tuple(case_keys[index] for index in compress(order, is_first)), key
 
 
 def _codes(name: str, values: Iterable[str | None], count: int) -> NDArray[np.uint8]:
@@ -355,7 +356,7 @@ def _try_numbers(
 
 
 def _numbers(name: str, results: Sequence[Result]) -> list[float | None]:
-    """What the results say; bounds of a peak as bounds of the peak delta, where that is known."""
+    """Return the values of an attribute; bounds of a peak as bounds of the peak delta, if known."""
     numbers = list(map(attrgetter(name), results))
     if name not in BOUNDS or not _has_any(numbers):
         return numbers
@@ -368,14 +369,15 @@ def _has_any(numbers: list[float | None]) -> bool:
 
 def _bound(name: str, result: Result) -> float | None:
     size, before = getattr(result, name), result.rss_before_bytes
-    shared = name == "peak_lower_bytes" and (result.concurrent or 1) > 1  # who needed it?
-    return None if size is None or before is None or shared else max(0, size - before)
+    # A lower bound that concurrent units share is no bound of one unit.
+    is_shared = name == "peak_lower_bytes" and (result.concurrent or 1) > 1
+    return None if size is None or before is None or is_shared else max(0, size - before)
 
 
 def _measure(
     name: str, numbers: list[float | None], keys: Sequence[CaseKey]
 ) -> NDArray[np.float64]:
-    """A column, NaN for None."""
+    """Return a column, NaN for None."""
     if not _has_any(numbers):
         return unmeasured(len(numbers))
     column = np.array(numbers, np.float64)
@@ -390,30 +392,30 @@ def _measure(
 def history_of_durations(
     durations: Iterable[Duration], source: str, facts: RunMetadata = NOTHING
 ) -> History:
-    """A history of another program's durations: one leg, of which no outcomes are known.
+    """Make a history of another program's durations: one leg, without outcomes.
 
     Raises:
-        InputError: nobody said which run it was.
+        InputError: the run id is unknown.
     """
-    found = tuple(durations)
+    items = tuple(durations)
     suite_key = (facts.suite or "", facts.variant or "")
-    run = run_of(Record(source, None), facts)
+    run = history_run(Record(source, None), facts)
     leg = HistoryLeg("", None, *suite_key, run.run_attempt, ending="completed", complete=True)
     run = replace(run, legs=(leg,))
-    if not found:
+    if not items:
         return replace(empty(), runs=(run,))
-    case_keys = [CaseKey(*suite_key, item.unit, item.unit) for item in found]
-    unknown_codes = np.zeros(len(found), np.uint8)
+    case_keys = [CaseKey(*suite_key, item.unit, item.unit) for item in items]
+    unknown_codes = np.zeros(len(items), np.uint8)
     columns: dict[str, NDArray[Any]] = {
-        "leg": np.zeros(len(found), np.int32),
+        "leg": np.zeros(len(items), np.int32),
         **dict.fromkeys(_CODE, unknown_codes),
         "try_number": unknown_codes + np.uint8(1),
-        "wall_s": np.array([item.wall_s for item in found], np.float64),
+        "wall_s": np.array([item.wall_s for item in items], np.float64),
     }
     spellings = {
-        key: item.spelling for key, item in zip(case_keys, found, strict=True) if item.is_file_total
+        key: item.spelling for key, item in zip(case_keys, items, strict=True) if item.is_file_total
     }
-    return merge(empty(), _one_run_history(run, case_keys, columns, spellings))
+    return merge(empty(), _history_of_columns(run, case_keys, columns, spellings))
 
 
 def _shard(plan: Plan | None, header: ShardLine) -> Shard | None:
@@ -427,12 +429,12 @@ def _lost_units(record: Record, planned: set[UnitKey]) -> tuple[UnitKey, ...]:
     return tuple(sorted((planned | started) - {line.key.unit_key for line in record.results}))
 
 
-def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
-    """One record's leg; `plan`, where it is the record's own, tells what else was lost with it."""
+def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
+    """Return the leg of a record; the record's own `plan` names its units that never started."""
     header = record.identity
     ending = record.end.ending if record.end is not None else "unknown"
     shard = _shard(plan, header)
-    wanted: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()
+    planned: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()
     return HistoryLeg(
         shard=header.shard,
         job=header.job,
@@ -441,32 +443,32 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         complete=ending == "completed" and record.was_executed,
         runner=header.runner,
         wall_s=record.wall_s,
-        start_s=start_s(record),
-        end_s=end_s(record),
+        start_s=leg_start_s(record),
+        end_s=leg_end_s(record),
         peak_bytes=record.peak_bytes,
         process_peak_bytes=max((line.peak_bytes or 0 for line in record.process_ends), default=0)
         or None,
         plan_id=header.plan_id,
-        planned=count_units(wanted) if shard is not None else None,
+        planned=count_units(planned) if shard is not None else None,
         overheads=suite_overheads(record),
-        lost_units=() if ending == "completed" else _lost_units(record, wanted),
+        lost_units=() if ending == "completed" else _lost_units(record, planned),
         conditions=dict(sorted(header.conditions.items())) or None,
     )
 
 
 def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]:
-    """A leg for each shard of the plan that left no record, and owes one.
+    """Yield a leg for each shard of the plan without a record, except shards that need none.
 
-    A shard without a test, of a matrix that somebody wrote by hand, owes none. The legs are of the
-    first attempt: whoever adds only what "re-run failed jobs" left must not take away the values of
-    legs that had ended well before.
+    A shard without a test, of a matrix written by hand, needs none. The legs are of the first
+    attempt: adding only the records of "re-run failed jobs" must not replace the values of legs
+    that completed before.
     """
-    there = {leg.shard for leg in legs}
+    recorded = {leg.shard for leg in legs}
     known = next((leg for leg in legs if leg.job is not None and leg.shard), None)
     for shard in plan.shards:
-        if shard.key in there or (shard.job and not shard.units):
+        if shard.key in recorded or (shard.job and not shard.units):
             continue
-        # A job's name is told by its record only; a matrix names them alike.
+        # Only its record has the name of a job; the jobs of a matrix differ in the shard alone.
         job = known.job.replace(known.shard, shard.key) if known and known.job else None
         units = tuple(sorted({unit.key for unit in shard.units}))
         yield HistoryLeg(
@@ -479,8 +481,8 @@ def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]
 
 
 @dataclass(slots=True)
-class _Observed:
-    """What the lines of one process say; grows with them."""
+class _ProcessTimes:
+    """Times of one process, added up over its lines."""
 
     first_start_s: float | None = None
     first_rss_bytes: int | None = None
@@ -490,70 +492,69 @@ class _Observed:
 
 
 def suite_overheads(record: Record) -> tuple[SuiteOverhead, ...]:
-    """What a process of each suite and variant took beside its units."""
-    seen = _observe_processes(record)
+    """Return the cost of a process of each suite and variant beside its units."""
+    times = _times_by_process(record)
     ends = {line.process: line for line in record.process_ends}
-    by_suite_key: dict[tuple[str, str], list[ProcessLine]] = {}
+    by_suite_key: dict[tuple[str, str], list[ProcessLine]] = defaultdict(list)
     for line in record.processes:
-        by_suite_key.setdefault((line.suite, line.variant), []).append(line)
-    found = []
-    for suite_key in sorted(by_suite_key):
-        cost = _suite_overhead(suite_key, by_suite_key[suite_key], seen, ends)
-        if cost != SuiteOverhead(*suite_key):
-            found.append(cost)
-    return tuple(found)
+        by_suite_key[line.suite, line.variant].append(line)
+    overheads = (
+        _suite_overhead(suite_key, by_suite_key[suite_key], times, ends)
+        for suite_key in sorted(by_suite_key)
+    )
+    return tuple(cost for cost in overheads if cost != SuiteOverhead(cost.suite, cost.variant))
 
 
-def _observe_processes(record: Record) -> dict[int, _Observed]:
-    found = {line.process: _Observed() for line in record.processes}
+def _times_by_process(record: Record) -> dict[int, _ProcessTimes]:
+    by_process = {line.process: _ProcessTimes() for line in record.processes}
     for start in record.starts:
-        of_start = found.get(start.process) if start.process is not None else None
-        if of_start is not None and of_start.first_start_s is None:
-            of_start.first_start_s = start.at_s
+        times = by_process.get(start.process) if start.process is not None else None
+        if times is not None and times.first_start_s is None:
+            times.first_start_s = start.at_s
     for result in record.results:
-        one = found.get(result.process) if result.process is not None else None
-        if one is None:
+        times = by_process.get(result.process) if result.process is not None else None
+        if times is None:
             continue
-        if one.first_rss_bytes is None:
-            one.first_rss_bytes = result.rss_before_bytes or None  # 0: nobody had looked yet
-        if result.at_s is not None and result.at_s > (one.last_result_s or 0.0):
-            one.last_result_s = result.at_s
-        one.results += 1
-        one.tests_s += (result.wall_s or 0.0) + (result.setup_s or 0.0)
-    return found
+        if times.first_rss_bytes is None:
+            times.first_rss_bytes = result.rss_before_bytes or None  # 0: not measured yet
+        if result.at_s is not None and result.at_s > (times.last_result_s or 0.0):
+            times.last_result_s = result.at_s
+        times.results += 1
+        times.tests_s += (result.wall_s or 0.0) + (result.setup_s or 0.0)
+    return by_process
 
 
 def _suite_overhead(
     suite_key: tuple[str, str],
     processes: Sequence[ProcessLine],
-    observed: dict[int, _Observed],
+    times_by_process: dict[int, _ProcessTimes],
     ends: dict[int, ProcessEndLine],
 ) -> SuiteOverhead:
-    setups_s, teardowns_s, between_s = [], [], []
+    setups_s, teardowns_s, gaps_s = [], [], []
     for line in processes:
-        one, end = observed[line.process], ends.get(line.process)
+        times, end = times_by_process[line.process], ends.get(line.process)
         if line.at_s is None:
             continue
-        if one.first_start_s is not None:
-            setups_s.append(max(0.0, one.first_start_s - line.at_s))
-        if end is None or end.at_s is None or end.ending != "completed" or not one.results:
+        if times.first_start_s is not None:
+            setups_s.append(max(0.0, times.first_start_s - line.at_s))
+        if end is None or end.at_s is None or end.ending != "completed" or not times.results:
             continue
-        if one.last_result_s is not None:
-            teardowns_s.append(max(0.0, end.at_s - one.last_result_s))
-            if one.first_start_s is not None:
-                gaps_s = one.last_result_s - one.first_start_s - one.tests_s
-                between_s.append(max(0.0, gaps_s) / one.results)
-        elif one.tests_s:
-            # No result has a moment: what is not their time is taken to be behind them.
-            started_s = line.at_s if one.first_start_s is None else one.first_start_s
-            teardowns_s.append(max(0.0, end.at_s - started_s - one.tests_s))
-    bases = (observed[line.process].first_rss_bytes for line in processes)
+        if times.last_result_s is not None:
+            teardowns_s.append(max(0.0, end.at_s - times.last_result_s))
+            if times.first_start_s is not None:
+                sum_s = times.last_result_s - times.first_start_s - times.tests_s
+                gaps_s.append(max(0.0, sum_s) / times.results)
+        elif times.tests_s:
+            # No result has a time: the rest of the process counts as its teardown.
+            started_s = line.at_s if times.first_start_s is None else times.first_start_s
+            teardowns_s.append(max(0.0, end.at_s - started_s - times.tests_s))
+    bases = (times_by_process[line.process].first_rss_bytes for line in processes)
     return SuiteOverhead(
         *suite_key,
         min((base for base in bases if base is not None), default=None),
         _median(setups_s),
         _median(teardowns_s),
-        _median(between_s),
+        _median(gaps_s),
     )
 
 
@@ -561,13 +562,13 @@ def _median(numbers: Sequence[float]) -> float | None:
     return round(median(numbers), 6) if numbers else None
 
 
-def start_s(record: Record) -> float | None:
-    """What the leg took before its first process."""
+def leg_start_s(record: Record) -> float | None:
+    """Return the time of a leg before its first process."""
     return min((line.at_s for line in record.processes if line.at_s is not None), default=None)
 
 
-def end_s(record: Record) -> float | None:
-    """What it took behind its last one; the wait for a block that did not come is none of it."""
+def leg_end_s(record: Record) -> float | None:
+    """Return the time of a leg after its last process, and after its last request for units."""
     ends = [line.at_s for line in record.process_ends if line.at_s is not None]
     if record.end is None or record.end.at_s is None or not ends:
         return None

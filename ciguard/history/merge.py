@@ -1,12 +1,14 @@
-"""Two histories made one, and which rows survive: one a key and run, the last 20 a key. Pure.
+"""Merge two histories: one row for each key and run, and the last 20 rows of a key. Pure.
 
-Joining is made of rules that do not care for order: of a leg the newest attempt, of a key and run
-the worst result, of a key the last 20 runs. So adding something twice changes nothing, and whole
-runs added in any order give the same bytes. Exceptions are old. Of more than `MAX_RUNS` runs that
-have values the oldest are forgotten, with tests that nobody has seen since. Where more than 20
-newer runs are there already, a re-run leg takes its earlier attempt's values away, and a
-twenty-first value that had been dropped for them does not come back; and of an old run that is
-added leg by leg, legs without a value that is kept are forgotten.
+Each rule selects by value, not by order: the newest attempt of a leg, the worst result of a key in
+a run, the last 20 runs of a key. Therefore adding a run twice changes nothing, and whole runs give
+the same bytes in any order. Old runs are the exception:
+
+- Of more than `MAX_RUNS` runs with values the oldest are dropped, with the tests that no later run
+  has.
+- A re-run leg replaces the values of its earlier attempt. If more than 20 newer runs are there, an
+  older value that was dropped in favour of these does not return.
+- Of an old run that is added leg by leg, legs without a remaining value are dropped.
 """
 
 from __future__ import annotations
@@ -39,19 +41,18 @@ if TYPE_CHECKING:
 
     from ciguard.history.query import Flags, Positions
 
-# Runs that some value still needs: the last 20 of each way of running, and of tests that are gone.
-# Without an end, ids that change from run to run would keep every run there ever was.
+# Runs with values: the last 20 of each suite and variant, and those of removed tests. Without this
+# limit, ids that change from run to run would keep every run.
 MAX_RUNS: Final = 500
 
 
 def _ranks() -> Positions:
-    """The severity of a result by the codes of its outcome and ending; not told is the least."""
-    words = [Result("", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
+    """Tabulate the severity of a result by outcome and ending; an unknown one is the least."""
+    results = [Result("", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
     table = np.zeros([len(CODE_NAMES[name]) for name in ("outcome", "ending")], np.int64)
-    for rank, one in enumerate(sorted(words, key=severity), 1):
-        table[CODE_NAMES["outcome"].index(one.outcome), CODE_NAMES["ending"].index(one.ending)] = (
-            rank
-        )
+    for rank, result in enumerate(sorted(results, key=severity), 1):
+        outcome = CODE_NAMES["outcome"].index(result.outcome)
+        table[outcome, CODE_NAMES["ending"].index(result.ending)] = rank
     table[:, 0] = table[:, CODE_NAMES["ending"].index("completed")]
     return table
 
@@ -60,7 +61,7 @@ _RANK: Final = _ranks()
 
 
 def _agreed_value(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
-    """The one that is told, of a fact that a run has once."""
+    """Return the known one of two values of a fact, which must not contradict each other."""
     if a == b or not b:
         return a
     if not a:
@@ -76,13 +77,13 @@ def _max_known(a: Any, b: Any) -> Any:
     return max((item for item in (a, b) if item is not None), default=None)
 
 
-def _one_leg(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
-    """Of the newest attempt; two pieces of one attempt become one leg."""
+def _merge_legs(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
+    """Return the leg of the newer attempt; join two parts of one attempt."""
     if a.run_attempt != b.run_attempt:
         return max(a, b, key=lambda leg: leg.run_attempt)
     if a == b:
         return a
-    # The piece that has the leg's end knows how it ended; ties are broken by text.
+    # The part with the end of the leg has its ending; ties are broken by text.
     base, other = sorted((a, b), key=lambda leg: (not leg.complete, repr(leg)))
     return replace(
         base,
@@ -95,16 +96,16 @@ def _one_leg(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
     )
 
 
-def one_run(a: HistoryRun, b: HistoryRun) -> HistoryRun:
-    """What both say of one run: of each leg the newest attempt.
+def merge_run(a: HistoryRun, b: HistoryRun) -> HistoryRun:
+    """Merge two entries of one run: of each leg the newest attempt.
 
     Raises:
-        InputError: a fact that a run has once is told twice, and differently.
+        InputError: the entries contradict each other.
     """
     legs = {leg.identity: leg for leg in a.legs}
     for leg in b.legs:
         known = legs.get(leg.identity)
-        legs[leg.identity] = _one_leg(known, leg) if known else leg
+        legs[leg.identity] = _merge_legs(known, leg) if known else leg
     dates = [run.at for run in (a, b) if run.at != UNDATED]
     return HistoryRun(
         run_id=a.run_id,
@@ -122,7 +123,7 @@ def _all_runs(a: History, b: History) -> tuple[HistoryRun, ...]:
     runs = {run.run_id: run for run in a.runs}
     for run in b.runs:
         known = runs.get(run.run_id)
-        runs[run.run_id] = one_run(known, run) if known else run
+        runs[run.run_id] = merge_run(known, run) if known else run
     return tuple(sorted(runs.values(), key=lambda run: run.order))
 
 
@@ -134,13 +135,13 @@ def _all_keys(a: History, b: History) -> tuple[CaseKey, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _MergedPositions:
-    """The runs and keys that rows of both sides are moved to."""
+    """The merged runs and keys, to whose indices the rows of both histories are changed."""
 
     runs: tuple[HistoryRun, ...]
     keys: tuple[CaseKey, ...]
 
     def remap(self, history: History) -> Values:
-        """A side's rows by the frame's positions; those of a superseded attempt are dropped."""
+        """Return a history's rows with merged indices, without those of superseded attempts."""
         values = history.values
         if not len(values):
             return no_values()
@@ -159,31 +160,31 @@ class _MergedPositions:
         return moved if (moved.leg >= 0).all() else rows(moved, moved.leg >= 0)
 
     def _legs(self, run: HistoryRun, position: int) -> list[int]:
-        """Where a run's legs are now; -1 for one that a newer attempt replaced."""
-        now = {leg.identity: (at, leg) for at, leg in enumerate(self.runs[position].legs)}
-        found = (now[leg.identity] for leg in run.legs)
+        """Return the merged indices of a run's legs; -1 for a leg that a newer attempt replaced."""
+        merged = {leg.identity: (index, leg) for index, leg in enumerate(self.runs[position].legs)}
+        counterparts = (merged[leg.identity] for leg in run.legs)
         return [
-            at if kept_leg.run_attempt == leg.run_attempt else -1
-            for (at, kept_leg), leg in zip(found, run.legs, strict=True)
+            index if merged_leg.run_attempt == leg.run_attempt else -1
+            for (index, merged_leg), leg in zip(counterparts, run.legs, strict=True)
         ]
 
     def _key_positions(self, history: History) -> NDArray[np.int32]:
         if history.keys is self.keys or history.keys == self.keys:
             return np.arange(len(self.keys), dtype=np.int32)
-        at = {key: position for position, key in enumerate(self.keys)}
-        return np.fromiter((at[key] for key in history.keys), np.int32, len(history.keys))
+        position = {key: index for index, key in enumerate(self.keys)}
+        return np.fromiter((position[key] for key in history.keys), np.int32, len(history.keys))
 
 
 def _drop_unused(history: History) -> History:
-    """Without runs and keys that nothing refers to; of the newest runs even those are kept."""
+    """Drop old runs without values, runs beyond `MAX_RUNS`, and keys without values."""
     values, runs, keys = history.values, history.runs, history.keys
     used = np.bincount(values.run, minlength=len(runs)) > 0
     used[-VALUES_PER_KEY:] = True
-    places = history.places
-    used[[places[value.run_id] for one in history.metrics for value in one.values]] = True
-    forgotten = np.flatnonzero(used)[:-MAX_RUNS]
-    if forgotten.size:
-        used[forgotten] = False
+    positions = history.run_positions
+    used[[positions[value.run_id] for series in history.metrics for value in series.values]] = True
+    oldest = np.flatnonzero(used)[:-MAX_RUNS]
+    if oldest.size:
+        used[oldest] = False
         values = rows(values, used[values.run])
     if not used.all():
         values = replace(values, run=(np.cumsum(used, dtype=np.int32) - 1)[values.run])
@@ -195,12 +196,12 @@ def _drop_unused(history: History) -> History:
     spellings = history.external_names
     if len(keys) != len(history.keys):
         spellings = {key: spellings[key] for key in keys if key in spellings}
-    found = History(values, runs, keys, spellings)
-    return replace(found, metrics=merge_series(history.metrics, (), found.places))
+    remaining = History(values, runs, keys, spellings)
+    return replace(remaining, metrics=merge_series(history.metrics, (), remaining.run_positions))
 
 
-def _without_found_units(history: History) -> History:
-    """Take from each leg's `lost_units` what has a result in the run after all."""
+def _drop_recovered_units(history: History) -> History:
+    """Remove units with a result in the run from the `lost_units` of its legs."""
     suspects = {key for run in history.runs for leg in run.legs for key in leg.lost_units}
     if not suspects:
         return history
@@ -219,32 +220,34 @@ def _without_found_units(history: History) -> History:
 
 
 def merge(a: History, b: History) -> History:
-    """The history that knows what both know; `merge(a, b)` and `merge(b, a)` are the same.
+    """Merge two histories; `merge(a, b)` equals `merge(b, a)`.
 
     O(keys) in Python, O(values) in numpy: 100,000 results joined to 20 runs take 0.3 s.
 
     Raises:
-        InputError: the two say different things of one run.
+        InputError: the two contradict each other about a run.
     """
-    frame = _MergedPositions(_all_runs(a, b), _all_keys(a, b))
-    values = deduplicate(concatenate(frame.remap(a), frame.remap(b)), frame.runs)
-    # Where both spell a key, the smaller spelling: any rule that does not care for order.
+    positions = _MergedPositions(_all_runs(a, b), _all_keys(a, b))
+    rows_of_both = concatenate(positions.remap(a), positions.remap(b))
+    values = deduplicate(rows_of_both, positions.runs)
+    # Where both spell a key, the smaller spelling counts: a rule independent of the order.
     spellings = {**a.external_names, **b.external_names}
     for key, names in a.external_names.items():
         if names != spellings[key]:
             spellings[key] = min(names, spellings[key], key=repr)
-    merged = _without_found_units(History(values, frame.runs, frame.keys, spellings))
-    merged = replace(merged, metrics=merge_series(a.metrics, b.metrics, merged.places))
-    return _drop_unused(replace(merged, values=newest_per_key(values, len(frame.keys))))
+    merged = History(values, positions.runs, positions.keys, spellings)
+    merged = _drop_recovered_units(merged)
+    merged = replace(merged, metrics=merge_series(a.metrics, b.metrics, merged.run_positions))
+    return _drop_unused(replace(merged, values=newest_per_key(values, len(merged.keys))))
 
 
 def rows(values: Values, chosen: Positions | Flags) -> Values:
-    """The chosen rows; a column of nothing stays in no memory."""
+    """Return the chosen rows; an unmeasured column still takes no memory."""
     return of_columns({name: column[chosen] for name, column in _measured_columns(values).items()})
 
 
 def _measured_columns(values: Values) -> dict[str, NDArray[Any]]:
-    """The columns that hold something."""
+    """Return the columns with a measured value."""
     columns = values.columns()
     return {
         name: column
@@ -261,33 +264,33 @@ def concatenate(a: Values, b: Values) -> Values:
 
 
 def _sort_key(values: Values) -> Positions:
-    """One number a key and run, ordered as they are."""
+    """Return one number for the pair of key and run, in the order of the pairs."""
     return values.key.astype(np.int64) << 32 | values.run
 
 
 def deduplicate(values: Values, runs: Sequence[HistoryRun]) -> Values:
-    """Sorted rows, one a key and run: of several the newest attempt of the run, then the worst.
+    """Sort rows and keep one for each key and run: of the newest attempt, then the worst result.
 
-    Each leg's own rows are final results; several of a key and run are of several legs.
+    The rows of one leg are final results; several rows of a key and run are of several legs.
 
     Linear where both sides are sorted (the stable sort finds ascending runs); the full order of
-    `_precedence` is worked out only for places that are claimed twice.
+    `_precedence` is computed only for pairs of key and run with several rows.
     """
-    place = _sort_key(values)
-    order = np.argsort(place, kind="stable")
-    place = place[order]
-    twice = place[1:] == place[:-1]
-    if twice.any():
-        claimed = np.append(twice, False) | np.append(False, twice)
-        order[claimed] = order[claimed][_precedence(rows(values, order[claimed]), runs)]
-        order = order[np.append(~twice, True)]
+    pair = _sort_key(values)
+    order = np.argsort(pair, kind="stable")
+    pair = pair[order]
+    equals_next = pair[1:] == pair[:-1]
+    if equals_next.any():
+        repeated = np.append(equals_next, False) | np.append(False, equals_next)
+        order[repeated] = order[repeated][_precedence(rows(values, order[repeated]), runs)]
+        order = order[np.append(~equals_next, True)]
     ascending = len(order) == len(values) and bool((np.diff(order) > 0).all())
     return values if ascending else rows(values, order)
 
 
 def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Positions:
-    """Positions that sort the rows so that the last of each place is the one to keep."""
-    attempts = [{at: leg.run_attempt for at, leg in enumerate(run.legs)} for run in runs]
+    """Return positions that sort the rows so that the last of each key and run is the kept one."""
+    attempts = [[leg.run_attempt for leg in run.legs] for run in runs]
     pairs = zip(values.run.tolist(), values.leg.tolist(), strict=True)
     attempt = np.array([attempts[run][leg] for run, leg in pairs])
     measures = [np.nan_to_num(getattr(values, name), nan=-np.inf) for name in MEASURES]
@@ -297,7 +300,7 @@ def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Positions:
 
 
 def newest_per_key(values: Values, keys: int) -> Values:
-    """The last `VALUES_PER_KEY` rows of each key."""
+    """Return the last `VALUES_PER_KEY` rows of each key."""
     counts = np.bincount(values.key, minlength=keys)
     if not counts.size or int(counts.max()) <= VALUES_PER_KEY:
         return values

@@ -1,11 +1,11 @@
-"""Values of metrics over past runs: one a run and series. Pure.
+"""Values of metrics over past runs: one value for each series and run. Pure.
 
-A series is what has one name, unit and key; of several values of a run the median stands for it,
-beside their number. At most `MAX_SERIES` series are kept, those with the newest runs, each with the
-values of its last `VALUES_PER_SERIES` runs.
+A series has one name, unit and key. Its value in a run is the median of the run's values, with
+their number. At most `MAX_SERIES` series are kept, those with the newest runs, each with the values
+of its last `VALUES_PER_SERIES` runs.
 
-Merging does not care for order, with one exception as in `merge`: a series that had no room does
-not get its older values back.
+Merging is independent of the order, except that a dropped series does not get its older values
+back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]  # name, unit, key
 
 ITERATION: Final = "iteration"
-VALUES_PER_SERIES: Final = 20  # as of a case: older ones tell of another program
+VALUES_PER_SERIES: Final = 20  # as of a case: older ones were measured on another program
 MAX_SERIES: Final = 500
 
 
@@ -51,12 +51,12 @@ class MetricSeries:
 
     @property
     def identity(self) -> MetricKey:
-        """Series are sorted by it."""
+        """Return name, unit and key, by which series are sorted."""
         return (self.name, self.unit, tuple(sorted(self.key.items())))
 
 
 def metric_key(line: MetricLine) -> MetricKey:
-    """What a value is compared by; the number of an iteration only says which of them it is."""
+    """Return the series of a value; the number of an iteration is not part of its key."""
     key = tuple(sorted(item for item in line.key.items() if item[0] != ITERATION))
     return line.name, line.unit, key
 
@@ -68,80 +68,84 @@ def _series(key: MetricKey, values: tuple[RunValue, ...]) -> MetricSeries:
 def series_of(
     lines: Iterable[MetricLine], patterns: Sequence[str], run_id: int, run_attempt: int
 ) -> tuple[MetricSeries, ...]:
-    """The series of one run whose names match a pattern, as `[metrics] keep` has them.
+    """Collect the series of one run whose names match a pattern of `[metrics] keep`.
 
     Args:
-        lines: of the legs that ended by themselves: another one has only a part of its values.
+        lines: of the legs that ended by themselves: any other leg has only a part of its values.
     """
-    found: dict[MetricKey, list[float]] = defaultdict(list)
+    values_by_key: dict[MetricKey, list[float]] = defaultdict(list)
     for line in lines:
         if any(fnmatchcase(line.name, pattern) for pattern in patterns):
-            found[metric_key(line)].append(line.value)
+            values_by_key[metric_key(line)].append(line.value)
     return tuple(
         _series(key, (RunValue(run_id, median(values), len(values), run_attempt),))
-        for key, values in sorted(found.items())
+        for key, values in sorted(values_by_key.items())
     )
 
 
 def merge_series(
-    a: tuple[MetricSeries, ...], b: tuple[MetricSeries, ...], places: Mapping[int, int]
+    a: tuple[MetricSeries, ...], b: tuple[MetricSeries, ...], run_positions: Mapping[int, int]
 ) -> tuple[MetricSeries, ...]:
-    """What both know, of the runs in `places`: run id to position, oldest first."""
-    merged: dict[MetricKey, dict[int, RunValue]] = {one.identity: {} for one in (*a, *b)}
-    for one in (*a, *b):
-        values = merged[one.identity]
-        for value in one.values:
-            if value.run_id in places:
+    """Merge series, with the values of the runs in `run_positions` (by id, oldest first)."""
+    merged: dict[MetricKey, dict[int, RunValue]] = defaultdict(dict)
+    for series in (*a, *b):
+        values = merged[series.identity]
+        for value in series.values:
+            if value.run_id in run_positions:
                 known = values.get(value.run_id)
                 values[value.run_id] = max(known, value, key=_weight) if known else value
-    found = [
-        _series(key, _newest(values.values(), places)) for key, values in merged.items() if values
+    newest_first = [
+        _series(key, _newest(values.values(), run_positions))
+        for key, values in merged.items()
+        if values
     ]
-    found.sort(key=lambda one: (-places[one.values[-1].run_id], one.identity))
-    return tuple(sorted(found[:MAX_SERIES], key=lambda one: one.identity))
+    newest_first.sort(
+        key=lambda series: (-run_positions[series.values[-1].run_id], series.identity)
+    )
+    return tuple(sorted(newest_first[:MAX_SERIES], key=lambda series: series.identity))
 
 
 def _weight(value: RunValue) -> tuple[int, int, float]:
-    """Of two medians of a run that of more values counts, then that of the newer attempt.
+    """Return the precedence of a median of a run: of more values, then of a newer attempt.
 
-    A leg that is run again, or added, alone has fewer values than the run has.
+    A leg that is run again, or added, alone has fewer values than its run.
     """
     return (value.n, value.run_attempt, value.value)
 
 
-def _newest(values: Iterable[RunValue], places: Mapping[int, int]) -> tuple[RunValue, ...]:
-    return tuple(sorted(values, key=lambda one: places[one.run_id])[-VALUES_PER_SERIES:])
+def _newest(values: Iterable[RunValue], run_positions: Mapping[int, int]) -> tuple[RunValue, ...]:
+    return tuple(sorted(values, key=lambda value: run_positions[value.run_id])[-VALUES_PER_SERIES:])
 
 
 def count_without_room(a: Iterable[MetricSeries], b: Iterable[MetricSeries]) -> int:
-    """How many series of two histories are not kept once they are joined."""
-    return max(0, len({one.identity for one in (*a, *b)}) - MAX_SERIES)
+    """Return how many series of two histories are dropped when they are merged."""
+    return max(0, len({series.identity for series in (*a, *b)}) - MAX_SERIES)
 
 
 def series_as_json(series: tuple[MetricSeries, ...]) -> list[Any]:
-    """What `series_of_json` reads back."""
-    return [asdict(one) for one in series]
+    """Convert series to JSON, which `series_of_json` reads."""
+    return list(map(asdict, series))
 
 
 _CHECKS: Final = {**CHECKS, "tuple[RunValue, ...]": each(LineSchema(RunValue, CHECKS).build)}
 _SERIES: Final = each(LineSchema(MetricSeries, _CHECKS).build)
 
 
-def series_of_json(content: Any, places: Mapping[int, int]) -> tuple[MetricSeries, ...]:
-    """The series in JSON.
+def series_of_json(content: Any, run_positions: Mapping[int, int]) -> tuple[MetricSeries, ...]:
+    """Read series from JSON.
 
     Raises:
-        LineError: a value is not what its key says or of no run of the history, or series or
-            values are not sorted or not unique.
+        LineError: a value has the wrong type or is of no run of the history, or series or values
+            are not sorted or not unique.
     """
-    series: tuple[MetricSeries, ...] = _SERIES(content)
-    identities = [one.identity for one in series]
+    all_series: tuple[MetricSeries, ...] = _SERIES(content)
+    identities = [series.identity for series in all_series]
     if identities != sorted(set(identities)):
         raise LineError("metrics out of order, or a metric twice")
-    for one in series:
-        runs = [places.get(value.run_id, -1) for value in one.values]
+    for series in all_series:
+        runs = [run_positions.get(value.run_id, -1) for value in series.values]
         if not runs or min(runs) < 0 or runs != sorted(set(runs)):
-            raise LineError(f"metric {one.name!r:.80}: runs out of order, twice or unknown")
-        if min(value.n for value in one.values) < 1:
-            raise LineError(f"metric {one.name!r:.80}: a median of no value")
-    return series
+            raise LineError(f"metric {series.name!r:.80}: runs out of order, twice or unknown")
+        if min(value.n for value in series.values) < 1:
+            raise LineError(f"metric {series.name!r:.80}: a median of no value")
+    return all_series

@@ -1,4 +1,4 @@
-"""The runs that a history remembers, with their legs, and how they stand in JSON. Pure."""
+"""The runs of a history and their legs (one execution of a shard each), and their JSON. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ciguard.model import Ending, Runner, UnitCount, UnitKey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# When nobody said when a run was: before every run with a date, so that real ones outlive it.
+# Time of a run without one: before all dated runs, which are therefore kept longer.
 UNDATED: Final = datetime.min.replace(tzinfo=UTC)
 NO_RUNNER: Final = Runner()
-# Events of what is only proposed: what it says of itself must not become everybody's past.
+# Events of unmerged changes: their results must not become the baseline of other runs.
 UNMERGED_EVENTS: Final = ("pull_request", "pull_request_target", "merge_group")
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOverhead:
-    """What a process of a suite costs beside its units, as one leg saw it.
+    """Cost of a process of a suite beside its units, as measured in one leg.
 
-    `base_bytes`: resident memory before the first unit, the least seen; the rest are medians.
-    `between_s`: from the end of a unit to the start of the next one, the mean of a process.
-    `setup_s`, `teardown_s`: before the first unit and behind the last one.
+    `base_bytes`: resident memory before the first unit, the least value; the rest are medians.
+    `setup_s`, `teardown_s`: before the first unit and after the last one.
+    `inter_test_s`: from the end of a unit to the start of the next one, the mean of a process.
     """
 
     suite: str = ""
@@ -39,12 +39,11 @@ class SuiteOverhead:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLeg:
-    """One leg of a run, in the newest attempt in which it ran.
+    """One leg of a run, in the newest attempt that executed it.
 
-    `complete` says that it ended by itself. `lost_units` are those that were started (or, where the
-    plan was known, planned) in a leg that did not, and left no result: together, one observation.
-    `planned` is None where the plan was not known.
-    `suite` and `variant` are "" except for a file of another program, which is one of each.
+    `complete`: the leg ended by itself. `lost_units`: units without a result that an incomplete leg
+    started or, if its plan is known, was to run. `planned` is None if the plan is not known.
+    `suite` and `variant` are "" except for a file of another program, which has one of each.
     """
 
     shard: str = ""
@@ -57,7 +56,7 @@ class HistoryLeg:
     runner: Runner = NO_RUNNER
     wall_s: float | None = None  # a lower bound where not complete
     start_s: float | None = None  # until its first process
-    end_s: float | None = None  # behind the end of its last process
+    end_s: float | None = None  # after the end of its last process
     peak_bytes: int | None = None  # largest sample of the whole process tree
     process_peak_bytes: int | None = None  # largest high-water mark of one process
     plan_id: str = ""
@@ -68,7 +67,7 @@ class HistoryLeg:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """The same in every attempt; legs of a run are sorted by it."""
+        """Return the sort key of legs, which is the same in every attempt."""
         return (self.job or "", self.shard, self.suite, self.variant)
 
 
@@ -89,17 +88,17 @@ class HistoryRun:
 
     @property
     def order(self) -> tuple[datetime, int, int]:
-        """Oldest first; ties by id."""
+        """Return the sort key of runs: oldest first; ties by id."""
         return (self.at, self.run_id, self.run_attempt)
 
     @property
     def is_unmerged(self) -> bool:
-        """Say that a change was tested that is in no branch yet."""
+        """Return whether the run tested a change that is not merged."""
         return self.event in UNMERGED_EVENTS
 
     @property
     def complete(self) -> bool:
-        """Say that every leg that is known ended by itself."""
+        """Return whether every known leg ended by itself."""
         return bool(self.legs) and all(leg.complete for leg in self.legs)
 
 
@@ -133,25 +132,25 @@ _RUN: Final = LineSchema(HistoryRun, _CHECKS)
 def _plain(value: Any) -> Any:
     if isinstance(value, HistoryRun | HistoryLeg | SuiteOverhead | UnitCount | Runner):
         content = ((field, getattr(value, field.name)) for field in fields(value))
-        # What is at its default is left out: 20 runs of 110 legs are mostly defaults.
+        # Defaults are left out: 20 runs of 110 legs consist mostly of defaults.
         return {field.name: _plain(item) for field, item in content if item != field.default}
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value  # a dict of texts, too
+    return value  # also a dict of texts
 
 
 def runs_as_json(runs: tuple[HistoryRun, ...]) -> list[Any]:
-    """What `runs_of_json` reads back."""
+    """Convert runs to JSON, which `runs_of_json` reads."""
     return [_plain(run) for run in runs]
 
 
 def runs_of_json(content: Any) -> tuple[HistoryRun, ...]:
-    """The runs in JSON.
+    """Read runs from JSON.
 
     Raises:
-        LineError: a value is not what its key says, or the runs are not sorted or not unique.
+        LineError: a value has the wrong type, or the runs are not sorted or not unique.
     """
     runs: tuple[HistoryRun, ...] = each(_RUN.build)(content)
     if any(after.order < before.order for before, after in pairwise(runs)):

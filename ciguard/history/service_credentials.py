@@ -1,4 +1,4 @@
-"""What a job shows a ciguard service: GitHub's OIDC token, a token from the environment, or none.
+"""The token of a job for a ciguard service: GitHub's OIDC token, one of the environment, or none.
 
 Source: docs.github.com, "OpenID Connect reference", "Methods for requesting the OIDC token".
 """
@@ -25,22 +25,22 @@ _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A bearer token, "" for none; `problem` is why it is not GitHub's although a job has one."""
+    """A bearer token, "" for none; `problem` is why GitHub's OIDC token could not be used."""
 
     token: str = field(default="", repr=False)
     problem: str = ""
 
     def headers(self) -> dict[str, str]:
-        """The headers of a request."""
+        """Return the headers of a request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def redact(self, text: str) -> str:
-        """The text of somebody else without the token."""
+        """Remove the token from a text."""
         return text.replace(self.token, "***") if self.token else text
 
 
 def origin_of(address: str) -> str:
-    """Scheme, host and port of an address: the audience that GitHub signs a token for."""
+    """Return scheme, host and port of an address: the audience of GitHub's token."""
     parts = urlsplit(address)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     is_default = parts.port in (None, _DEFAULT_PORTS.get(parts.scheme))
@@ -48,7 +48,7 @@ def origin_of(address: str) -> str:
 
 
 def credentials(environ: Mapping[str, str], audience: str) -> Credentials:
-    """Ask GitHub for a token where the job may, else take the one of the environment."""
+    """Request a token from GitHub if the job has this permission, else take the environment's."""
     url, secret = environ.get(REQUEST_URL, ""), environ.get(REQUEST_TOKEN, "")
     problem = ""
     if url and secret:
@@ -74,7 +74,7 @@ def _request(url: str, secret: str, audience: str) -> str:
             answer = client.get(address)
         token = answer.json()["value"] if answer.is_success else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
-        # Of the error only its kind: its text may hold the address, which is a secret in part.
+        # Only the type of the error: its text may contain the address, part of which is secret.
         raise RemoteError(f"GitHub gave no OIDC token: {type(error).__name__}") from error
     if not isinstance(token, str) or not BEARER_TOKEN.fullmatch(token):
         raise RemoteError(f"GitHub gave no OIDC token: HTTP {answer.status_code}")

@@ -1,6 +1,6 @@
 """A history that a ciguard service keeps: read by HTTPS, and written by the service alone.
 
-A job goes on without the service after two seconds: nothing that a service does may hold it up.
+A job waits two seconds for the service and then continues without it.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ class ServiceStore:
 
     @property
     def location(self) -> str:
-        """The address, without a password that somebody wrote into it."""
+        """Return the address, without a password."""
         return without_secrets(self.address)
 
     def recovery_advice(self, error: DamagedHistory) -> str:
-        """The service makes it again; what is no history at all is at another address."""
+        """Return how the service repairs the history; other content means a wrong address."""
         if isinstance(error, NotAHistory):
             return ADDRESS_FIX
         return "run `ciguard serve check --repair` where the service runs"
 
     def read(self) -> StoredBytes:
-        """The file as it is now; none before the first run.
+        """Read the history file; the store is empty before the first run.
 
         Raises:
-            InputError: not an address that a token may be sent to.
-            RemoteError: the service is out of reach, refuses, or takes too long.
+            InputError: a token must not be sent to this address.
+            RemoteError: the service is unreachable, refuses, or takes too long.
         """
         if not is_safe(self.address) or "@" in self.address:
             what = "not the https address of a history"
@@ -96,7 +96,7 @@ class ServiceStore:
         raise self._refusal(response.status_code, shown, _detail(content))
 
     def _refusal(self, status: int, shown: Credentials, detail: str) -> RemoteError:
-        """What an answer that is no history means, and what to do."""
+        """Return the error for an answer without a history, with its fix."""
         why = f" ({one_line(shown.redact(detail))})" if detail else ""
         if status == 401:  # noqa: PLR2004
             what = f"the service refuses the token{why}"
@@ -125,10 +125,10 @@ class ServiceStore:
 
 
 def _read_all(response: httpx.Response) -> bytes | None:
-    """The body; None where it is too long.
+    """Read the body; None if it is too long.
 
     Raises:
-        TimeoutError: nobody waits for it any more.
+        TimeoutError: the caller no longer waits.
     """
     until = time.monotonic() + DOWNLOAD_S
     content = bytearray()
@@ -142,9 +142,9 @@ def _read_all(response: httpx.Response) -> bytes | None:
 
 
 def _detail(content: bytes) -> str:
-    """The sentence of an RFC 9457 answer; "" of any other."""
+    """Return the sentence of an RFC 9457 answer; "" of any other."""
     try:
-        found = json.loads(content)["detail"]
+        detail = json.loads(content)["detail"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return ""
-    return found if isinstance(found, str) else ""
+    return detail if isinstance(detail, str) else ""

@@ -1,7 +1,7 @@
-"""The table of places that can keep a history, and adding to one while others do the same.
+"""The stores of a history (a file, a branch, a service), and reading a history from them.
 
-To add a store: its module, its line in `STORES`. A service's history is read only, so it is none
-of those.
+To add a store: its module, its line in `STORES`. The store of a service is not in this table: only
+the service writes it. `write_retry.py` adds to a store.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from ciguard.errors import CiguardError, InputError, RemoteError, UsageError
+from ciguard.errors import CiguardError, InputError, UsageError
 from ciguard.git.commands import without_secrets
 from ciguard.history import branch_store
 from ciguard.history import file as history_codec
 from ciguard.history.file import FILE_NAME, DamagedHistory, History, NotAHistory, StoredBytes
-from ciguard.history.merge import merge
-from ciguard.history.metric_series import count_without_room
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -27,44 +25,38 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# How often who loses a race comes back, and when: each time twice as late, and a bit.
-TRIES: Final = 20  # in each race somebody wins: enough for as many writers at once
-WAIT_S: Final = 0.2
-LONGEST_WAIT_S: Final = 10.0
-
-
 class ReadableStore(Protocol):
-    """A place that keeps one history's bytes."""
+    """A store of one history's bytes."""
 
     @property
     def location(self) -> str:
-        """What a person calls it."""
+        """Return the name of the store in messages."""
 
     def recovery_advice(self, error: DamagedHistory) -> str:
-        """What a person does about what cannot be read, and that takes away nothing else."""
+        """Return how to replace an unreadable history, without the loss of any other data."""
 
     def read(self) -> StoredBytes:
-        """What is there now.
+        """Read the current bytes.
 
         Raises:
-            CiguardError: it cannot be read; nothing being there is no error.
+            CiguardError: reading failed; an empty store is no error.
         """
 
 
 class HistoryStore(ReadableStore, Protocol):
-    """A place that commands write to as well."""
+    """A store that commands also write to."""
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
-        """Replace `expected`; False, and nothing is done, where something else is there now.
+        """Replace `expected`; return False and change nothing if the store contains other bytes.
 
         Raises:
-            CiguardError: it cannot be written.
+            CiguardError: writing failed.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FileStore:
-    """One file; written aside and moved, so that a reader sees the old one or the new one."""
+    """A file, replaced by a rename: a reader gets the old bytes or the new ones."""
 
     location: str
     folder: Path
@@ -72,21 +64,21 @@ class FileStore:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Return the path of the file."""
         return self.folder / self.location
 
     def recovery_advice(self, error: DamagedHistory) -> str:
-        """A damaged history is put aside; what may be another file is let alone."""
+        """Return how to move a damaged history; a file of another kind stays."""
         if isinstance(error, NotAHistory):
             return "name a file that ciguard wrote; `ciguard history add` begins one"
         aside = f"mv {shlex.quote(self.location)} {shlex.quote(f'{self.location}.damaged')}"
         return f"put it aside: {aside}; then put a copy back, or let later runs fill it"
 
     def read(self) -> StoredBytes:
-        """The file's bytes.
+        """Read the file.
 
         Raises:
-            InputError: it is there, and cannot be read.
+            InputError: the file exists and cannot be read.
         """
         if not self.location:
             raise InputError("no place for the history", fix="name a file, or branch:NAME")
@@ -104,20 +96,20 @@ class FileStore:
         return StoredBytes(content, hashlib.sha256(content).hexdigest())
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
-        """Replace the file, if it is still the one that was read.
+        """Replace the file if it still has the bytes that were read.
 
         Raises:
-            InputError: it cannot be written; the old one is untouched.
+            InputError: writing failed; the old file is unchanged.
         """
-        # Between this look and the move another writer may still come: a few milliseconds. A file
-        # has one writer in all that ciguard writes itself; several use a branch.
+        # Between this check and the rename another writer may still write, for a few milliseconds.
+        # The workflows of ciguard have one writer for a file; several writers use a branch.
         if self.read().version != expected.version:
             return False
         local.write(self.path, content)
         return True
 
 
-# By the word before the colon; "" takes everything else.
+# By the word before the colon; "" is the store of every other location.
 STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore]]] = {
     "branch": branch_store.BranchStore,
     "": FileStore,
@@ -128,13 +120,13 @@ SERVICE_SCHEMES: Final = ("https", "http")
 
 
 def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> ReadableStore:
-    """The store of `branch:NAME`, `https://...`, or of a file's path; nothing is read yet.
+    """Return the store of `branch:NAME`, `https://...`, or of a file's path, without reading it.
 
     Args:
-        location: what stands after --history.
-        folder: a relative path is below it; the git repository is the one that it lies in.
-        environ: what git is given, and where a token may be found (GITHUB_TOKEN, GH_TOKEN; those
-            of `service_credentials`).
+        location: value of --history.
+        folder: base of a relative path, inside the git repository.
+        environ: environment of git, which may contain a token (GITHUB_TOKEN, GH_TOKEN; those of
+            `service_credentials`).
     """
     if location.partition(":")[0] in SERVICE_SCHEMES:
         # Imported here: httpx takes 0.2 s, which other stores need not pay.
@@ -145,10 +137,10 @@ def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> Reada
 
 
 def open_writable_store(location: str, folder: Path, environ: Mapping[str, str]) -> HistoryStore:
-    """As `open_store`, for a command that adds to the history.
+    """Return the store as `open_store` does, for a command that adds to the history.
 
     Raises:
-        UsageError: a service keeps it, which alone writes it.
+        UsageError: the store is a service, which alone writes its history.
     """
     word, colon, rest = location.partition(":")
     if colon and word in SERVICE_SCHEMES:
@@ -163,36 +155,33 @@ def open_writable_store(location: str, folder: Path, environ: Mapping[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A history, and whether there was one (`found`) or this is the empty beginning."""
+    """A history; empty if its store does not exist yet."""
 
     history: History
     exists: bool
     size_bytes: int = 0
 
 
-class Attempt(NamedTuple):
-    """A history, or why there is none: `problem` is "" or a sentence; `is_new`: none was begun."""
-
-    history: History | None
-    problem: str = ""
-    is_new: bool = False
-
-
 class LoadedHistory(NamedTuple):
-    """A history that a command can do without; with none, `problem` is "" where none was begun.
+    """A history for a command that also works without one.
 
     Attributes:
-        location: of the original, where a copy was read.
+        history: None if the store is empty, or unusable because of `problem`.
+        location: of the original, if a copy was read.
+        problem: why there is no history; "" if the store is empty, unless `load_or_explain` says
+            so.
+        is_new: the store is empty, as `load_or_explain` reports.
     """
 
     history: History | None
     location: str = ""
     problem: str = ""
     fix: str = ""
+    is_new: bool = False
 
 
 def load_optional(location: str, folder: Path, environ: Mapping[str, str]) -> LoadedHistory:
-    """Read a history, or a copy that `copy_to` wrote; one that is unusable stops no command."""
+    """Read a history, or a copy that `copy_to` wrote; an unusable one stops no command."""
     word, _, name = location.partition(":")
     if word == COPY:
         location, problem = read_origin(folder / name)
@@ -211,32 +200,37 @@ def load_optional(location: str, folder: Path, environ: Mapping[str, str]) -> Lo
 
 def load_or_explain(
     location: str, folder: Path, environ: Mapping[str, str], consequence: str
-) -> Attempt:
-    """Read a history that a command can do without; `consequence` is how it goes on then."""
-    found = load_optional(location, folder, environ)
-    if found.problem:
-        fix = f". Fix: {found.fix}" if found.fix else ""
-        what = f"the history at {found.location} cannot be used: {found.problem}"
-        return Attempt(None, f"{what}; {consequence}{fix}")
-    if found.history is None:
-        return Attempt(None, f"there is no history at {location} yet: {consequence}", is_new=True)
-    return Attempt(found.history)
+) -> LoadedHistory:
+    """Read a history as `load_optional` does, and explain its absence in a sentence.
+
+    Args:
+        consequence: what the command does without a history; part of the sentence.
+    """
+    loaded = load_optional(location, folder, environ)
+    if loaded.problem:
+        fix = f". Fix: {loaded.fix}" if loaded.fix else ""
+        what = f"the history at {loaded.location} cannot be used: {loaded.problem}"
+        return loaded._replace(problem=f"{what}; {consequence}{fix}")
+    if loaded.history is None:
+        problem = f"there is no history at {location} yet: {consequence}"
+        return loaded._replace(problem=problem, is_new=True)
+    return loaded
 
 
 def load(store: ReadableStore) -> Loaded:
-    """Read and decode; where nothing is kept yet, the empty history.
+    """Read and decode a history; an empty store gives the empty history.
 
     Raises:
-        CiguardError: it cannot be reached, or is damaged.
+        CiguardError: the store cannot be reached, or its history is damaged.
     """
     return decode_stored(store.read(), store)
 
 
 def decode_stored(stored: StoredBytes, store: ReadableStore) -> Loaded:
-    """What was read, understood.
+    """Decode the bytes of a store.
 
     Raises:
-        InputError: it is damaged, no history at all, or of a newer schema.
+        InputError: the bytes are damaged, no history, or of another schema.
     """
     if stored.content is None:
         return Loaded(history_codec.empty(), exists=False)
@@ -248,7 +242,7 @@ def decode_stored(stored: StoredBytes, store: ReadableStore) -> Loaded:
 
 
 def copy_to(folder: Path, store: ReadableStore) -> str:
-    """Copy a history for a step that holds no token; "", or why it cannot be used."""
+    """Copy a history for a step without a token; return why it cannot be used, or ""."""
     problem = ""
     (folder / FILE_NAME).unlink(missing_ok=True)
     try:
@@ -264,70 +258,9 @@ def copy_to(folder: Path, store: ReadableStore) -> str:
 
 
 def read_origin(folder: Path) -> tuple[str, str]:
-    """Where a copied history is from, and why it cannot be used."""
+    """Return the location of a copied history, and why it cannot be used, or ""."""
     try:
         origin = json.loads(local.read(folder / _ORIGIN))
         return str(origin["location"]), str(origin["problem"])
     except (InputError, ValueError, LookupError, TypeError):
         return str(folder), "nothing was copied there (fix: ciguard history fetch DIR)"
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """What adding came to; `tries` is more than 1 where others wrote at the same time.
-
-    `dropped_metrics`: series that had no room any more.
-    """
-
-    history: History
-    changed: bool
-    size_bytes: int
-    tries: int
-    dropped_metrics: int = 0
-
-
-class _ConcurrentWriteError(Exception):
-    """Somebody else wrote between our reading and our writing."""
-
-
-def update(
-    store: HistoryStore, addition: History, tries: int = TRIES, wait_s: float = WAIT_S
-) -> Update:
-    """Add runs to what is kept; of writers at once none loses anything.
-
-    Raises:
-        RemoteError: others wrote in between, as often as it was tried.
-        CiguardError: the history cannot be read or written, or contradicts the addition.
-    """
-    from ciguard.github.retry import retry_context  # noqa: PLC0415 - who only reads need not pay for it
-
-    try:
-        for attempt in retry_context(
-            on=_ConcurrentWriteError,
-            attempts=tries,
-            timeout=None,
-            wait_initial=wait_s,
-            wait_max=LONGEST_WAIT_S,
-            wait_jitter=5 * wait_s,  # or who lost together would come back together
-        ):
-            with attempt:
-                return _try_update(store, addition, attempt.num)
-    except _ConcurrentWriteError as error:
-        raise RemoteError(
-            f"others wrote to it {tries} times while this was being added",
-            where=store.location,
-            fix="add it again",
-        ) from error
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _try_update(store: HistoryStore, addition: History, tries: int) -> Update:
-    stored = store.read()
-    before = decode_stored(stored, store).history
-    history = merge(before, addition)
-    content = history_codec.encode(history)
-    changed = content != stored.content
-    if changed and not store.write(content, stored):
-        raise _ConcurrentWriteError
-    dropped = count_without_room(before.metrics, addition.metrics)
-    return Update(history, changed, len(content), tries, dropped)

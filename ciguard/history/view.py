@@ -1,4 +1,4 @@
-"""A history for people, a line for each run, and as JSON Lines, one object a value. Pure."""
+"""Views of a history: a table of its runs, and JSON Lines with an object for each value. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 
 
 def document(history: History, size_bytes: int) -> tuple[Block, ...]:
-    """The runs, and how much the history holds."""
+    """Return the table of runs, and the size of the history."""
     counts = np.bincount(history.values.run, minlength=len(history.runs)).tolist()
     rows = tuple(
         (
@@ -50,7 +50,7 @@ def document(history: History, size_bytes: int) -> tuple[Block, ...]:
 
 
 def contents(history: History, size_bytes: int) -> str:
-    """How many runs, cases and values there are, and the size of the file."""
+    """Return the numbers of runs, cases and values, and the size of the file."""
     counts = (
         count_of(len(history.runs), "run"),
         count_of(len(history.keys), "case"),
@@ -61,7 +61,7 @@ def contents(history: History, size_bytes: int) -> str:
 
 
 def incomplete_run(run: HistoryRun) -> str:
-    """Which shards of a run were lost, and how many tests with them."""
+    """Return a sentence with the lost shards of a run and the number of their tests."""
     lost = [leg for leg in run.legs if not leg.complete]
     names = one_line(", ".join(leg.shard or leg.job or "-" for leg in lost), 300)
     units = count_of(sum(len(leg.lost_units) for leg in lost), "test")
@@ -70,12 +70,12 @@ def incomplete_run(run: HistoryRun) -> str:
 
 
 def when(at: datetime) -> str | None:
-    """Return a time as a record writes it; None where it is not known."""
+    """Return a time as a record writes it; None if unknown."""
     return None if at == UNDATED else at.isoformat().replace("+00:00", "Z")
 
 
-def _of_run(run: HistoryRun) -> list[dict[str, Any]]:
-    """What all values of a run's legs have in common, by leg."""
+def _leg_facts(run: HistoryRun) -> list[dict[str, Any]]:
+    """Return for each leg the facts that its values share."""
     return [
         {
             "run_id": run.run_id,
@@ -93,13 +93,13 @@ def _of_run(run: HistoryRun) -> list[dict[str, Any]]:
 
 
 def json_lines(history: History) -> Iterator[str]:
-    """One JSON object a value, by key and then oldest first, in the record's words.
+    """Yield a JSON object for each value, by key and then oldest first, with a record's words.
 
-    What is not known or was not measured is left out, never null.
+    Unknown and unmeasured facts are left out, never null.
     """
     values = history.values
-    legs = [_of_run(run) for run in history.runs]
-    words = {name: [word or None for word in known] for name, known in CODE_NAMES.items()}
+    legs = [_leg_facts(run) for run in history.runs]
+    words = {name: [word or None for word in listed] for name, listed in CODE_NAMES.items()}
     measures = {name: getattr(values, name) for name in (*SECONDS, *BYTES)}
     for row in range(len(values)):
         key = history.keys[values.key[row]]
@@ -107,13 +107,13 @@ def json_lines(history: History) -> Iterator[str]:
         content: dict[str, Any] = {
             **legs[values.run[row]][values.leg[row]],
             **key._asdict(),
-            **{name: known[getattr(values, name)[row]] for name, known in words.items()},
+            **{name: word_of[getattr(values, name)[row]] for name, word_of in words.items()},
             "try": int(values.try_number[row]),
             **{name: _number(name, column[row]) for name, column in measures.items()},
             **spelling._asdict(),
         }
-        content_lines = {name: item for name, item in content.items() if item is not None}
-        yield json.dumps(content_lines, separators=(",", ":"), allow_nan=False)
+        known_content = {name: item for name, item in content.items() if item is not None}
+        yield json.dumps(known_content, separators=(",", ":"), allow_nan=False)
 
 
 def _number(name: str, value: np.float64) -> float | int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.history.query import newest_values, parts
+from ciguard.history.query import chunks, newest_values
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _by_unit(
 ) -> tuple[Floats, ...]:
     """What a unit's last usable values come to, some units at a time."""
     found = []
-    for units, rows in parts(unit, count):
+    for units, rows in chunks(unit, count):
         there = usable[rows]
         group = unit[rows][there] - np.int32(units.start)
         found.append(

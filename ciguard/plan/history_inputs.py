@@ -14,11 +14,11 @@ import numpy as np
 from ciguard.codec.results.matching import match_units
 from ciguard.history.file import History, is_unmeasured
 from ciguard.history.query import (
+    all_legs,
+    chunks,
     in_complete_leg,
     is_censored,
-    leg_of,
-    legs,
-    parts,
+    leg_positions,
     speed_factors,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
@@ -100,7 +100,7 @@ def join_history(
     bound = is_censored(values) | ~in_complete_leg(history, values)
     counts = [
         _relevant_rows(values.key[rows], bound[rows]) & (single >= 0)[values.key[rows]]
-        for _, rows in parts(values.key, len(history.keys))
+        for _, rows in chunks(values.key, len(history.keys))
     ]
     row = np.flatnonzero(np.concatenate(counts)) if counts else np.zeros(0, np.int64)
     unit, divisor = single[values.key[row]], np.broadcast_to(1.0, len(row))
@@ -112,7 +112,7 @@ def join_history(
         divisor = np.append(divisor, shared[2])
         peak_bytes = np.where(divisor > 1, np.nan, values.peak_delta_bytes[row])
         retained_bytes = np.where(divisor > 1, np.nan, values.retained_bytes[row])
-    factor = np.nan_to_num(speed, nan=1.0)[leg_of(history, values)[row]]
+    factor = np.nan_to_num(speed, nan=1.0)[leg_positions(history, values)[row]]
     rows = Observations(
         unit=unit.astype(np.int32),
         wall_s=values.wall_s[row] / (divisor * factor),
@@ -198,8 +198,8 @@ def _shared_rows(
         for unit in units
         if (unit, int(values.run[row])) not in own
     ]
-    parts = np.array(found, np.float64).reshape(-1, 3)
-    return parts[:, 0].astype(np.int64), parts[:, 1].astype(np.int64), parts[:, 2]
+    shares = np.array(found, np.float64).reshape(-1, 3)
+    return shares[:, 0].astype(np.int64), shares[:, 1].astype(np.int64), shares[:, 2]
 
 
 def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observations:
@@ -252,7 +252,7 @@ def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[st
     Of variants the dearest counts: the plan keeps one number a suite.
     """
     by_suite: dict[str, dict[str, list[SuiteOverhead]]] = {}
-    for leg in reversed(legs(history)):
+    for leg in reversed(all_legs(history)):
         for cost in leg.overheads if leg.complete else ():
             by_suite.setdefault(cost.suite, {}).setdefault(cost.variant, []).append(cost)
     found = {}
@@ -282,7 +282,7 @@ def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[
     Machines of one pool may differ: the smallest of the last legs is what can be counted on.
     """
     found: dict[str, list[tuple[int | None, int | None]]] = {name: [] for name in pools}
-    for leg in reversed(legs(history)):
+    for leg in reversed(all_legs(history)):
         if leg.runner.pool in pools and len(found[leg.runner.pool]) < MAX_POOL_LEGS:
             found[leg.runner.pool].append((leg.runner.cpus, leg.runner.memory_bytes))
     return {

@@ -18,7 +18,7 @@ from posixpath import dirname, join, normpath, splitext
 from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
-from ciguard.history.query import BaseQuery, cases_of_run, units_planned
+from ciguard.history.query import BaseQuery, base_unit_count, cases_of_run
 from ciguard.model import CaseKey, Exclusion, InventorySummary, Orphan, Suite, UnitCount, UnitKey
 from ciguard.model.plan import exclusion_rule
 from ciguard.run.frameworks.registry import framework
@@ -261,7 +261,7 @@ def base_count_of_history(
     Args:
         suites: by name; ids of units name files as seen from the suite's working folder.
     """
-    found = units_planned(history, query, suites)
+    found = base_unit_count(history, query, suites)
     if found is None:
         return None
     keys = cases_of_run(history, found.position)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.history.query import DIED, bounds, in_complete_leg, leg_of, legs
+from ciguard.history.query import DIED, all_legs, group_bounds, in_complete_leg, leg_positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,7 +92,7 @@ def observe_overheads(
     Args:
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
     """
-    recent = [leg for leg in reversed(legs(history)) if leg.complete]
+    recent = [leg for leg in reversed(all_legs(history)) if leg.complete]
     gaps, costs = _inter_test_gaps(recent), _legs(recent)
     if not (history.values.setup_s > 0).any():
         return Overheads(gaps, legs=costs)
@@ -118,12 +118,12 @@ def _setups_s(
     rows, place = rows[place >= 0], place[place >= 0]
     if not measured.size or not rows.size:
         return setup_s
-    leg = leg_of(history, values)[rows]
+    leg = leg_positions(history, values)[rows]
     code, inverse = np.unique(place * (int(leg.max()) + 1) + leg, return_inverse=True)
     totals_s = np.zeros(len(code))
     np.add.at(totals_s, inverse, np.nan_to_num(values.setup_s[rows]))
     place = (code // (int(leg.max()) + 1)).astype(np.int32)
-    edges = bounds(place, count)
+    edges = group_bounds(place, count)
     for file in np.unique(place).tolist():
         recent = totals_s[max(edges[file], edges[file + 1] - WINDOW) : edges[file + 1]]
         setup_s[file] = round(float(np.median(recent)), DIGITS)

@@ -123,9 +123,9 @@ def _compare(
     records = records_of_plan(found.plan, found.records)
     if not records:
         return None, "no leg left a record"
-    history, why, _ = judging.past.loaded
+    history, problem = judging.past.loaded.history, judging.past.loaded.problem
     if history is None:
-        return None, why
+        return None, problem
     candidates = runs_from_records(records, "this run")
     head = candidates[-1]
     newest = newest_by_shard(records)

@@ -11,9 +11,9 @@ from ciguard.history.query import (
     BaseQuery,
     KnownFailure,
     base_runs,
+    base_unit_count,
     cases_of_run,
     known_failures,
-    units_planned,
 )
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, Suite, UnitCount, Variant
@@ -67,11 +67,11 @@ def test_base_runs_match_branch_workflow_and_event() -> None:
 def test_unit_count_comes_from_the_newest_run_that_has_one() -> None:
     imported = run(3, HistoryLeg("", complete=True))
     found = history({}, (run(1), run(2, UP, DOWN), imported))
-    counted = units_planned(found, ME, suites(""))
+    counted = base_unit_count(found, ME, suites(""))
     assert counted is not None
     assert counted.planned == (UnitCount(7),), "a dead leg was planned too"
     assert counted.source == "run 2 of main"
-    assert units_planned(history({}, (imported,)), ME, suites("")) is None
+    assert base_unit_count(history({}, (imported,)), ME, suites("")) is None
 
 
 def suites(name: str, *variants: str) -> dict[str, Suite]:
@@ -85,7 +85,7 @@ def of_plan(plan_id: str, *counts: UnitCount, shard: str = "01", attempt: int = 
 
 
 def counted(found: tuple[HistoryRun, ...], ours: dict[str, Suite]) -> tuple[UnitCount, ...]:
-    base = units_planned(history({}, found), ME, ours)
+    base = base_unit_count(history({}, found), ME, ours)
     return base.planned if base is not None else ()
 
 

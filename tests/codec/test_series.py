@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from ciguard.history.file import History, empty, of_columns
 from ciguard.history.query import (
-    PART,
-    bounds,
+    CHUNK_GROUPS,
+    all_legs,
+    chunks,
+    group_bounds,
     in_complete_leg,
     is_censored,
-    leg_of,
-    legs,
+    leg_positions,
     newest_values,
-    parts,
     speed_factors,
-    units,
+    units_of_keys,
 )
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
@@ -56,8 +56,8 @@ THREE = history(
 
 
 def test_legs_of_all_runs_are_numbered_in_sequence() -> None:
-    assert [leg.shard for leg in legs(THREE)] == ["01", "02", "01"]
-    assert leg_of(THREE, THREE.values).tolist() == [0, 2, 2, 1]
+    assert [leg.shard for leg in all_legs(THREE)] == ["01", "02", "01"]
+    assert leg_positions(THREE, THREE.values).tolist() == [0, 2, 2, 1]
     assert in_complete_leg(THREE, THREE.values).tolist() == [True, True, True, False]
     assert is_censored(THREE.values).tolist() == [False, False, True, False]
 
@@ -70,9 +70,9 @@ def test_unknown_outcome_is_not_censored() -> None:
 @pytest.mark.parametrize("runs", [(), RUNS])
 def test_empty_history_gives_empty_series(runs: Any) -> None:
     nothing = History(empty().values, runs)
-    assert units(nothing)[0] == ()
+    assert units_of_keys(nothing)[0] == ()
     assert newest_values(nothing.values.wall_s, nothing.values.key, 0).shape == (0, 20)
-    assert speed_factors(nothing).shape == (len(legs(nothing)),)
+    assert speed_factors(nothing).shape == (len(all_legs(nothing)),)
     assert in_complete_leg(nothing, nothing.values).tolist() == []
 
 
@@ -86,18 +86,18 @@ def test_newest_values_are_the_end_of_each_series(series: list[list[float]], dep
         stored = one[-depth:]
         assert row[depth - len(stored) :].tolist() == stored
         assert np.isnan(row[: depth - len(stored)]).all()
-    edges = bounds(group, len(series))
+    edges = group_bounds(group, len(series))
     assert [column[a:b].tolist() for a, b in pairwise(edges)] == series
 
 
 def test_parts_cover_all_groups_and_rows_in_order() -> None:
-    lengths = np.arange(2 * PART + 7) % 3  # every third group is empty
+    lengths = np.arange(2 * CHUNK_GROUPS + 7) % 3  # every third group is empty
     group = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    found = list(parts(group, len(lengths)))
+    found = list(chunks(group, len(lengths)))
     assert [groups for groups, _ in found] == [
-        slice(0, PART),
-        slice(PART, 2 * PART),
-        slice(2 * PART, 2 * PART + 7),
+        slice(0, CHUNK_GROUPS),
+        slice(CHUNK_GROUPS, 2 * CHUNK_GROUPS),
+        slice(2 * CHUNK_GROUPS, 2 * CHUNK_GROUPS + 7),
     ]
     for groups, rows in found:
         assert set(group[rows].tolist()) <= set(range(groups.start, groups.stop))

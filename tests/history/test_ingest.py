@@ -19,11 +19,11 @@ from ciguard.history.file import encode
 from ciguard.history.ingest import (
     RunMetadata,
     check_is_merged,
-    end_s,
     history_of,
     history_of_durations,
+    leg_end_s,
+    leg_start_s,
     parse_time,
-    start_s,
     suite_overheads,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
@@ -427,7 +427,7 @@ def test_overheads_of_a_leg_with_one_process() -> None:
         end=EndLine("completed", at_s=9.1),
     )
     assert suite_overheads(record) == (SuiteOverhead("", "", None, 2.0, 3.0, 0.2),)
-    assert (start_s(record), end_s(record)) == (0.5, 0.2)
+    assert (leg_start_s(record), leg_end_s(record)) == (0.5, 0.2)
 
 
 def test_overheads_exclude_kills_crashes_and_retries() -> None:
@@ -452,7 +452,7 @@ def test_overheads_exclude_kills_crashes_and_retries() -> None:
         end=EndLine("completed", at_s=33.0),
     )
     assert suite_overheads(record) == (SuiteOverhead("", "", None, 1.0, 0.5, 0.0),)
-    assert end_s(record) == 0.5
+    assert leg_end_s(record) == 0.5
 
 
 ENDED = ((1, "a"), (2, "a"), (3, "b"))
@@ -468,7 +468,7 @@ def test_results_without_times_give_only_the_remaining_overhead() -> None:
         process_ends=(ProcessEndLine(1, "completed", at_s=10.0),),
     )
     assert suite_overheads(record) == (SuiteOverhead("", "", None, None, 3.0, None),)
-    assert end_s(record) is None, "it was cut"
+    assert leg_end_s(record) is None, "it was cut"
 
 
 def test_concurrent_tests_in_one_process_have_no_gaps() -> None:
@@ -486,7 +486,7 @@ def test_concurrent_tests_in_one_process_have_no_gaps() -> None:
 def test_no_measurement_gives_no_overhead() -> None:
     record = Record("r", None, processes=(ProcessLine(1, 1),), results=(result("a", 1, None),))
     assert suite_overheads(record) == ()
-    assert (start_s(record), end_s(record)) == (None, None)
+    assert (leg_start_s(record), leg_end_s(record)) == (None, None)
 
 
 def test_base_memory_ignores_a_zero_first_sample() -> None:

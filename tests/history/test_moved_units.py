@@ -8,7 +8,7 @@ import pytest
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.codec.record.reader import read_records
-from ciguard.history.ingest import end_s, history_of
+from ciguard.history.ingest import history_of, leg_end_s
 from ciguard.history.view import json_lines
 from ciguard.model import (
     EndLine,
@@ -99,4 +99,4 @@ def test_wait_for_a_block_is_no_end_of_a_leg() -> None:
         events=(EventLine("claim_asked", 9.5), EventLine("claims_ended", 11.5)),
         end=EndLine("completed", 11.75),
     )
-    assert end_s(record) == 0.25
+    assert leg_end_s(record) == 0.25

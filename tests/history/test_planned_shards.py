@@ -12,7 +12,7 @@ from guard.test_result_files import junit
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.history.file import decode
-from ciguard.history.query import BaseQuery, known_failures, units_planned
+from ciguard.history.query import BaseQuery, base_unit_count, known_failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +63,7 @@ def test_shards_without_a_file_are_lost(ciguard: Ciguard, place: Path) -> None:
     assert [leg.shard for leg in lost] == list(SHARDS)[23:]
     assert [key.unit for key in lost[0].lost_units] == sorted(SHARDS["24"])
     assert known_failures(history, BaseQuery()) == ({}, None)
-    planned = units_planned(history, BaseQuery(), PLAN.suites)
+    planned = base_unit_count(history, BaseQuery(), PLAN.suites)
     assert planned is not None
     assert [one.units for one in planned.planned] == [58]  # not the 46 that have a result
 

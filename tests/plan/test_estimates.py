@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.history.query import PART
+from ciguard.history.query import CHUNK_GROUPS
 from ciguard.plan.estimates import (
     DEFAULT_S,
     MIN_S,
@@ -71,7 +71,7 @@ def test_newer_values_have_more_weight() -> None:
 
 
 def test_many_units_have_separate_estimates() -> None:
-    count = 2 * PART + 3
+    count = 2 * CHUNK_GROUPS + 3
     found = timed([(unit, 1.0 + unit) for unit in range(count) for _ in range(2)], count)
     assert found.wall_s.tolist() == [1.0 + unit for unit in range(count)]
 

@@ -22,7 +22,7 @@ from ciguard.github.models import WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
 from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
-from ciguard.history.stores import Attempt, load_or_explain
+from ciguard.history.stores import LoadedHistory, load_or_explain
 from ciguard.plan.outputs import PLAN, STATIC_FOLDER
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
@@ -88,7 +88,7 @@ def upload(server: FakeGitHub, world: World, *, with_plan: bool = True) -> None:
 
 
 def past_at(history: Path) -> PastRuns:
-    def load(_: str) -> Attempt:
+    def load(_: str) -> LoadedHistory:
         return load_or_explain(history.name, history.parent, {}, "not compared")
 
     return PastRuns(load, "service://history")

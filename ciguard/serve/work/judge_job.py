@@ -24,7 +24,7 @@ from ciguard.github.run_client import actions_run, pull_of_run
 from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
 from ciguard.history.ingest import RunMetadata
-from ciguard.history.stores import Attempt, load
+from ciguard.history.stores import LoadedHistory, load
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteReport, RemoteRun, judge_remote
 from ciguard.serve import stored_answers
@@ -151,7 +151,7 @@ class _Judging:
         if self.work.source != "backfill" and (pull is None or pull.state == "open"):
             self._publish(run, judged)
 
-    def _load_history(self, _: str) -> Attempt:
+    def _load_history(self, _: str) -> LoadedHistory:
         """Load the service's own history; its damage hides no verdict, but an outage is raised."""
         service = self.service
         store = ObjectHistory(service.database, service.objects, self.key.repository_id)
@@ -159,10 +159,12 @@ class _Judging:
             loaded = load(store)
         except (DamagedObject, InputError) as error:
             self._warn(str(error))
-            return Attempt(None, f"the history cannot be used: {error.what}; {NOT_COMPARED}")
+            problem = f"the history cannot be used: {error.what}; {NOT_COMPARED}"
+            return LoadedHistory(None, problem=problem)
         if not loaded.exists:
-            return Attempt(None, f"there is no history yet: {NOT_COMPARED}", is_new=True)
-        return Attempt(loaded.history)
+            problem = f"there is no history yet: {NOT_COMPARED}"
+            return LoadedHistory(None, problem=problem, is_new=True)
+        return LoadedHistory(loaded.history)
 
     def _warn(self, text: str) -> None:
         _LOG.warning("%s: %s", self.key, text)
