@@ -14,7 +14,8 @@ from ciguard.compare.suite_speed import NO_SUITE_SPEED, SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, Transition, TransitionKind
 from ciguard.errors import ExitCode
 from ciguard.model import FAIL_CONDITIONS, MEMORY_ENDINGS, Ending, FailCondition, Record
-from ciguard.model.moved_blocks import count_moved_blocks, newest_by_shard
+from ciguard.model.moved_units import count_moved_blocks
+from ciguard.model.record import newest_by_shard
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

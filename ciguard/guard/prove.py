@@ -35,8 +35,12 @@ from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
-from ciguard.model.moved_blocks import MovedBlock, find_moved_blocks, with_moved_units
-from ciguard.model.moved_units import find_moved_units
+from ciguard.model.moved_units import (
+    MovedBlock,
+    find_moved_blocks,
+    find_moved_units,
+    with_moved_units,
+)
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:

@@ -33,7 +33,8 @@ from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRu
 from ciguard.model import CaseKey, Record, Result, ShardLine, UnitKey, count_units
 from ciguard.model.attempts import FinalResults, final_results
 from ciguard.model.listings import with_listings
-from ciguard.model.moved_blocks import find_moved_blocks, newest_by_shard, with_moved_units
+from ciguard.model.moved_units import find_moved_blocks, with_moved_units
+from ciguard.model.record import newest_by_shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,9 @@
-"""The values every folder speaks, schema 1: what a record, a plan and a run are made of.
+"""The values that all folders share, schema 1: the parts of a record, a plan and a run.
 
-Standard library only, Python 3.8+: this folder travels in the leg. `None` means not measured and is
-never 0. Sizes are bytes, times are seconds, `at_s` counts from the leg's own start on a clock that
-cannot be set back. Words follow GitHub's: run, run attempt, job, head SHA.
+A leg is one execution of a shard by a job, a unit is what a plan divides, a case is what a
+framework reports (docs/glossary.md). `None` means not measured and is never 0. Sizes are in bytes,
+times in seconds; `at_s` counts from the start of the leg, on a monotonic clock. Standard library
+only, Python 3.8+: this folder is part of the program that runs in a leg.
 """
 
 from ciguard.model.plan import (

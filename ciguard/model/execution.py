@@ -1,14 +1,15 @@
-"""Whether test bodies ran as planned: dry runs, focus and filters that processes report. Pure."""
+"""Settings that kept planned tests from running: dry runs, focus and filters of a process. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, Iterable, Mapping
 
 if TYPE_CHECKING:
     from ciguard.model.plan import Suite
     from ciguard.model.record import EventLine
 
-# By the reason of an `execution` event; the leg and the guard word them alike.
+# By the reason of an `execution` event; the same words in the leg and in the guard.
 WORDS: Final[Mapping[str, str]] = {
     "not_executed": "tests were listed, not executed",
     "focus": "only focused tests ran",
@@ -21,10 +22,10 @@ def unplanned_settings(
 ) -> dict[str, list[str]]:
     """Return the settings that kept planned tests from running, by reason, each once, sorted.
 
-    A filter that the framework named when the plan was made is part of the plan. A plan that was
-    made without asking the framework knows no filters, so that none can be told from a new one.
+    A filter that the framework reported for the plan is part of the plan. For a plan without this
+    report no filter counts, because a new one cannot be distinguished.
     """
-    found: dict[str, list[str]] = {}
+    details: dict[str, set[str]] = defaultdict(set)
     for event in events:
         reason = event.reason or ""
         if event.kind != "execution" or reason not in WORDS:
@@ -32,6 +33,5 @@ def unplanned_settings(
         known = suites[event.suite].filters if event.suite in suites else None
         if reason == "filter" and (known is None or event.detail in known):
             continue
-        if event.detail not in found.setdefault(reason, []):
-            found[reason].append(event.detail)
-    return {reason: sorted(found[reason]) for reason in WORDS if reason in found}
+        details[reason].add(event.detail)
+    return {reason: sorted(details[reason]) for reason in WORDS if reason in details}

@@ -1,9 +1,9 @@
-"""How a case ended, by the type and message of its failure: one table for legs and result files.
+"""The ending of a failed case by type and message: one table for legs and result files.
 
-Only where the whole type, or the start of the message, says it: a test may well fail because a
-request of its own timed out, and that is a failure like any other. Written in the syntax that `re`
-and RE2 share, as the rows of `ciguard.logs` are, which look for the same failures anywhere in a
-log: a test holds both to one ending. Pure, and Python 3.8.
+Only the whole type or the start of the message counts: a test that fails because a request of its
+own timed out is an ordinary failure. The patterns use the syntax that `re` and RE2 share, as those
+of `ciguard.logs`, which look for the same failures anywhere in a log; a test requires equal endings
+of both tables. Pure, and Python 3.8.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
         ),
     ),
 )
-# What runtimes print as they end a process that found no memory; the first line of it.
+# First lines that runtimes print when they end a process without memory.
 _FATAL_MEMORY: Final = re.compile(
     r"^(?:FATAL ERROR: .{0,120}(?:heap out of memory|Allocation failed)"  # V8
     r"|fatal error: (?:runtime: )?(?:out of memory|cannot allocate memory)"  # Go
@@ -92,8 +92,8 @@ _FATAL_MEMORY: Final = re.compile(
     r"|(?:PHP )?Fatal error: +(?:Allowed memory size of \d+ bytes exhausted|Out of memory \()",
     re.M,
 )
-# What stands before the words that count: a type, the place of a failure in the code, or how a
-# runner quotes another's message.
+# Texts before the message itself: a type, a position in the code, or the words with which a runner
+# quotes another's message.
 _PREFIX: Final = re.compile(
     r"[^\n:]{1,300}:\d+:\s+|"
     r"(?:Test method \S+ threw exception:|failed on (?:setup|teardown) with|thrown:"
@@ -104,40 +104,40 @@ _MAX_PREFIXES: Final = 4
 
 
 def ending_of_failure(kind: str, message: str) -> Ending:
-    """The ending of a case that failed; completed where nothing says another.
+    """Return the ending of a failed case; "completed" if neither type nor message is known.
 
     Args:
-        kind: the failure's type, as `System.OutOfMemoryException`; "" where none is said.
-        message: of which the start is looked at.
+        kind: the failure's type, such as `System.OutOfMemoryException`; "" if unknown.
+        message: only its start is used.
     """
-    found = _ending_of_type(kind)
+    known_ending = _ending_of_type(kind)
     text = message[:MAX_CHARACTERS].strip()
     for _ in range(_MAX_PREFIXES):
-        if found is not None:
-            return found
+        if known_ending is not None:
+            return known_ending
         for ending, pattern in _MESSAGES:
             if pattern.match(text):
                 return ending
-        before = _PREFIX.match(text)
-        if before is None:
+        prefix = _PREFIX.match(text)
+        if prefix is None:
             break
-        found = _ending_of_type(before["type"] or "")
-        text = text[before.end() :]
-    return found or "completed"
+        known_ending = _ending_of_type(prefix["type"] or "")
+        text = text[prefix.end() :]
+    return known_ending or "completed"
 
 
 def memory_failure(output: str) -> str:
-    """The line in which a runtime says that it ends its process for want of memory; "" for none.
+    """Return the line in which a runtime reports that it ends for lack of memory, or "".
 
     Args:
-        output: the last of a process that died.
+        output: last output of a process that died.
     """
-    found = _FATAL_MEMORY.search(output)
-    return "" if found is None else output[found.start() :].splitlines()[0]
+    match = _FATAL_MEMORY.search(output)
+    return "" if match is None else output[match.start() :].splitlines()[0]
 
 
 def patterns() -> Iterator[re.Pattern[str]]:
-    """Every pattern of the table."""
+    """Yield every pattern of the table."""
     yield from (pattern for _, pattern in _MESSAGES)
     yield from (_FATAL_MEMORY, _PREFIX)
 

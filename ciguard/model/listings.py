@@ -1,4 +1,8 @@
-"""What exists, by the listings of a run's legs: for a plan with units of the past. Pure."""
+"""Units that exist now, by the listings of a run's legs, put into a plan of past units. Pure.
+
+A plan of past units was made without listing the tests. Each of its legs therefore lists the tests
+of its suite and variant, and its record names the difference from the plan.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
 
 from ciguard.model.plan import Exclusion, PlannedUnit, exclusion_rule, repository_path
+from ciguard.model.record import newest_by_shard
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
@@ -14,18 +19,18 @@ if TYPE_CHECKING:
     from ciguard.model.record import Record
 
 LISTING_EVENT_KINDS: Final = ("unplanned", "gone", "excluded", "listed", "listing")
-MAX_ERRORS: Final = 20  # of a combination: a module that all import fails in each file
+MAX_ERRORS: Final = 20  # of a suite and variant: one broken module can fail in each file
 
 
 @dataclass(frozen=True, **SLOTS)
 class LegListing:
-    """What one leg says of its suite and variant.
+    """The listing of one leg, for its suite and variant.
 
     Attributes:
-        hash: of all units that it listed; `units` counts those that are not excluded.
-        new: by shard, units that the plan does not know.
-        gone: units that were planned, and are not there; whether their file is.
-        names_all: `new` and `gone` are complete; else they are those of the leg's own shard.
+        hash: of all listed units; `units` counts those that are not excluded.
+        new: by shard, units that are not in the plan.
+        gone: planned units that do not exist, and whether their file exists.
+        names_all: `new` and `gone` are complete; otherwise they are of the leg's own shard.
     """
 
     hash: str
@@ -42,7 +47,8 @@ class Disagreement:
     """Legs of one suite and variant that listed different units.
 
     Attributes:
-        shards: of each listing. units: those that are not in all listings, as far as named.
+        shards: by listing.
+        units: those that are not in all listings, as far as named.
     """
 
     suite: str
@@ -56,11 +62,11 @@ class ListedPlan:
     """The plan with the units that exist.
 
     Attributes:
-        new, gone: how many units the plan did not know, and has in vain; None where its units were
-            listed before it was made.
+        new, gone: numbers of existing units outside of the plan, and of planned units that do not
+            exist; None if the units were listed for the plan.
         unlisted: shards whose record has no listing.
-        empty: suites and variants of which a listing has no unit.
-        short: those whose shards together have not as many units as their one listing.
+        empty: suites and variants with a listing without any unit.
+        short: those whose shards together have another number of units than their one listing.
     """
 
     plan: Plan
@@ -73,11 +79,11 @@ class ListedPlan:
 
 
 def read_listing(record: Record, suite_key: tuple[str, str]) -> LegListing | None:
-    """The listing in a record; None where its leg did not come to it."""
-    last = next((one for one in reversed(record.events) if one.kind == "listing"), None)
+    """Return the listing in a record; None if its leg ended before."""
+    last = next((event for event in reversed(record.events) if event.kind == "listing"), None)
     if last is None or (last.suite, last.variant) != suite_key:
         return None
-    # Once each: every step of a leg lists.
+    # Dictionaries, because every step of a leg lists: each unit counts once.
     new: dict[str, dict[UnitKey, None]] = defaultdict(dict)
     gone: dict[UnitKey, bool] = {}
     excluded: dict[Exclusion, None] = {}
@@ -107,18 +113,16 @@ def read_listing(record: Record, suite_key: tuple[str, str]) -> LegListing | Non
 
 
 def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
-    """Put in what the legs listed: new units, each in its shard, and none that are gone.
+    """Add the listed new units to their shards, and remove units that do not exist. O(units).
 
-    A shard without a listing has what the others of its suite and variant say of it.
+    A shard without a listing gets its units from the other listings of its suite and variant.
 
     Args:
-        records: of the plan; of a shard's attempts the last one counts. O(units).
+        records: of the plan; of a shard's attempts the last one counts.
     """
     if not plan.policy.lists:
         return ListedPlan(plan)
-    newest: dict[str, Record] = {}
-    for record in sorted(records, key=lambda one: one.identity.run_attempt or 0):
-        newest[record.identity.shard] = record
+    newest = newest_by_shard(records)
     by_suite_key: dict[tuple[str, str], list[Shard]] = defaultdict(list)
     for shard in plan.shards:
         by_suite_key[shard.suite_key].append(shard)
@@ -128,25 +132,25 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
     listed_shards: set[str] = set()
     empty: list[tuple[str, str]] = []
     short: list[tuple[str, str]] = []
-    for suite_key, theirs in by_suite_key.items():
-        read = {
+    for suite_key, group in by_suite_key.items():
+        optional_listings = {
             shard.key: read_listing(newest[shard.key], suite_key)
-            for shard in theirs
+            for shard in group
             if shard.key in newest
         }
-        seen = {key: listing for key, listing in read.items() if listing is not None}
-        listed_shards.update(seen)
-        disagreements.extend(_disagreement(suite_key, seen))
-        known = next((one for one in seen.values() if one.names_all), None)
-        listings += seen.values()
-        for shard in theirs:
-            listing = seen.get(shard.key, known)
+        by_shard = {key: found for key, found in optional_listings.items() if found is not None}
+        listed_shards.update(by_shard)
+        disagreements.extend(_disagreement(suite_key, by_shard))
+        complete = next((listing for listing in by_shard.values() if listing.names_all), None)
+        listings += by_shard.values()
+        for shard in group:
+            listing = by_shard.get(shard.key, complete)
             shards[shard.key] = shard if listing is None else _listed(shard, listing)
-        if any(listing.units == 0 for listing in seen.values()):
+        counts = {listing.units for listing in by_shard.values()}
+        if 0 in counts:
             empty.append(suite_key)
-        counts = {listing.units for listing in seen.values()}
-        shared = sum(len(shards[shard.key].units) for shard in theirs)
-        if len(seen) == len(theirs) and len(counts) == 1 and counts != {shared}:
+        total = sum(len(shards[shard.key].units) for shard in group)
+        if len(by_shard) == len(group) and len(counts) == 1 and counts != {total}:
             short.append(suite_key)
     before = {unit.key for shard in plan.shards for unit in shard.units}
     after = {unit.key for shard in shards.values() for unit in shard.units}
@@ -166,31 +170,31 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
 
 
 def _listed(shard: Shard, listing: LegListing) -> Shard:
-    there = [unit for unit in shard.units if unit.key not in listing.gone]
+    existing = [unit for unit in shard.units if unit.key not in listing.gone]
     new = [
         PlannedUnit(unit, suite, variant, has_history=False)
         for suite, variant, unit in listing.new.get(shard.key, ())
     ]
     suite, variant = shard.suite_key
-    return replace(shard, units=(*there, *new), suite=suite, variant=variant)
+    return replace(shard, units=(*existing, *new), suite=suite, variant=variant)
 
 
 def _disagreement(
-    suite_key: tuple[str, str], seen: Mapping[str, LegListing]
+    suite_key: tuple[str, str], by_shard: Mapping[str, LegListing]
 ) -> Sequence[Disagreement]:
     by_hash: dict[str, list[str]] = defaultdict(list)
-    for shard, listing in seen.items():
+    for shard, listing in by_shard.items():
         by_hash[listing.hash].append(shard)
     if len(by_hash) <= 1:
         return ()
-    first, *others = (seen[shards[0]] for shards in by_hash.values())
+    first, *others = (by_shard[shards[0]] for shards in by_hash.values())
     others = [other for other in others if first.names_all and other.names_all]
     units = set()
     for other in others:
-        mine, theirs = (
-            {key for keys in one.new.values() for key in keys} for one in (first, other)
+        new_in_first, new_in_other = (
+            {key for keys in listing.new.values() for key in keys} for listing in (first, other)
         )
-        units |= (mine ^ theirs) | (set(first.gone) ^ set(other.gone))
+        units |= (new_in_first ^ new_in_other) | (set(first.gone) ^ set(other.gone))
     shards = tuple(map(tuple, by_hash.values()))
     return (Disagreement(*suite_key, shards, tuple(sorted(units))),)
 
@@ -198,15 +202,17 @@ def _disagreement(
 def _inventory(
     plan: Plan, listings: Sequence[LegListing], after: AbstractSet[UnitKey]
 ) -> InventorySummary:
-    """What was collected; files that are there, had a planned unit and have none now."""
+    """Return the inventory of the listings, with existing files that lost all planned units."""
     excluded = {
-        (one.suite, one.variant, one.unit): one for each in listings for one in each.excluded
+        (exclusion.suite, exclusion.variant, exclusion.unit): exclusion
+        for listing in listings
+        for exclusion in listing.excluded
     }
-    errors = dict.fromkeys(error for each in listings for error in each.errors)
+    errors = dict.fromkeys(error for listing in listings for error in listing.errors)
     emptied = {
         file_of_unit(plan.suites, key)
-        for each in listings
-        for key, file_exists in each.gone.items()
+        for listing in listings
+        for key, file_exists in listing.gone.items()
         if file_exists
     } - {file_of_unit(plan.suites, key) for key in after}
     return replace(
@@ -219,8 +225,8 @@ def _inventory(
 
 
 def file_of_unit(suites: Mapping[str, Suite], key: UnitKey) -> str:
-    """Return the file that its id names, from the repository's root, if it names one.
+    """Return the file that a unit's id names, from the repository's root, if it names one.
 
-    An id without `::` is the file itself where the unit is a file; else no file has this name.
+    An id without `::` is returned whole: the file itself if units are files, else no file at all.
     """
     return repository_path(suites, key.suite, key.unit.partition("::")[0])

@@ -1,6 +1,6 @@
-"""What the samples of a leg tell of its machine: GPUs, memory left, swap, stalls; what ran then.
+"""Use of a machine by the samples of a leg: GPUs, free memory, swap, stalls, and concurrent units.
 
-A measure that no sample has is None, and never 0. Pure, and Python 3.8.
+An unmeasured value is None, and never 0. Pure, and Python 3.8.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     Execution = tuple[int | None, str, str, str]  # process, suite, variant, unit
 
-# A kernel moves pages of idle daemons out at any time; a program that waits for its own has more.
+# Below, the kernel may only have moved pages of idle daemons; a swapping program moves more.
 SWAPPED_BYTES: Final = 64 << 20
 STALLED_S, STALLED_RATIO = 1.0, 0.01  # of the leg's time; both are needed
 
 
 @dataclass(frozen=True, **SLOTS)
 class MemoryMoment:
-    """A size, when it was sampled, and the units that ran then."""
+    """A size with the time of its sample and the units that ran then."""
 
     size_bytes: int
     at_s: float
@@ -32,9 +32,9 @@ class MemoryMoment:
 
 @dataclass(frozen=True, **SLOTS)
 class Stalls:
-    """How long programs waited for memory: some of them, or all at once (None: not measured).
+    """Time for which programs waited for memory: any of them, or all at once (None: not measured).
 
-    Most of the wait lies between the sample before `at_s` and the one at it.
+    The longest wait was between the sample at `at_s` and the one before.
     """
 
     stalled_s: float
@@ -48,11 +48,12 @@ class MachineUse:
     """Extremes of a leg's samples.
 
     Attributes:
-        gpu_bytes: largest of the tested processes by device, each at a moment of its own.
-        gpu_total: largest sum over the devices at one moment.
+        gpu_bytes: by device, the largest memory of the tested processes.
+        gpu_total: largest sum over the devices in one sample.
         least_available: of the machine.
-        least_headroom: before something is killed: a container's limit counts, and half the swap.
-        swap_growth: most swap of the machine in use, minus that of the first sample.
+        least_headroom: memory before a process is killed, by the limit of a container and with half
+            of the swap.
+        swap_growth: largest used swap of the machine, minus that of the first sample.
     """
 
     gpu_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -64,11 +65,11 @@ class MachineUse:
 
     @property
     def has_swapped(self) -> bool:
-        """Say that enough memory went to swap to slow programs down."""
+        """Return whether the machine swapped enough memory to slow programs down."""
         return self.swap_growth is not None and self.swap_growth.size_bytes >= SWAPPED_BYTES
 
     def has_stalled(self, wall_s: float | None) -> bool:
-        """Say that waiting for memory is part of the leg's time, which `wall_s` is."""
+        """Return whether waits for memory are a notable part of the leg's `wall_s`."""
         stalled_s = self.stalls.stalled_s if self.stalls is not None else 0.0
         return stalled_s >= max(STALLED_S, STALLED_RATIO * (wall_s or 0.0))
 
@@ -76,18 +77,14 @@ class MachineUse:
 NOT_MEASURED: Final = MachineUse()
 
 
-def _nothing(_: float) -> tuple[UnitKey, ...]:
-    return ()
-
-
 def machine_use(
     samples: Sequence[SampleLine],
-    units_at: Callable[[float], tuple[UnitKey, ...]] = _nothing,
+    units_at: Callable[[float], tuple[UnitKey, ...]] = lambda _: (),
 ) -> MachineUse:
-    """Sum up samples in the order of their time.
+    """Summarize samples in the order of their time.
 
     Args:
-        units_at: what ran at a moment.
+        units_at: returns the units that ran at a time.
     """
     if not samples:
         return NOT_MEASURED
@@ -96,14 +93,16 @@ def machine_use(
         return MemoryMoment(size_bytes, at_s, units_at(at_s))
 
     def least(name: str) -> MemoryMoment | None:
-        seen = [(getattr(one, name), one.at_s) for one in samples if getattr(one, name) is not None]
-        return moment(*min(seen)) if seen else None
+        sizes = [(getattr(sample, name), sample.at_s) for sample in samples]
+        measured = [(size, at_s) for size, at_s in sizes if size is not None]
+        return moment(*min(measured)) if measured else None
 
     by_device: dict[str, int] = {}
-    for one in samples:
-        for device, size_bytes in one.gpu_bytes.items():
+    for sample in samples:
+        for device, size_bytes in sample.gpu_bytes.items():
             by_device[device] = max(size_bytes, by_device.get(device, 0))
-    sums = [(sum(one.gpu_bytes.values()), one.at_s) for one in samples if one.gpu_bytes]
+    gpu_samples = [sample for sample in samples if sample.gpu_bytes]
+    sums = [(sum(sample.gpu_bytes.values()), sample.at_s) for sample in gpu_samples]
     return MachineUse(
         gpu_bytes=dict(sorted(by_device.items())),
         gpu_total=moment(*max(sums, key=lambda pair: pair[0])) if sums else None,
@@ -117,22 +116,23 @@ def machine_use(
 def _swap_growth(
     samples: Sequence[SampleLine], moment: Callable[[int, float], MemoryMoment]
 ) -> MemoryMoment | None:
-    """None of a single sample, which shows no growth."""
-    seen = [(one.swap_used_bytes, one.at_s) for one in samples if one.swap_used_bytes is not None]
-    if len(seen) < 2:  # noqa: PLR2004
+    """Return the largest growth; None for a single sample."""
+    sizes = [(sample.swap_used_bytes, sample.at_s) for sample in samples]
+    measured = [(size, at_s) for size, at_s in sizes if size is not None]
+    if len(measured) < 2:  # noqa: PLR2004
         return None
-    most_bytes, at_s = max(seen, key=lambda pair: pair[0])
-    growth_bytes = most_bytes - seen[0][0]
+    most_bytes, at_s = max(measured, key=lambda pair: pair[0])
+    growth_bytes = most_bytes - measured[0][0]
     return moment(growth_bytes, at_s) if growth_bytes else MemoryMoment(0, at_s)
 
 
 def _stalls(
     samples: Sequence[SampleLine], units_at: Callable[[float], tuple[UnitKey, ...]]
 ) -> Stalls | None:
-    some = [(one.stalled_s, one.at_s) for one in samples if one.stalled_s is not None]
-    if not some:
+    partly = [(one.stalled_s, one.at_s) for one in samples if one.stalled_s is not None]
+    if not partly:
         return None
-    waits = list(zip(_increases([value for value, _ in some]), (at_s for _, at_s in some)))
+    waits = list(zip(_increases([value for value, _ in partly]), (at_s for _, at_s in partly)))
     fully = [one.fully_stalled_s for one in samples if one.fully_stalled_s is not None]
     longest_s, at_s = max(waits, key=lambda wait: wait[0])
     return Stalls(
@@ -144,12 +144,12 @@ def _stalls(
 
 
 def _increases(counter: Sequence[float]) -> list[float]:
-    """What each value adds; a leg that goes on in another step counts from 0 again."""
+    """Return the increase of each value; a leg that continues in a new step counts from 0 again."""
     return [now - before if now >= before else now for before, now in zip((0.0, *counter), counter)]
 
 
 def leg_machine_use(record: Record) -> MachineUse:
-    """Sum up a leg's samples, with the units that ran at each extreme."""
+    """Summarize a leg's samples, with the units that ran at each extreme."""
     executions = _executions(record) if record.samples else {}
 
     def units_at(at_s: float) -> tuple[UnitKey, ...]:
@@ -160,9 +160,9 @@ def leg_machine_use(record: Record) -> MachineUse:
 
 
 def _executions(record: Record) -> Mapping[Execution, tuple[float, float]]:
-    """When each unit ran in each process: from its first start to its last result there.
+    """Return the span of each unit in each process: from its first start to its last result.
 
-    One without a result ran until its process ended, if it did. O(starts + results).
+    A unit without a result ran until the end of its process. O(starts + results).
     """
     process_ends = {line.process: line.at_s for line in record.process_ends}
     # The first start and the last result win.
@@ -172,9 +172,9 @@ def _executions(record: Record) -> Mapping[Execution, tuple[float, float]]:
         if one.at_s is not None
     }
     ends = {(one.process, one.suite, one.variant, one.unit): one.at_s for one in record.results}
-    found = {}
+    spans = {}
     for key, start_s in starts.items():
         end_s = ends.get(key, process_ends.get(key[0] or 0, math.inf))
-        # It ended, and nobody knows when.
-        found[key] = (start_s, start_s if end_s is None else end_s)
-    return found
+        # None: it ended at an unknown time.
+        spans[key] = (start_s, start_s if end_s is None else end_s)
+    return spans

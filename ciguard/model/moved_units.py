@@ -1,4 +1,7 @@
-"""What moving units between legs came to: how many moved, and what the plan would have taken. Pure.
+"""Units that moved between legs during a run: which leg was to run each, and the effect on times.
+
+Units move in blocks. A leg that has run its own part asks the service for a block of another shard
+(it claims the block), and the record of the shard's own leg names the block as taken. Pure.
 
 Standard library only, Python 3.8+.
 """
@@ -10,32 +13,230 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Iterable, Mapping, Sequence, Tuple
 
+from ciguard.model.attempts import classify_result
+from ciguard.model.plan import Plan, PlannedUnit, shard_of_block
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
-    from ciguard.model.moved_blocks import MovedBlock
-    from ciguard.model.plan import Plan, Shard
+    from ciguard.model.plan import Shard
     from ciguard.model.record import Record
 
 Span = Tuple[float, float]
+HAS_BEGUN: Final = 1
+HAS_RESULT: Final = 2  # that is a verdict
 DIGITS: Final = 6
 
 
 @dataclass(frozen=True, **SLOTS)
-class ShardMoves:
-    """What one leg ran of its own and of others.
+class MovedBlock:
+    """A block that, according to a record, another leg than that of its own shard runs.
 
     Attributes:
-        units_in: units of other shards that it ran.
-        units_out: its own that other legs ran instead of it.
-        own_s: wall times of its own part, over the processes that share them.
+        owner: the block's shard in the plan.
+        claimers: other shards whose records claim the block, by name.
+        owner_claimed: the record of the owner claims the block.
+        taker: the shard that has the block according to the owner's record, if this record does not
+            claim it; "" if the record names no shard of the plan.
+        is_lost: no record claims the block, and the taker left no record.
+        earlier: shard and attempt of the last older record that claims the block, if no counted
+            record of another shard does.
+    """
+
+    name: str
+    owner: str
+    units: tuple[PlannedUnit, ...]
+    claimers: tuple[str, ...]
+    owner_claimed: bool = False
+    taker: str = ""
+    is_lost: bool = False
+    earlier: tuple[str, int] | None = None
+
+    @property
+    def shards(self) -> frozenset[str]:
+        """Return the shards whose legs may have run the block."""
+        return frozenset({self.owner, *self.claimers})
+
+
+def claimed_blocks(record: Record) -> frozenset[str]:
+    """Return the names of the blocks that a leg claimed, of its own shard and of others."""
+    claims = (event.block for event in record.events if event.kind == "claimed")
+    return frozenset(block for block in claims if block)
+
+
+def count_moved_blocks(records: Mapping[str, Record]) -> tuple[int, int]:
+    """Count moved blocks, and the shards between which they moved, without a plan.
+
+    Args:
+        records: by shard.
+    """
+    pairs = {
+        (name, shard_of_block(name), shard)
+        for shard, record in records.items()
+        for name in claimed_blocks(record)
+        if shard_of_block(name) != shard
+    }
+    shards = {shard for _, *both in pairs for shard in both}
+    return len({name for name, *_ in pairs}), len(shards)
+
+
+def find_moved_blocks(
+    plan: Plan,
+    records: Mapping[str, Record],
+    earlier: Mapping[str, Iterable[Record]] | None = None,
+) -> tuple[MovedBlock, ...]:
+    """Find the blocks that moved, in the plan's order; O(events + units).
+
+    Args:
+        records: the counted ones, by shard.
+        earlier: records of older attempts of the run, by shard; only their claims are used.
+    """
+    if not plan.claims:
+        return ()
+    keys = {shard.key for shard in plan.shards}
+    claims = {key: claimed_blocks(records[key]) for key in sorted(keys & records.keys())}
+    claimers: dict[str, list[str]] = defaultdict(list)
+    for key, names in claims.items():
+        for name in names:
+            claimers[name].append(key)
+    older_claims = _last_claims(earlier or {})
+    moved = []
+    for shard in plan.shards:
+        own = claims.get(shard.key, frozenset())
+        taken = _taken_blocks(records.get(shard.key), own)
+        for name, units in shard.units_by_block().items():
+            others = tuple(key for key in claimers[name] if key != shard.key)
+            if not others and name not in taken:
+                continue
+            # A shard outside of the plan would remove the units from the plan.
+            taker = taken.get(name, "")
+            taker = taker if taker in keys and taker != shard.key else ""
+            claimer, attempt = older_claims.get(name, (shard.key, 0))
+            moved.append(
+                MovedBlock(
+                    name,
+                    shard.key,
+                    units,
+                    others,
+                    owner_claimed=name in own,
+                    taker=taker,
+                    is_lost=bool(taker) and taker not in records and not others,
+                    earlier=None if others or claimer == shard.key else (claimer, attempt),
+                )
+            )
+    return tuple(moved)
+
+
+def _last_claims(earlier: Mapping[str, Iterable[Record]]) -> Mapping[str, tuple[str, int]]:
+    """Return, by block, shard and run attempt of the last record that claims it."""
+    last: dict[str, tuple[int, str]] = {}
+    for key, records in earlier.items():
+        for record in records:
+            claim = (record.identity.run_attempt or 0, key)
+            for name in claimed_blocks(record):
+                last[name] = max(last.get(name, claim), claim)
+    return {name: (key, attempt) for name, (attempt, key) in last.items()}
+
+
+def _taken_blocks(record: Record | None, own: frozenset[str]) -> Mapping[str, str]:
+    """Return, by block, the shard that has it by the owner's record ("" if not named)."""
+    events = record.events if record else ()
+    return {
+        event.block: event.shard or ""
+        for event in events
+        if event.kind == "taken" and event.block and event.block not in own
+    }
+
+
+def with_moved_units(
+    plan: Plan, blocks: Iterable[MovedBlock], records: Mapping[str, Record]
+) -> Plan:
+    """Return the plan with each unit in the shard whose leg was to run it in the end.
+
+    The first of these rules that applies decides:
+
+    1. the unit's own shard, if its leg has a result of the unit;
+    2. a leg with a result of the unit;
+    3. a leg that began the unit;
+    4. a leg that claimed the block, or took it by the owner's record and left no record.
+
+    Otherwise the unit stays. O(results).
+    """
+    moved = tuple(blocks)
+    if not moved:
+        return plan
+    movable = {unit.key for block in moved for unit in block.units}
+    progress = {
+        shard: _progress(records.get(shard), movable) for block in moved for shard in block.shards
+    }
+    removed: dict[str, set[UnitKey]] = defaultdict(set)
+    added: dict[str, list[PlannedUnit]] = defaultdict(list)
+    for block in moved:
+        order = _by_precedence(block)
+        for unit in block.units:
+            levels = {shard: progress.get(shard, {}).get(unit.key, 0) for shard in order}
+            runner = block.owner
+            if levels[runner] < HAS_RESULT:
+                runner = max(order, key=levels.__getitem__)
+            if runner != block.owner:
+                removed[block.owner].add(unit.key)
+                added[runner].append(unit)
+    return replace(
+        plan,
+        shards=tuple(
+            replace(
+                shard,
+                units=(
+                    *(unit for unit in shard.units if unit.key not in removed[shard.key]),
+                    *added[shard.key],
+                ),
+                blocks=(),
+            )
+            for shard in plan.shards
+        ),
+    )
+
+
+def _by_precedence(block: MovedBlock) -> tuple[str, ...]:
+    """Return the legs that may have run a block; of legs with equal progress the first counts."""
+    if block.is_lost:
+        return (block.taker, block.owner)
+    if block.owner_claimed or not (block.claimers or block.earlier):
+        return (block.owner, *block.claimers)
+    return (*block.claimers, *((block.earlier[0],) if block.earlier else ()), block.owner)
+
+
+def _progress(record: Record | None, keys: set[UnitKey]) -> Mapping[UnitKey, int]:
+    """Return how far a leg came with these units."""
+    levels: dict[UnitKey, int] = {}
+    if record is None:
+        return levels
+    for start in record.starts:
+        key = UnitKey(start.suite, start.variant, start.unit)
+        if key in keys:
+            levels[key] = HAS_BEGUN
+    for result in record.results:
+        key = result.key.unit_key
+        if key in keys:
+            level = HAS_BEGUN if classify_result(result) == "unfinished" else HAS_RESULT
+            levels[key] = max(levels.get(key, 0), level)
+    return levels
+
+
+@dataclass(frozen=True, **SLOTS)
+class ShardMoves:
+    """Units that one leg ran for others or gave to others, and the effect on its time.
+
+    Attributes:
+        units_in: number of units of other shards that the leg ran.
+        units_out: number of its units that other legs ran.
+        own_s: wall times of the part that cannot move, divided by the leg's processes.
         own_blocks_s: likewise of its own blocks.
-        in_s, out_s: likewise of the units that moved; None where one was not measured.
-        wall_s: its wall time; None where it did not end by itself.
-        static_s: what it would have taken without moves; None where that is not known.
-        requests: how often it asked for a block.
-        waited_s: how long it ran no test while it awaited an answer.
-        starts_s: how long it ran no test while a process for a block was starting.
+        in_s, out_s: likewise of the units that moved; None if one was not measured.
+        wall_s: wall time; None if the leg did not end by itself.
+        static_s: wall time that the leg would have had without moves; None if unknown.
+        requests: number of requests for a block.
+        waited_s: time without a running test while the leg awaited an answer.
+        starts_s: time without a running test while a process for a block was starting.
     """
 
     shard: str
@@ -54,9 +255,9 @@ class ShardMoves:
 
 @dataclass(frozen=True, **SLOTS)
 class MovedUnits:
-    """The moves of a run; `legs` by the plan's order.
+    """The moves of a run; `legs` in the plan's order.
 
-    `ran_twice` counts units that two legs ran, as where the service could not be reached.
+    `ran_twice` counts units that two legs ran, for example without a reachable service.
     """
 
     units: int
@@ -65,32 +266,32 @@ class MovedUnits:
 
     @property
     def shards(self) -> int:
-        """How many shards gave or took a unit."""
+        """Return the number of shards that gave or took a unit."""
         return sum(bool(leg.units_in or leg.units_out) for leg in self.legs)
 
     @property
     def makespan_s(self) -> float | None:
-        """Wall time of the slowest leg; None where one did not end by itself."""
+        """Return the wall time of the slowest leg; None if a leg did not end by itself."""
         return _max_known([leg.wall_s for leg in self.legs])
 
     @property
     def static_makespan_s(self) -> float | None:
-        """What the slowest leg would have taken without moves, on the same durations."""
+        """Return the wall time of the slowest leg without moves, with the same durations."""
         return _max_known([leg.static_s for leg in self.legs])
 
     @property
     def requests(self) -> int:
-        """How often the legs asked."""
+        """Return the number of requests of all legs."""
         return sum(leg.requests for leg in self.legs)
 
     @property
     def waited_s(self) -> float:
-        """How long they ran no test for an answer, together."""
+        """Return the sum of the legs' waits for answers."""
         return math.fsum(leg.waited_s for leg in self.legs)
 
     @property
     def starts_s(self) -> float:
-        """How long they ran no test for the start of a process, together."""
+        """Return the sum of the legs' waits for starts of processes."""
         return math.fsum(leg.starts_s for leg in self.legs)
 
 
@@ -102,31 +303,31 @@ def _max_known(values: Sequence[float | None]) -> float | None:
 def find_moved_units(
     plan: Plan, blocks: Iterable[MovedBlock], records: Mapping[str, Record]
 ) -> MovedUnits | None:
-    """Add up the moves of a run; None of a plan whose legs ask for nothing. O(lines).
+    """Add up the moves of a run; None for a plan without moves. O(lines).
 
-    What a leg would have taken without moves is its wall time without its waits and further starts
-    for blocks, without the tests of others, and with its own that moved, as long as they took
-    where they ran. Its other overheads stay as they were.
+    The wall time of a leg without moves is its wall time minus its waits, starts of processes for
+    blocks and the tests of other shards, plus its own moved tests with the times of the legs that
+    ran them. Other overheads stay.
 
     Args:
-        plan: as it was made, with its blocks.
-        records: that count, by shard.
+        plan: the original one, with its blocks.
+        records: the counted ones, by shard.
     """
     if not plan.claims:
         return None
     walls_s = {shard: _walls_s(record) for shard, record in records.items()}
     units_in: dict[str, list[UnitKey]] = defaultdict(list)
     out_s: dict[str, list[float | None]] = defaultdict(list)
-    twice = 0
+    ran_twice = 0
     for block in blocks:
         for unit in block.units:
-            ran = [one for one in block.claimers if unit.key in walls_s.get(one, {})]
-            for claimer in ran:
+            runners = [shard for shard in block.claimers if unit.key in walls_s.get(shard, {})]
+            for claimer in runners:
                 units_in[claimer].append(unit.key)
             owner_ran = unit.key in walls_s.get(block.owner, {})
-            twice += len(ran) + owner_ran > 1
-            if ran and not owner_ran:
-                out_s[block.owner].append(walls_s[ran[0]][unit.key])
+            ran_twice += len(runners) + owner_ran > 1
+            if runners and not owner_ran:
+                out_s[block.owner].append(walls_s[runners[0]][unit.key])
     legs = tuple(
         _leg_moves(
             shard,
@@ -137,7 +338,7 @@ def find_moved_units(
         )
         for shard in plan.shards
     )
-    return MovedUnits(len({key for keys in units_in.values() for key in keys}), twice, legs)
+    return MovedUnits(len({key for keys in units_in.values() for key in keys}), ran_twice, legs)
 
 
 def _leg_moves(
@@ -147,7 +348,7 @@ def _leg_moves(
     units_in: Sequence[UnitKey],
     walls_out_s: Sequence[float | None],
 ) -> ShardMoves:
-    """The moves of one leg; `walls_s` are those of all units that it ran."""
+    """Add up the moves of one leg; `walls_s` are of all units that it ran."""
     share = max(1, shard.processes)
     own_s, blocks_s = (
         round(math.fsum(walls_s.get(unit.key) or 0.0 for unit in units) / share, DIGITS)
@@ -155,120 +356,119 @@ def _leg_moves(
     )
     in_s = _sum_known([walls_s[key] for key in units_in], share)
     out_s = _sum_known(walls_out_s, share)
-    found = ShardMoves(shard.key, len(units_in), len(walls_out_s), own_s, blocks_s, in_s, out_s)
+    moves = ShardMoves(shard.key, len(units_in), len(walls_out_s), own_s, blocks_s, in_s, out_s)
     if record is None:
-        return found
+        return moves
     waits = _Waits(record)
     waited_s, starts_s, wall_s = waits.waited_s(), waits.starts_s(), _complete_wall_s(record)
     static_s = None
     if wall_s is not None and in_s is not None and out_s is not None:
         static_s = round(max(0.0, wall_s - waited_s - starts_s - in_s + out_s), DIGITS)
     return replace(
-        found,
+        moves,
         wall_s=wall_s,
         static_s=static_s,
-        requests=len(waits.asked),
+        requests=len(waits.requests_at_s),
         waited_s=round(waited_s, DIGITS),
         starts_s=round(starts_s, DIGITS),
     )
 
 
 def _walls_s(record: Record) -> dict[UnitKey, float | None]:
-    """By unit, what it took over all cases and tries; None where one of them was not measured."""
-    found: dict[UnitKey, float | None] = {}
+    """Return each unit's time over all cases and tries; None if one of them was not measured."""
+    walls_s: dict[UnitKey, float | None] = {}
     for result in record.results:
         key = result.key.unit_key
-        parts = (found.get(key, 0.0), result.wall_s, result.setup_s or 0.0)
+        parts = (walls_s.get(key, 0.0), result.wall_s, result.setup_s or 0.0)
         known = [part for part in parts if part is not None]
-        found[key] = sum(known) if len(known) == len(parts) else None
-    return found
+        walls_s[key] = sum(known) if len(known) == len(parts) else None
+    return walls_s
 
 
-def _sum_known(values: Iterable[float | None], share: int) -> float | None:
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return round(math.fsum(known) / share, DIGITS) if len(known) == len(found) else None
+def _sum_known(values: Sequence[float | None], share: int) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(math.fsum(known) / share, DIGITS) if len(known) == len(values) else None
 
 
 def _complete_wall_s(record: Record) -> float | None:
-    """What a leg took; None where it died, or went on from an earlier one, with another clock."""
-    is_complete = record.end is not None and record.end.ending == "completed"
-    if not is_complete or any(one.kind == "resumed" for one in record.events):
+    """Return a leg's wall time; None if it died, or continued an earlier leg with another clock."""
+    if record.end is None or record.end.ending != "completed":
         return None
-    return record.end.at_s if record.end is not None else None
+    is_resumed = any(event.kind == "resumed" for event in record.events)
+    return None if is_resumed else record.end.at_s
 
 
 class _Waits:
-    """When a leg waited for a block without a test that ran."""
+    """Times in which a leg waited for a block and ran no test."""
 
     def __init__(self, record: Record) -> None:
-        events = [one for one in record.events if one.at_s is not None]
-        self.asked = sorted(one.at_s or 0.0 for one in events if one.kind == "claim_asked")
-        answers = (one for one in events if one.kind in ("claimed", "claims_ended"))
-        self._answered = sorted(one.at_s or 0.0 for one in answers)
-        self._first_claim_s = min(
-            (one.at_s or 0.0 for one in events if one.kind == "claimed"), default=math.inf
-        )
+        times: dict[str, list[float]] = defaultdict(list)
+        for event in record.events:
+            if event.at_s is not None:
+                times[event.kind].append(event.at_s)
+        self.requests_at_s = sorted(times["claim_asked"])
+        self._answers_at_s = sorted([*times["claimed"], *times["claims_ended"]])
+        self._first_claim_s = min(times["claimed"], default=math.inf)
         self._record = record
         self._busy = _merge(self._running())
 
     def _running(self) -> list[Span]:
-        """From the start of each unit to its result, in one process."""
+        """Return the span from each start of a unit to its result in the same process."""
         ends: dict[tuple[int, UnitKey], float] = {}
         for result in self._record.results:
             if result.at_s is not None:
-                place = (result.process or 0, result.key.unit_key)
-                ends[place] = max(ends.get(place, 0.0), result.at_s)
-        found = []
+                execution = (result.process or 0, result.key.unit_key)
+                ends[execution] = max(ends.get(execution, 0.0), result.at_s)
+        spans = []
         for start in self._record.starts:
-            place = (start.process or 0, UnitKey(start.suite, start.variant, start.unit))
+            execution = (start.process or 0, UnitKey(start.suite, start.variant, start.unit))
             if start.at_s is not None:
-                found.append((start.at_s, ends.get(place, math.inf)))
-        return found
+                spans.append((start.at_s, ends.get(execution, math.inf)))
+        return spans
 
     def waited_s(self) -> float:
-        """From each question to its answer, as far as nothing ran."""
+        """Return the idle time between requests and their answers."""
         total_s = 0.0
-        for asked_s in self.asked:
-            answered_s = next((at_s for at_s in self._answered if at_s >= asked_s), None)
-            if answered_s is not None:
-                total_s += self._idle_s(asked_s, answered_s)
+        for request_s in self.requests_at_s:
+            answer_s = next((at_s for at_s in self._answers_at_s if at_s >= request_s), None)
+            if answer_s is not None:
+                total_s += self._idle_s(request_s, answer_s)
         return total_s
 
     def starts_s(self) -> float:
-        """From the start of each process after the first claim to its first test, likewise.
+        """Return the idle time from the start of processes to their first tests, for blocks.
 
-        Not of a process whose first test had begun in another one: it is a retry, with or without
-        moves.
+        These are the processes after the first claim, without retries: processes whose first test
+        began in an earlier process.
         """
         first: dict[int, tuple[float, UnitKey]] = {}
-        begun: dict[UnitKey, int] = {}
+        first_process: dict[UnitKey, int] = {}
         for start in self._record.starts:
             if start.at_s is not None and start.process is not None:
                 key = UnitKey(start.suite, start.variant, start.unit)
                 known = first.setdefault(start.process, (start.at_s, key))
                 first[start.process] = min(known, (start.at_s, key))
-                begun[key] = min(begun.get(key, start.process), start.process)
+                first_process[key] = min(first_process.get(key, start.process), start.process)
         return math.fsum(
             self._idle_s(line.at_s, first[line.process][0])
             for line in self._record.processes
             if line.at_s is not None
             and line.at_s >= self._first_claim_s
             and line.process in first
-            and begun[first[line.process][1]] == line.process
+            and first_process[first[line.process][1]] == line.process
         )
 
     def _idle_s(self, begin_s: float, end_s: float) -> float:
         covered = (min(end, end_s) - max(begin, begin_s) for begin, end in self._busy)
-        return max(0.0, end_s - begin_s - math.fsum(one for one in covered if one > 0))
+        return max(0.0, end_s - begin_s - math.fsum(length for length in covered if length > 0))
 
 
 def _merge(spans: Sequence[Span]) -> list[Span]:
-    """Spans without overlaps, ascending."""
-    found: list[Span] = []
+    """Join overlapping spans, ascending."""
+    merged: list[Span] = []
     for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
-            found.append((begin, end))
-    return found
+            merged.append((begin, end))
+    return merged

@@ -1,5 +1,6 @@
-"""The plan, the contract of a run, frozen for it; codec/plan_file.py is its reader and its
-writer.
+"""The plan of a run: shards with their units and estimates, frozen before the run starts.
+
+codec/plan_file.py reads and writes it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from ciguard.model.types import SCHEMA, SLOTS, UnitKey
 
 @dataclass(frozen=True, **SLOTS)
 class Variant:
-    """One way a suite is run: what it adds to the suite's arguments and environment.
+    """One way to run a suite: additions to the suite's arguments and environment.
 
-    `matrix`: the values of one combination of a job's matrix; None where the plan is for none.
-    `pool`: where it runs; "" for the suite's.
+    `matrix`: the values of one combination of a job's matrix; None if the plan is for no matrix.
+    `pool`: the pool that runs it; "" for the suite's pool.
     """
 
     args: tuple[str, ...] = ()
@@ -38,18 +39,17 @@ class DeclaredPeak:
 class Suite:
     """Tests with one framework, working folder and arguments.
 
-    `base_bytes`: resident memory of its process before the first unit, learned from records.
-    `setup_s`: what a process costs before its first unit starts.
-    `teardown_s`: what it costs behind its last one.
-    `timeout_s`: limit of a unit that the plan does not know; of the others each has its own.
-    `failed_exit_codes`: of its command where tests failed, as "8" or "1-255"; 1 always is one.
-    `closes_units`: its program says when each unit is over; one of which it does not is not over,
-        whatever results it has.
-    `declared_peaks`: of units that the plan does not know; the first pattern that matches.
-    `filters`: settings that select cases inside its units, as its framework named them when it
-        listed the units; None where it was not asked.
-    `omitted`: tests that its framework left out of that list, by the reason that it gave and their
-        file: how many are deselected; 0 for a file that is skipped while it is imported.
+    `base_bytes`: resident memory of its process before the first unit, measured in records.
+    `setup_s`, `teardown_s`: time of a process before its first unit and after its last one.
+    `timeout_s`: limit of units outside of the plan; each planned unit has its own.
+    `failed_exit_codes`: exit codes that mean failed tests, as "8" or "1-255"; 1 always is one.
+    `closes_units`: its program reports the end of each unit (event `closed`); a unit without this
+        event is unfinished, whether or not it has results.
+    `declared_peaks`: of units outside of the plan; the first pattern that matches counts.
+    `filters`: settings that select cases inside its units, as its framework reported them with the
+        list of units; None if the framework did not list.
+    `omitted`: tests that its framework left out of that list, by reason and file: the number of
+        deselected tests; 0 for a file that is skipped while it is imported.
     """
 
     framework: str
@@ -58,11 +58,11 @@ class Suite:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
-    list_command: tuple[str, ...] = ()  # where the framework cannot list its units by itself
+    list_command: tuple[str, ...] = ()  # if the framework cannot list its units by itself
     base_bytes: int | None = None
     setup_s: float = 0.0
     teardown_s: float = 0.0
-    exclude: tuple[str, ...] = ()  # patterns of units that nobody is to run
+    exclude: tuple[str, ...] = ()  # patterns of units that are never run
     results: tuple[str, ...] = ()  # globs of files with results, below `cwd`
     is_script: bool = False  # `command` takes no arguments: options enter by the environment
     timeout_s: float | None = None
@@ -73,16 +73,17 @@ class Suite:
     omitted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def means_failed_tests(self, exit_code: int) -> bool:
-        """Return whether the command ends so, beside 1, where tests failed."""
+        """Return whether an exit code other than 1 means failed tests."""
         bounds = (text.partition("-") for text in self.failed_exit_codes)
         return any(int(first) <= exit_code <= int(last or first) for first, _, last in bounds)
 
 
 @dataclass(frozen=True, **SLOTS)
 class Pool:
-    """Where legs run. `runs_on` is any JSON that GitHub takes there.
+    """A kind of runner. `runs_on` is any JSON that GitHub accepts for this key.
 
-    Jobs are billed in whole minutes, and come in waves over `concurrency`; `setup_s` is a job's.
+    `usd_per_minute`: price of a started minute. `concurrency`: number of jobs at once; more jobs
+    wait. `setup_s`: time of a job before its tests.
     """
 
     runs_on: Any
@@ -97,31 +98,31 @@ class Pool:
 
 GuardRail = Literal["off", "observe", "auto", "enforce"]
 GUARD_RAILS: Final[tuple[GuardRail, ...]] = get_args(GuardRail)
-SHUTDOWN_S: Final = 90.0  # what a leg needs to stop its processes and flush before its step ends
-SHORT_LIMIT_S: Final = 180.0  # of so short a step 90 s would be half: there it is a fifth
+SHUTDOWN_S: Final = 90.0  # for a leg to stop its processes and flush before its step ends
+SHORT_LIMIT_S: Final = 180.0  # a step up to this limit keeps a fifth of it instead of 90 s
 SHORT_RATIO: Final = 0.8
 
 
 def deadline_within(limit_s: float) -> float:
-    """The time after which a leg stops itself, in a step that is stopped after `limit_s` > 0."""
+    """Return the time after which a leg stops itself, in a step with a limit of `limit_s` > 0."""
     return max(SHORT_RATIO * min(limit_s, SHORT_LIMIT_S), limit_s - SHUTDOWN_S)
 
 
 @dataclass(frozen=True, **SLOTS)
 class LegPolicy:
-    """All that a leg needs of the configuration. `deadline_s` counts from the step's start."""
+    """The configuration that a leg needs. `deadline_s` counts from the step's start."""
 
     guard_rail: GuardRail = "auto"
     max_tries: int = 1
     deadline_s: float | None = None
-    lists: bool = False  # the units are of a past run or commit: each leg lists what exists now
-    conditions: tuple[str, ...] = ()  # environment variables that the record is to hold
+    lists: bool = False  # the units are of a past run or commit: each leg lists the existing ones
+    conditions: tuple[str, ...] = ()  # environment variables that the record contains
 
 
-# Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
+# Not frozen, and never changed: constructing a million frozen ones takes 0.7 s longer.
 @dataclass(unsafe_hash=True, **SLOTS)
 class PlannedUnit:
-    """A unit in a shard with what is expected of it; `has_history`: it was measured before."""
+    """A unit in a shard with its estimates; `has_history`: it was measured before."""
 
     unit: str
     suite: str = ""
@@ -134,13 +135,13 @@ class PlannedUnit:
 
     @property
     def key(self) -> UnitKey:
-        """Where its results belong."""
+        """Return the key of the unit's results."""
         return UnitKey(self.suite, self.variant, self.unit)
 
 
 @dataclass(frozen=True, **SLOTS)
 class Prediction:
-    """What the simulated policy says of a shard; `peak_bytes` is None without memory history."""
+    """Time and memory of a simulated shard; `peak_bytes` is None without memory history."""
 
     wall_s: float
     wall_p95_s: float
@@ -149,7 +150,7 @@ class Prediction:
 
 @dataclass(frozen=True, **SLOTS)
 class Block:
-    """Units that one leg asks for at a time, during the run; `wall_s` is predicted."""
+    """Units that move to another leg together, on its request; `wall_s` is predicted."""
 
     units: int
     wall_s: float
@@ -157,13 +158,13 @@ class Block:
 
 @dataclass(frozen=True, **SLOTS)
 class Shard:
-    """One leg of the matrix; `timeout_minutes` limits its step, `budget_bytes` its tests.
+    """The units of one job of the matrix; `timeout_minutes` limits its step, `budget_bytes` tests.
 
     `blocks`: its last units, in this order, may move to other legs during the run.
 
-    `suite` and `variant` are those of all of its units, where its leg lists them: there may be none
-    yet. Else they are "". `job` is the name of its job as GitHub shows it, where somebody wrote the
-    matrix by hand: then `timeout_minutes` limits the job.
+    `suite` and `variant`: of all units, if the leg lists them (the plan may have none yet); else
+    "". `job`: name of the job as GitHub shows it, if the matrix is written by hand; then
+    `timeout_minutes` limits the job.
     """
 
     key: str
@@ -180,26 +181,26 @@ class Shard:
 
     @property
     def own_count(self) -> int:
-        """How many of its first units never move."""
+        """Return the number of first units that never move."""
         return len(self.units) - sum(block.units for block in self.blocks)
 
     def units_by_block(self) -> Mapping[str, tuple[PlannedUnit, ...]]:
-        """Units of each block, by its name: the third of shard 07 is "07.3"."""
-        found, begin = {}, self.own_count
+        """Return the units of each block, by its name: the third of shard 07 is "07.3"."""
+        units, begin = {}, self.own_count
         for number, block in enumerate(self.blocks, 1):
-            found[f"{self.key}.{number}"] = self.units[begin : begin + block.units]
+            units[f"{self.key}.{number}"] = self.units[begin : begin + block.units]
             begin += block.units
-        return found
+        return units
 
     @property
     def suite_key(self) -> tuple[str, str]:
-        """Suite and variant of its first unit: of all, in a plan for a job's matrix."""
+        """Return suite and variant of the first unit: of all units in a plan for a matrix."""
         first = self.units[0] if self.units else self
         return first.suite, first.variant
 
 
 def shard_of_block(name: str) -> str:
-    """The shard in whose plan a block is: a block's name is its shard's, and a number."""
+    """Return the shard of a block: a block's name is that of its shard and a number."""
     return name.rpartition(".")[0]
 
 
@@ -213,14 +214,14 @@ class Exclusion:
     variant: str = ""
 
 
-# Of the tests that a matrix written by hand does not run: those that a shard's own category term
-# leaves out, and those for which no shard asks.
+# A test that no shard of a matrix written by hand runs: the category filter of a shard leaves it
+# out, or no shard requests it.
 OrphanReason = Literal["label", "not_requested"]
 
 
 @dataclass(frozen=True, **SLOTS)
 class Orphan:
-    """A unit that exists and is in no shard, although no rule for all shards leaves it out."""
+    """An existing unit in no shard, although no rule for all shards excludes it."""
 
     unit: str
     reason: OrphanReason
@@ -229,18 +230,18 @@ class Orphan:
 
     @property
     def key(self) -> UnitKey:
-        """Where its results would belong."""
+        """Return the key of the unit."""
         return UnitKey(self.suite, self.variant, self.unit)
 
 
 def exclusion_rule(suite: str, pattern: str) -> str:
-    """What a rule of `exclude` is called."""
+    """Return the name of a rule of `exclude`."""
     return f"suite.{suite}.exclude: {pattern}" if suite else f"exclude: {pattern}"
 
 
 @dataclass(frozen=True, order=True, **SLOTS)
 class UnitCount:
-    """How many units of a suite and variant are planned: of one combination."""
+    """The number of planned units of a suite and variant."""
 
     units: int
     suite: str = ""
@@ -248,18 +249,19 @@ class UnitCount:
 
 
 def count_units(keys: Iterable[UnitKey]) -> tuple[UnitCount, ...]:
-    """The units of each suite and variant, by these."""
+    """Count the units of each suite and variant, sorted by these."""
     counts = Counter(key[:2] for key in keys)
     return tuple(UnitCount(counts[suite_key], *suite_key) for suite_key in sorted(counts))
 
 
 @dataclass(frozen=True, **SLOTS)
 class InventorySummary:
-    """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too.
+    """Counts of the existing units. `files`: number of units of every test file, 0 included.
 
-    `base_units` is what the base's plan has, by `base_source`; empty where that is unknown.
-    `files_without_units`: they have units on the base. `orphans` are in no shard of a matrix that
-    somebody wrote by hand: what is collected is planned, excluded or one of them.
+    `base_units`: units in the plan of the base branch's run `base_source`; empty if unknown.
+    `files_without_units`: existing files that have units on the base only. `orphans`: units in no
+    shard of a matrix written by hand. Each of the `collected` units is planned, excluded or an
+    orphan.
     """
 
     collected: int
@@ -275,7 +277,7 @@ class InventorySummary:
 
 @dataclass(frozen=True, **SLOTS)
 class ShardCountOption:
-    """What a run would take with this number of shards.
+    """Time and price of a run with this number of shards.
 
     `wall_s`: wall time of the run with the set-up of its jobs, and with the time that jobs wait if
     `concurrency` allows fewer jobs than shards. `minutes`: billed minutes.
@@ -298,7 +300,7 @@ class CulpritCandidate:
 
     unit: str
     losses: int
-    isolated: bool  # away from all others, in shards of suspects; else they are spread
+    isolated: bool
     suite: str = ""
     variant: str = ""
 
@@ -320,7 +322,7 @@ PlanNoteKind = Literal[
     "empty_shards",
     "files_without_tests",
     "retries_without_effect",
-    # why there are not more shards
+    # reasons for the number of shards
     "requested",
     "target_met",
     "deadline_met",
@@ -336,10 +338,10 @@ PlanNoteKind = Literal[
 
 @dataclass(frozen=True, **SLOTS)
 class PlanNote:
-    """A warning or a reason, as values: `plan/view.py` has the words.
+    """A warning or a reason, as values; `plan/view.py` has the sentences.
 
-    `facts`: names, numbers, lists of names, and numbers by name (shards, tests), as JSON has them.
-    The end of a key is the unit of its numbers: `_s`, `_bytes`, `_ratio`, or none.
+    `facts`: names, numbers, lists of names, and numbers by name (shards, tests), as in JSON. The
+    end of a key is the unit of its numbers: `_s`, `_bytes`, `_ratio`, or none.
     """
 
     kind: PlanNoteKind
@@ -348,13 +350,18 @@ class PlanNote:
 
 @dataclass(frozen=True, **SLOTS)
 class Plan:
-    """The contract of a run, frozen for it. `id` is a hash of everything else in the file.
+    """The contract of a run. `id` is a hash of the rest of the file.
 
-    `gap` = makespan / `lower_bound_s` - 1, of predicted wall times; `floor` is the one unit that no
-    number of shards can go below. `history` says what the estimates come from. `alternatives`
-    are other numbers of shards, and `shard_count_limited_by` says why there are not more.
-    `job_minutes` is the limit of each job, above that of its step. `claims`: scheme, host and port
-    of the service that legs ask for blocks; "" for none.
+    Attributes:
+        gap: makespan / `lower_bound_s` - 1, of predicted wall times.
+        floor: the unit whose time no number of shards can go below.
+        history: source of the estimates.
+        alternatives: other numbers of shards.
+        shard_count_limited_by: reasons why there are not more shards.
+        risk: P(any shard exceeds the deadline), with unchanged suite and machines.
+        memory_risk: P(any shard needs more than its memory), likewise.
+        job_minutes: limit of each job, above that of its step.
+        claims: scheme, host and port of the service that legs ask for blocks; "" for none.
     """
 
     id: str
@@ -373,37 +380,39 @@ class Plan:
     head_sha: str | None = None
     alternatives: tuple[ShardCountOption, ...] = ()
     shard_count_limited_by: tuple[PlanNote, ...] = ()
-    risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
-    memory_risk: float | None = None  # P(any shard needs more than its memory), likewise
+    risk: float | None = None
+    memory_risk: float | None = None
     culprit_candidates: tuple[CulpritCandidate, ...] = ()
     warnings: tuple[PlanNote, ...] = ()
     job_minutes: int | None = None
     claims: str = ""
 
     def combination(self, shard: Shard) -> Mapping[str, Any] | None:
-        """What the job's matrix says of a shard; None where the plan is for no matrix."""
+        """Return the values of a shard in the job's matrix; None if the plan is for no matrix."""
         suite, name = shard.suite_key
         variant = self.suites[suite].variants.get(name)
         return variant.matrix if variant is not None else None
 
     @property
     def has_timings(self) -> bool:
-        """Whether any time was measured: without one, all are equal and mean nothing. O(units)."""
+        """Return whether any time was measured; else all times are equal defaults. O(units)."""
         return any(unit.has_history for shard in self.shards for unit in shard.units)
 
     @property
     def omitted(self) -> Iterator[tuple[str, str, int]]:
-        """Reason, file and number of tests, of all that the suites' frameworks left out."""
-        found = [one for suite in self.suites.values() for one in suite.omitted.items()]
-        return ((reason, *each) for reason, files in found for each in files.items())
+        """Yield reason, file and number of the tests that the suites' frameworks left out."""
+        for suite in self.suites.values():
+            for reason, files in suite.omitted.items():
+                for file, count in files.items():
+                    yield reason, file, count
 
     @property
     def is_static(self) -> bool:
-        """Kept in the repository: its legs list, and it is for no matrix that somebody expands."""
+        """Return whether the plan is kept in the repository: legs list, and it has no matrix."""
         return self.policy.lists and all(self.combination(shard) is None for shard in self.shards)
 
     def job_name(self, shard: Shard) -> str:
-        """`tests (03)`: what a shard's job is called; with suite and pool where several are."""
+        """Return the name of a shard's job: `tests (03)`, with suite and pool if several."""
         if shard.job:
             return shard.job
         words = [shard.key]
@@ -416,9 +425,9 @@ class Plan:
 
 
 def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -> str:
-    """A file that a suite names, from the repository's root; "" for none, or for one outside.
+    """Return a suite's file relative to the repository's root; "" for none, or for one outside.
 
-    Frameworks name files from the suite's folder, or from a root of their own above it.
+    Frameworks name files relative to the suite's folder or to their own root above it.
     """
     given = posixpath.normpath((file or "").replace("\\", "/"))
     if not file or given.startswith("/") or given[1:2] == ":":
@@ -429,21 +438,23 @@ def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -
 
 
 def exchange_groups(plan: Plan) -> Mapping[str, str]:
-    """Return by shard the name of its group: shards of one pool, the same suites and memory.
+    """Group the shards whose blocks may be exchanged; return by shard the name of its group.
 
-    The shards of a group may run each other's blocks. O(units).
+    Shards of a group have the same pool, memory and number of processes, and the same suites and
+    variants: a leg of one can run the blocks of all. A group is named after its first shard.
+    O(units).
     """
-    first: dict[object, str] = {}
-    found = {}
+    name_of_group: dict[object, str] = {}
+    group_of_shard = {}
     for shard in plan.shards:
         suite_keys = frozenset((unit.suite, unit.variant) for unit in shard.units)
         machine = (shard.pool, shard.budget_bytes, shard.processes)
-        found[shard.key] = first.setdefault((machine, suite_keys), shard.key)
-    return found
+        group_of_shard[shard.key] = name_of_group.setdefault((machine, suite_keys), shard.key)
+    return group_of_shard
 
 
 def claimable_blocks(plan: Plan, key: str) -> Mapping[str, tuple[PlannedUnit, ...]]:
-    """Return the blocks of other shards, by name, that the leg of this shard may run; O(units)."""
+    """Return, by name, the blocks of other shards that this shard's leg may run; O(units)."""
     groups = exchange_groups(plan) if plan.claims else {}
     return {
         name: units

@@ -1,11 +1,11 @@
-"""The record, one class a line type; codec/record/lines.py is its one reader and its one writer."""
+"""The record of a leg, with a class for each type of line; codec/record/lines.py has its format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import chain
-from typing import Final, Iterator, Mapping, Union
+from typing import Final, Iterable, Iterator, Mapping, Union
 
 from ciguard.model.types import (
     BAD_OUTCOMES,
@@ -25,7 +25,7 @@ TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")  # of metrics
 
 @dataclass(frozen=True, **SLOTS)
 class Runner:
-    """The machine a leg found itself on."""
+    """The machine of a leg."""
 
     pool: str = ""
     cpus: int | None = None
@@ -35,12 +35,12 @@ class Runner:
 
 @dataclass(frozen=True, **SLOTS)
 class ShardLine:
-    """First line of a leg's record, and its identity: never a folder's or an artifact's name."""
+    """First line of a leg's record: its identity, independent of names of folders and artifacts."""
 
     plan_id: str = ""
     shard: str = ""
     schema: int = SCHEMA
-    shards: int | None = None  # of the plan: every leg knows how many there are, and no one itself
+    shards: int | None = None  # number of shards in the plan
     repository: str | None = None
     workflow: str | None = None
     run_id: int | None = None
@@ -53,15 +53,15 @@ class ShardLine:
     tested_parents: tuple[str, ...] = ()
     started_at: str | None = None  # RFC 3339, UTC
     runner: Runner = Runner()
-    script: str | None = None  # of the job's own step, where that ran the tests
-    conditions: Mapping[str, str] = field(default_factory=dict)  # variables the plan asks for
+    script: str | None = None  # of the step, if the job's own command ran the tests
+    conditions: Mapping[str, str] = field(default_factory=dict)  # variables that the plan names
 
 
 @dataclass(frozen=True, **SLOTS)
 class DefaultsLine:
-    """First line of a process's own file: what its later lines need not repeat.
+    """First line of a process's own file: defaults of its later lines.
 
-    A program that appends its results by itself then has to know nothing but the unit.
+    With these a program that writes its own results needs to know only the unit.
     """
 
     plan_id: str = ""
@@ -75,7 +75,7 @@ class DefaultsLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessLine:
-    """A tested process was started; a decision of `run/policy/rules.py` with its reason.
+    """The start of a tested process: a decision of `run/policy/rules.py` with its reason.
 
     `reason` is a `ReasonKind` of `run/policy/actions.py`, and `facts` are its numbers.
     """
@@ -94,12 +94,12 @@ class ProcessLine:
 
 @dataclass(frozen=True, **SLOTS)
 class StartLine:
-    """A unit begins. Written before its set-up, so that a death has a name.
+    """The start of a unit, written before its set-up, so that a death can be attributed.
 
-    `assumed`: the leg's own word about a program that had one unit and says no starts.
-    `received`: the leg's own word of when it heard of a start whose program said no time.
-    `rss_before_bytes`: of the process that runs it.
-    `file`, `line`: where it stands, as in its result; a unit that dies has no other word of it.
+    `assumed`: written by the leg for a program that had one unit and reports no starts.
+    `received`: `at_s` is the time at which the leg read a start without a time.
+    `rss_before_bytes`: of the process that runs the unit.
+    `file`, `line`: position of the unit, as in its result; needed for a unit that dies.
     """
 
     unit: str
@@ -116,15 +116,18 @@ class StartLine:
 
 @dataclass(frozen=True, **SLOTS)
 class Result:
-    """A case ended: the record's `result` line, and what every reader of foreign files yields.
+    """The result of a case: a `result` line of a record, or one read from a foreign result file.
 
-    `unit` and `outcome` suffice. `wall_s` leaves out `setup_s`, the set-up of fixtures that are
-    shared with other units. `peak_delta_bytes` is the high-water mark during the case minus the
-    resident memory at its start, `retained_bytes` what stayed resident afterwards (may be < 0).
-    `peak_lower_bytes` and `peak_upper_bytes` are what the peak is known to lie between, children of
-    the process included; `measured_by` speaks of the other memory.
-    `reruns` are executions in this very try that went wrong, and that a plugin of the framework
-    answered with another one.
+    Only `unit` and `outcome` are required.
+
+    Attributes:
+        wall_s: without `setup_s`, the set-up of fixtures that are shared with other units.
+        peak_delta_bytes: high-water mark during the case minus resident memory at its start.
+        retained_bytes: resident memory after the case minus that at its start; may be < 0.
+        peak_lower_bytes, peak_upper_bytes: bounds of the peak, with children of the process.
+        measured_by: of the memory without these bounds.
+        reruns: failed executions within this try that a plugin of the framework repeated.
+        classname, name: spelling of the unit in a foreign file.
     """
 
     unit: str
@@ -145,23 +148,23 @@ class Result:
     retained_bytes: int | None = None
     measured_by: MeasuredBy | None = None
     concurrent: int | None = None
-    try_number: int = 1  # "try" in the file; a word Python keeps for itself
+    try_number: int = 1  # "try" in the file, which is a keyword of Python
     reruns: int | None = None
     process: int | None = None
     message: str | None = None
-    classname: str | None = None  # these two: as foreign files spell the unit
+    classname: str | None = None
     name: str | None = None
     file: str | None = None
     line: int | None = None
 
     @property
     def key(self) -> CaseKey:
-        """Where this result belongs."""
+        """Return the key of the case."""
         return CaseKey(self.suite, self.variant, self.unit, self.case or self.unit)
 
     @property
     def is_failure(self) -> bool:
-        """Say that the case is to blame; what somebody else stopped has not gone wrong."""
+        """Return whether the case failed; a case that was stopped from outside did not."""
         if self.outcome in ("failed", "errored"):
             return True  # even if its process was stopped after it
         return self.ending in CONCLUSIVE_ENDINGS and (
@@ -170,24 +173,24 @@ class Result:
 
     @property
     def is_expected_failure(self) -> bool:
-        """Say that it ran and failed as its mark says: the framework reports it as skipped."""
+        """Return whether the case failed as its mark expects: its framework reports a skip."""
         is_xfail = self.outcome == "skipped" and (self.message or "").startswith("xfail:")
         return is_xfail and "[NOTRUN]" not in (self.message or "")
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Say that memory ran out under it.
+        """Return whether the case failed for lack of memory.
 
-        If it goes right in a later try it is no flaky test: beside less it passes, and always did.
+        A case that passes in a later try is not flaky then: with fewer neighbours it passes.
         """
         return self.is_failure and self.ending in MEMORY_ENDINGS
 
 
 @dataclass(frozen=True, **SLOTS)
 class PeakLine:
-    """What the leg knows of the memory of a result that came without: the next one of that case.
+    """Memory that the leg measured for the next result of a case, which has none of its own.
 
-    The result is the program's own line, and this one is the leg's; the reader joins them.
+    The program writes the result and the leg writes this line; the reader joins them.
     """
 
     unit: str
@@ -203,10 +206,10 @@ class PeakLine:
 
 @dataclass(frozen=True, **SLOTS)
 class SampleLine:
-    """Memory of the machine and of the tested process tree at one moment.
+    """A sample of the memory of the machine and of the tested process tree.
 
     Attributes:
-        stalled_s, fully_stalled_s: how long some, or all, programs of the machine have waited for
+        stalled_s, fully_stalled_s: time for which some, or all, programs of the machine waited for
             memory since the leg's start (pressure stall information).
         gpu_bytes: of the tree, by GPU.
     """
@@ -224,7 +227,7 @@ class SampleLine:
 
 @dataclass(frozen=True, **SLOTS)
 class MetricLine:
-    """A number that a program gave, with the conditions that make it comparable."""
+    """A metric of a program, with the key that makes its values comparable."""
 
     name: str
     value: float
@@ -236,12 +239,12 @@ class MetricLine:
 
 @dataclass(frozen=True, **SLOTS)
 class LogMetric(MetricLine):
-    """A number that a process printed, in no line of the record.
+    """A number that a process printed to its log, not to the record.
 
     Attributes:
-        source: the log's path; `line` counts in it.
-        resolution: the last digit that was printed, in the value's unit.
-        printed: how the log rounds a value of the key for people, by name.
+        source: the log's path, in which `line` counts.
+        resolution: size of the last printed digit, in the value's unit.
+        printed: by name, a value of the key as the log rounds it.
     """
 
     source: str = ""
@@ -251,12 +254,11 @@ class LogMetric(MetricLine):
 
 @dataclass(frozen=True, **SLOTS)
 class EventLine:
-    """Something happened or was decided; `kind` names it, `detail` is for a person to read.
+    """An event or a decision of the leg; `detail` is text for people.
 
-    Lines that are decisions have `lines_read`, how many lines of each process's file the policy
-    knew when it decided, so that a record can be replayed to the same decision; `reason` and
-    `facts` as in `ProcessLine`. `block` is the name of units that move between legs; `shard` is the
-    one whose leg has it.
+    A decision has `lines_read`: the number of lines of each process's file that the policy had
+    read, so that a replay of the record gives the same decision; `reason` and `facts` as in
+    `ProcessLine`. `block`: name of units that move between legs; `shard`: whose leg has the block.
     """
 
     kind: EventKind
@@ -275,7 +277,7 @@ class EventLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessEndLine:
-    """A tested process is gone; `peak_bytes` is the most that was measured of it."""
+    """The end of a tested process; `peak_bytes` is its largest measured memory."""
 
     process: int
     ending: Ending
@@ -312,13 +314,14 @@ Line = Union[
 
 @dataclass(frozen=True, **SLOTS)
 class Record:
-    """What one leg wrote down in one attempt, joined over its files.
+    """The lines of one leg in one attempt, joined over its files.
 
-    `header` is None where no file said whose lines these are, or the one that does is lost; then
-    `partial_header` holds as much of it as the leg's other files say. `damage` names each place
-    that could not be read ("process-001.jsonl:17: cut"); what stands before it is kept.
-    `empty_files` are files without a byte, which are damage too. `copies` names the files with its
-    shard line where there are several: then the record arrived more than once.
+    Attributes:
+        header: the shard line; None if its file is lost.
+        partial_header: without `header`, its facts as far as the leg's other files have them.
+        damage: each unreadable position ("process-001.jsonl:17: cut"); lines before it are kept.
+        empty_files: files without a byte, which are damage too.
+        copies: the files with a shard line, if several: the record was uploaded more than once.
     """
 
     source: str
@@ -338,38 +341,38 @@ class Record:
 
     @property
     def identity(self) -> ShardLine:
-        """Whose it is, as far as anything says it."""
+        """Return the facts of the leg, as far as they are known."""
         return self.header or self.partial_header or ShardLine()
 
     @property
     def was_executed(self) -> bool:
-        """False where a process reported that it executes no test body, as in a dry run."""
+        """Return False if a process reported that it executes no test body, as in a dry run."""
         settings = (event.reason for event in self.events if event.kind == "execution")
         return "not_executed" not in settings
 
     @property
     def started_at(self) -> datetime | None:
-        """In UTC, by the clock of the runner; None where it is not known, or is no time."""
+        """Return the start in UTC, by the clock of the runner; None if unknown or malformed."""
         try:
-            found = datetime.fromisoformat((self.identity.started_at or "").replace("Z", "+00:00"))
+            start = datetime.fromisoformat((self.identity.started_at or "").replace("Z", "+00:00"))
             # A time without a zone is taken as UTC.
-            zoned = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+            zoned = start if start.tzinfo is not None else start.replace(tzinfo=timezone.utc)
             return zoned.astimezone(timezone.utc)
         except (ValueError, OverflowError):
             return None
 
     @property
     def wall_s(self) -> float | None:
-        """How long the leg lived; without an end, how long it is known to have lived at least."""
+        """Return the wall time of the leg; without an end, its lower bound by the last line."""
         if self.end is not None and self.end.at_s is not None:
             return self.end.at_s
         lines = (self.starts, self.results, self.samples, self.events, self.process_ends)
-        moments = (line.at_s for found in lines for line in found)
-        return max((at_s for at_s in moments if at_s is not None), default=None)
+        times_s = (line.at_s for lines_of_type in lines for line in lines_of_type)
+        return max((at_s for at_s in times_s if at_s is not None), default=None)
 
     @property
     def peak_measured_by(self) -> MeasuredBy | None:
-        """How `peak_bytes` was seen; None where an older record does not say."""
+        """Return how `peak_bytes` was measured; None for an older record without this fact."""
         peak = self.peak_bytes
         if peak is None:
             return None
@@ -381,12 +384,18 @@ class Record:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The most that anybody saw resident: samples of the tree, marks of processes and units.
+        """Return the largest measured memory: a lower bound of the leg's peak.
 
-        Samples miss what is brief, marks miss other processes: a lower bound of the leg's peak.
-        No program has 0 bytes: a sample that says so was taken before it began, or after its end.
+        Samples of the process tree miss short peaks, and high-water marks of processes and units
+        miss other processes. A sample of 0 bytes was taken before the start or after the end.
         """
-        seen = [line.tree_bytes for line in self.samples]
-        seen += [line.peak_bytes for line in self.process_ends]
-        seen += [line.peak_bytes for line in self.results]
-        return max(filter(None, seen), default=None)
+        sizes = [line.tree_bytes for line in self.samples]
+        sizes += [line.peak_bytes for line in self.process_ends]
+        sizes += [line.peak_bytes for line in self.results]
+        return max(filter(None, sizes), default=None)
+
+
+def newest_by_shard(records: Iterable[Record]) -> Mapping[str, Record]:
+    """Return the record of the newest attempt of each shard."""
+    ordered = sorted(records, key=lambda record: record.identity.run_attempt or 0)
+    return {record.identity.shard: record for record in ordered}

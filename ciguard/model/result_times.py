@@ -1,5 +1,6 @@
-"""When the tests of a result file ran, by its own words: a build cache restores it with the time of
-now, and the one in it stays. Pure; Python 3.8+ (travels in the leg).
+"""The time of the tests in a result file, by its content, to find files restored by a build cache.
+
+A restored file has a new modification time; the times inside stay. Pure; Python 3.8+ (in the leg).
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ _TIME: Final = re.compile(
 
 
 def latest_time_s(content: bytes, behind_utc_s: float) -> float | None:
-    """The latest that the first time in a file may mean, in seconds since 1970; None without one.
+    """Return the latest meaning of a file's first time, in seconds since 1970; None without one.
 
     Args:
-        behind_utc_s: of the clock that a time without a zone may be of, >= 0.
+        behind_utc_s: added to a time without a zone: how far its clock may be behind UTC, >= 0.
     """
-    found = _TIME.search(content[:4096])
-    day, time, zone = (part.decode("ascii") for part in found.groups(b"")) if found else [""] * 3
+    match = _TIME.search(content[:4096])
+    day, time, zone = (part.decode("ascii") for part in match.groups(b"")) if match else [""] * 3
     try:
         at = datetime.fromisoformat(f"{day}T{time}{zone.replace('Z', '') or '+00:00'}")
         return at.timestamp() + (0.0 if zone else behind_utc_s)

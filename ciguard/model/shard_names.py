@@ -1,8 +1,8 @@
-"""Names of shards: safe ones for folders, and which shard a folder, artifact or job is of.
+"""Names of shards: keys that are safe in folders, and the shard of a folder, artifact or job.
 
-GitHub shows a job by any text. An artifact's name may not hold some characters of it (actions/
-toolkit, path-and-artifact-name-validation), and a folder's name fewer. Standard library only,
-Python 3.8+ (travels in the leg).
+A job's name may have any characters. Names of artifacts exclude some of them (actions/toolkit,
+path-and-artifact-name-validation), and those of folders more. Standard library only, Python 3.8+
+(part of the leg).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 MAX_KEY: Final = 80  # characters; a path on Windows has 260
 _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._]+")
-# What an artifact's name may not hold, and what is usually put in its place.
+# Characters that artifact names exclude, and their usual replacements.
 _REPLACED: Final = re.compile(r'[":<>|*?\r\n\\/_-]')
 
 
 def safe_keys(names: Iterable[str]) -> Mapping[str, str]:
-    """By name, a key of ASCII letters, digits, ".", "-" and "_"; no two differ by case alone.
+    """Return by name a key of ASCII letters, digits, ".", "-" and "_", unique without case.
 
     A name that is such a key stays; of several names with one key all but the first get a number.
     """
@@ -41,7 +41,7 @@ def safe_keys(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def safe_name(name: str) -> str:
-    """The name with "-" for what a key may not hold; "" where nothing is left."""
+    """Replace characters that a key excludes by "-"; "" if none remains."""
     return _UNSAFE.sub("-", name)[:MAX_KEY].strip("-.")
 
 
@@ -50,19 +50,19 @@ def _is_safe(name: str) -> bool:
 
 
 def ends_with(name: str, end: str) -> bool:
-    """Whether a job is called after `end`: `test (linux, 03)`, `Tests - 03`.
+    """Return whether a job's name ends with the word `end`: `test (linux, 03)`, `Tests - 03`.
 
-    GitHub puts the values of an entry into a name in their order, and the shard is the last.
+    GitHub appends the values of a matrix entry to the name in their order; the shard is the last.
     """
     return re.search(rf"(?:^|[^\w.]){re.escape(end)}\)?$", name) is not None
 
 
 def shard_lookup(plan: Plan) -> Callable[[str], str | None]:
-    """Give the key of the shard that the name of a folder, file or artifact means; None for none.
+    """Return a function from the name of a folder, file or artifact to its shard's key, or None.
 
-    The name is the key, or the job's name as GitHub shows it; else the key with "-" for what it may
-    not hold, or the job's name with "-" or "_" for what an artifact's name may not hold; or the end
-    of the name of one job alone.
+    A name matches, in this order: a key; a job's name as GitHub shows it; a key, once excluded
+    characters are "-"; a job's name, once characters that artifact names exclude are "-" or "_";
+    the end of exactly one job's name.
     """
     keys = {shard.key for shard in plan.shards}
     jobs = {shard.key: shard.job for shard in plan.shards if shard.job}
@@ -77,10 +77,10 @@ def shard_lookup(plan: Plan) -> Callable[[str], str | None]:
         if safe_name(name) in keys:
             return safe_name(name)
         folded = _REPLACED.sub("-", name)
-        shown = {key: _REPLACED.sub("-", job) for key, job in jobs.items()}
-        found = [key for key, job in shown.items() if job == folded]
-        found = found or [key for key, job in shown.items() if ends_with(job, folded)]
-        return found[0] if len(found) == 1 else None
+        folded_jobs = {key: _REPLACED.sub("-", job) for key, job in jobs.items()}
+        matches = [key for key, job in folded_jobs.items() if job == folded]
+        matches = matches or [key for key, job in folded_jobs.items() if ends_with(job, folded)]
+        return matches[0] if len(matches) == 1 else None
 
     def shard_of(name: str) -> str | None:
         if name not in known:

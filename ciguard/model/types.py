@@ -1,4 +1,4 @@
-"""Words and keys that records, plans and histories share, as schema 1 spells them."""
+"""Words and keys that records, plans and histories share, in the spelling of schema 1."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final, Literal, NamedTuple, Union, get_args
 
 SCHEMA: Final = 1
 
-# Slots halve an object's size; 3.8 and 3.9, which only the leg sees, have no such option.
+# Slots halve an object's size; Python 3.8 and 3.9, in legs only, have no such option.
 SLOTS: Final[dict[str, bool]] = {"slots": True} if sys.version_info >= (3, 10) else {}
 
 Outcome = Literal["passed", "failed", "errored", "skipped", "died"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "errored", "skipped", "died")
 BAD_OUTCOMES: Final[tuple[Outcome, ...]] = ("failed", "errored", "died")
 
-# One vocabulary for how a case, a process and a shard end.
+# The endings of a case, a process and a shard.
 Ending = Literal[
     "completed",
     "timeout",
@@ -33,8 +33,8 @@ Ending = Literal[
 ]
 ENDINGS: Final[tuple[Ending, ...]] = get_args(Ending)
 
-# A unit that ended so was judged: it is to blame for its own end. After any other ending somebody
-# else stopped it, and nothing is known.
+# A unit with one of these endings ended by itself and has a verdict. With any other ending the unit
+# was stopped from outside, and its verdict is unknown.
 CONCLUSIVE_ENDINGS: Final[tuple[Ending, ...]] = (
     "completed",
     "timeout",
@@ -44,10 +44,10 @@ CONCLUSIVE_ENDINGS: Final[tuple[Ending, ...]] = (
 )
 MEMORY_ENDINGS: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
 
-# What an `event` line of a record is about; docs/reference/record.md explains each kind. Another
-# program's line may hold any other text, which nothing reads.
+# Kinds of the `event` lines of a record; docs/reference/record.md explains each. Lines of other
+# programs may have any other kind, which is ignored.
 EventKind = Union[
-    Ending,  # a process was told to end, for this reason
+    Ending,  # the reason for which the leg ended a process
     Literal[
         # Decisions of the leg.
         "assigned",
@@ -58,7 +58,7 @@ EventKind = Union[
         "memory_not_reclaimable",
         "recycled",
         "rerun_skipped",
-        # What the leg saw.
+        # Observations of the leg.
         "after_tests",
         "claimed",
         "claims_ended",
@@ -85,13 +85,13 @@ EventKind = Union[
         "unavailable",
         "unexplained_exit",
         "unplanned",
-        # Why a unit has no result.
+        # Reasons for a unit without a result.
         "deselected",
         "no_result",
         "not_found",
         "not_imported",
         "not_reached",
-        # What the tested process reports.
+        # Reports of the tested process.
         "case_end",
         "case_start",
         "closed",
@@ -100,7 +100,7 @@ EventKind = Union[
         "collection_start",
         "dropped_lines",
         "execution",
-        "unreadable_metric",  # added by whoever reads it
+        "unreadable_metric",  # added by the reader of a record
         "interrupted",
         "not_collected",
         "second_session",
@@ -112,22 +112,22 @@ EventKind = Union[
     ],
 ]
 
-AFTER_TESTS_S: Final = 5.0  # after its last test, from which on a process's end is accounted for
+AFTER_TESTS_S: Final = 5.0  # a process that takes longer to end after its last test is reported
 
-# What of a comparison may fail a run: `policy.fail_on`, `--fail-on`.
+# Findings of a comparison that may fail a run: `policy.fail_on`, `--fail-on`.
 FailCondition = Literal[
     "new-failure", "timeout", "oom", "memory", "duration", "metric", "incomplete"
 ]
 FAIL_CONDITIONS: Final[tuple[FailCondition, ...]] = get_args(FailCondition)
 
-EmptyPolicy = Literal["incomplete", "pass"]  # `guard.empty`: a suite in which all was skipped
+EmptyPolicy = Literal["incomplete", "pass"]  # `guard.empty`: a suite with only skipped tests
 
 MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
 
 
 class UnitKey(NamedTuple):
-    """What is planned and proved: unique over a repository's suites and variants."""
+    """Key of a unit, which is planned and proved: unique over all suites and variants."""
 
     suite: str
     variant: str
@@ -135,7 +135,7 @@ class UnitKey(NamedTuple):
 
 
 class CaseKey(NamedTuple):
-    """What is reported and compared: a unit's case (for many frameworks the unit itself)."""
+    """Key of a case, which is reported and compared; for many frameworks it is the unit itself."""
 
     suite: str
     variant: str
@@ -144,5 +144,5 @@ class CaseKey(NamedTuple):
 
     @property
     def unit_key(self) -> UnitKey:
-        """The unit that this case belongs to."""
+        """Return the unit of the case."""
         return UnitKey(self.suite, self.variant, self.unit)

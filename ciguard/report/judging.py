@@ -16,7 +16,8 @@ from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.config.file import metric_directions
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
-from ciguard.model.moved_blocks import find_moved_blocks, newest_by_shard, with_moved_units
+from ciguard.model.moved_units import find_moved_blocks, with_moved_units
+from ciguard.model.record import newest_by_shard
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
 from ciguard.sources.previous_run import load_previous_run

@@ -21,14 +21,15 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
-from ciguard.model.moved_blocks import find_moved_blocks, newest_by_shard, with_moved_units
+from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.plan import shard_of_block
+from ciguard.model.record import newest_by_shard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.model import Ending, Outcome
-    from ciguard.model.moved_blocks import MovedBlock
+    from ciguard.model.moved_units import MovedBlock
 
 UNITS = {"01": ("a", "b"), "02": ("c", "d"), "03": ("e", "f")}  # the second is a block
 PLAN = Plan(

@@ -23,8 +23,13 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
-from ciguard.model.moved_blocks import count_moved_blocks, find_moved_blocks, with_moved_units
-from ciguard.model.moved_units import MovedUnits, find_moved_units
+from ciguard.model.moved_units import (
+    MovedUnits,
+    count_moved_blocks,
+    find_moved_blocks,
+    find_moved_units,
+    with_moved_units,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
