@@ -29,7 +29,7 @@ from plan_memory import (
 )
 from plan_risk import STATED, wilson
 
-from ciguard.plan.memory_risk import (
+from ciguard.plan.risk import (
     Moments,
     UnitMemory,
     any_overrun_probability,

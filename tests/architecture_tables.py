@@ -107,10 +107,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "plan", "history.service_credentials", "history.daemon_thread"),
         "github.events",
     ),
-    "plan.scope": (
-        *(*SHARED, "plan", "sources.local", "config"),
-        "workflow.matrix",
-    ),
     "guard": SHARED,
     "compare": SHARED,
     "compare.log_inputs": (
@@ -194,7 +190,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.branch_store", "plan.collection"}
     | {"history.daemon_thread", "history.service_credentials", "history.service_store"}
-    | {"plan.block_registration", "plan.scope"}
+    | {"plan.block_registration"}
     | {
         "experiment.process",
         "guard.policy",

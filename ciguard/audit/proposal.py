@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.plan.allocation import option, walls_of
+from ciguard.plan.allocation import shard_count_option, walls_of
 
 if TYPE_CHECKING:
     from ciguard.audit.findings import Audit
@@ -92,5 +92,5 @@ def layout_of(plan: Plan) -> ShardLayout:
     if not plan.has_timings:
         return ShardLayout(len(plan.shards), largest)
     longest_s = max(shard.predicted.wall_s for shard in plan.shards)
-    cost = option(walls_of(plan.shards), plan.pools, chosen=False)
+    cost = shard_count_option(walls_of(plan.shards), plan.pools, chosen=False)
     return ShardLayout(len(plan.shards), largest, longest_s, cost)

@@ -1,5 +1,7 @@
-"""Which suites and variants share shards, how many shards each pool and command gets, and what a
-number of shards costs: wall time of the run, billed minutes, price. Pure.
+"""The number of shards of each pool and command, and their cost in time, billed minutes and money.
+
+Also decides whether suites and variants share shards. A *work* is a packing problem: the units of
+one pool and command. Pure.
 """
 
 from __future__ import annotations
@@ -22,39 +24,39 @@ if TYPE_CHECKING:
 
     from ciguard.plan.problem import PackingProblem, PlanOptions, ProblemBuilder
 
-FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
-# Of each command and combination while no test has a timing: as the job was before it was planned.
+FLOOR_DOMINATES: Final = 0.99  # of the makespan: a unit of this share limits the number of shards
+# Of each command and combination without timings: as many jobs as before the plan.
 DEFAULT_SHARDS: Final = 1
-MIN_GAIN: Final = 0.99  # more shards that do not save 1 % of the wall time save nothing
+MIN_GAIN: Final = 0.99  # shards that save less than 1 % of the wall time are not added
 
 FACTORS: Final = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)  # of the chosen number of shards
 DIGITS: Final = 6
 
 
 def allocate_exactly(work: PackingProblem, shard_count: int) -> PoolAllocation:
-    """Exactly `shard_count` shards as equal as can be, but for what alone breaks the limit."""
+    """Make exactly `shard_count` shards, as equal as units that exceed the limit alone allow."""
     lost = work.infeasible
     enough_s = min(work.deadline_at_risk_s, work.block_solo_s(lost[-1])) if lost else 0.0
     return allocate_n(work, shard_count, enough_s)
 
 
 def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) -> PoolAllocation:
-    """The smallest number of shards that keeps the target and the limit.
+    """Make the smallest number of shards that meets the target and the limit.
 
-    No number meets a target that the floor unit, or a group that stays together, exceeds alone:
-    then the number is the smallest that gets down to it, but for 1 %. A unit that exceeds the limit
-    alone is no reason for others to exceed it.
+    If the floor unit, or a group that stays together, exceeds the target alone, the number is the
+    smallest whose makespan is within 1 % of this unit or group. A unit that exceeds the limit alone
+    does not allow other shards to exceed it.
 
-    Jobs beyond the pool's concurrency cap wait for others, so that they can only serve the limit.
+    Jobs beyond the pool's concurrency wait for others, so that more shards only help the limit.
 
     Args:
-        max_count: shards allowed.
+        max_count: largest number of shards.
     """
     deadline_s, risk = work.deadline_s, work.risk
     least_s = work.longest_feasible_s
-    if work.infeasible:  # the run takes until they are stopped
+    if work.infeasible:  # the run lasts until these are stopped
         least_s = max(least_s, min(deadline_s, work.block_solo_s(work.infeasible[0])))
-    # Where the target cannot be kept, the last 1 % is not worth a shard.
+    # If the target cannot be met, the last 1 % is not worth a shard.
     aim_s = target_wall_s if least_s <= target_wall_s else least_s / MIN_GAIN
     aim_s *= 1 + RELATIVE_TOLERANCE
     enough_s = min(aim_s, work.deadline_at_risk_s)
@@ -63,20 +65,18 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
     least = _min_shard_count(work, aim_s, cap, max_count)
     best: PoolAllocation | None = None
     for count in range(least, max_count + 1):
-        found = allocate_n(work, count, enough_s)
-        is_short = found.feasible_makespan_s <= aim_s
-        if (is_short or count >= cap) and (
-            not work.enforces_deadline or found.meets(deadline_s, risk)
-        ):
-            return replace(found, limited_by=_why_not_more(work, found, target_wall_s))
-        if best is None or found.feasible_makespan_s < MIN_GAIN * best.feasible_makespan_s:
-            best = found
+        allocation = allocate_n(work, count, enough_s)
+        meets_target = allocation.feasible_makespan_s <= aim_s or count >= cap
+        if meets_target and (not work.enforces_deadline or allocation.meets(deadline_s, risk)):
+            return replace(allocation, limited_by=_limiting_note(work, allocation, target_wall_s))
+        if best is None or allocation.feasible_makespan_s < MIN_GAIN * best.feasible_makespan_s:
+            best = allocation
     assert best is not None  # least <= most
     return replace(best, limited_by=PlanNote("no_gain"))
 
 
 def _min_shard_count(work: PackingProblem, aim_s: float, cap: int, max_count: int) -> int:
-    """The number from which on equal shards would keep the time and the limit: no others do sooner.
+    """Return the smallest number whose shards, if equal, would meet time and limit: a lower bound.
 
     Each infeasible block has its own shard; the others share the rest.
     """
@@ -88,14 +88,14 @@ def _min_shard_count(work: PackingProblem, aim_s: float, cap: int, max_count: in
         mean_s = total_s / (count * work.processes) + work.min_shard_overhead_s
         if mean_s > aim_s and count + len(work.infeasible) < cap:
             continue
-        one = replace(spread, variance_s2=spread.variance_s2 / count)
-        over = overrun_probability(work.deadline_s, [mean_s] * count, [one] * count)
-        if over <= work.risk or not work.enforces_deadline:
+        equal_spread = replace(spread, variance_s2=spread.variance_s2 / count)
+        risk = overrun_probability(work.deadline_s, [mean_s] * count, [equal_spread] * count)
+        if risk <= work.risk or not work.enforces_deadline:
             return count + len(work.infeasible)
     return max_count
 
 
-def _why_not_more(
+def _limiting_note(
     work: PackingProblem, allocation: PoolAllocation, target_wall_s: float
 ) -> PlanNote:
     if allocation.makespan_s <= target_wall_s * (1 + RELATIVE_TOLERANCE):
@@ -118,32 +118,32 @@ def apportion(
 ) -> tuple[int, ...]:
     """Divide a number of shards over works, each at least one, so that the last ends earliest.
 
-    The next shard goes to the work whose shards would be the longest, if more can make them
-    shorter: as no other division has a smaller longest bound, the plan's bound is a bound.
+    The next shard goes to the work with the largest bound, if another shard reduces the bound. No
+    other division has a smaller largest bound, which is therefore the plan's lower bound.
 
     Args:
         count: >= the number of works.
-        wanted: the most that each may get, >= 1; as many as it can fill where None.
+        wanted: the largest number for each work, >= 1; None for as many as it can fill.
 
     Returns:
-        Shards by work; their sum is `count`, or less where there are too few units.
+        Shards by work; their sum is `count`, or less if there are too few units.
     """
 
     def rank(index: int) -> tuple[float, float, int]:
-        work, shards = works[index], found[index]
+        work, shards = works[index], counts[index]
         bound_s = work.bound_s(shards)
         gains = bound_s > work.solo_s(work.floor)
-        # The second: where none gains, as without any load, the one with the most units.
+        # Units per shard decide if no work gains, as without any load.
         return bound_s if gains else 0.0, len(work.positions) / shards, -index
 
-    found = [1] * len(works)
+    counts = [1] * len(works)
     most = wanted or [work.max_shards for work in works]
-    for _ in range(count - len(found)):
-        there = [place for place in range(len(works)) if found[place] < most[place]]
-        if not there:
+    for _ in range(count - len(counts)):
+        open_works = [index for index in range(len(works)) if counts[index] < most[index]]
+        if not open_works:
             break
-        found[max(there, key=rank)] += 1
-    return tuple(found)
+        counts[max(open_works, key=rank)] += 1
+    return tuple(counts)
 
 
 def allocate(
@@ -152,10 +152,10 @@ def allocate(
     *,
     has_timings: bool = True,
 ) -> list[PoolAllocation]:
-    """Distribute each; together they have at most as many shards as a matrix may have.
+    """Allocate shards to each work; their sum is at most the size of a matrix.
 
     Args:
-        has_timings: without any, a time that decides the number of shards would be a guess.
+        has_timings: without timings, a target would choose an arbitrary number of shards.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
@@ -168,8 +168,8 @@ def allocate(
             raise UsageError(what, where="--shards", fix=fix)
         return [allocate_exactly(work, options.shards) for work in works]
     if options.shards is None and not has_timings:
-        found = [allocate_exactly(work, DEFAULT_SHARDS) for work in works]
-        return [replace(one, limited_by=PlanNote("no_timings")) for one in found]
+        allocations = [allocate_exactly(work, DEFAULT_SHARDS) for work in works]
+        return [replace(each, limited_by=PlanNote("no_timings")) for each in allocations]
     if options.shards is None:
         return _allocate_for_target(works, options.target_wall_s)
     if options.shards < len(works):
@@ -186,78 +186,80 @@ def allocate(
 def _allocate_for_target(
     works: Sequence[PackingProblem], target_wall_s: float
 ) -> list[PoolAllocation]:
-    """Make as many shards as each needs; where these are too many together, an even part."""
+    """Make as many shards as each work needs; if the sum is too large, a part of it."""
     most = MAX_SHARDS - len(works) + 1
-    found = [fewest_shards(work, target_wall_s, most) for work in works]
-    wanted = [len(one.shards) for one in found]
+    allocations = [fewest_shards(work, target_wall_s, most) for work in works]
+    wanted = [len(allocation.shards) for allocation in allocations]
     if sum(wanted) <= MAX_SHARDS:
-        return found
+        return allocations
     counts = apportion(works, MAX_SHARDS, wanted)
     return [
-        one
-        if count == len(one.shards)
+        allocation
+        if count == len(allocation.shards)
         else replace(allocate_exactly(work, count), limited_by=PlanNote("matrix"))
-        for work, one, count in zip(works, found, counts, strict=True)
+        for work, allocation, count in zip(works, allocations, counts, strict=True)
     ]
 
 
 class Allocation(NamedTuple):
-    """Works with their shards; `bound_s`: no plan with as many shards for them ends earlier."""
+    """Works with their shards; `bound_s`: lower bound of any plan with this number of shards."""
 
     works: list[PackingProblem]
-    distributions: list[PoolAllocation]
+    allocations: list[PoolAllocation]
     bound_s: float
 
 
 def allocate_together_or_apart(
     builder: ProblemBuilder, pools: Sequence[str], options: PlanOptions
 ) -> Allocation:
-    """What shares a pool and a command together, or each suite and variant apart if that is better.
+    """Pack all suites and variants of a pool and command together, or apart if that is better.
 
     Together each shard pays the set-up of all of them; apart the last shard of each is not full.
-    Combinations of a matrix are apart in any case: each has jobs of its own. So are suites and
-    variants that are listed by the legs: a leg lists one.
+    Combinations of a matrix are always apart, because each has its own jobs. Suites and variants
+    that legs list are apart, too, because a leg lists one of them.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
     """
     if options.per_combination:
         works = builder.partition(pools, by_variant=True)
-        found = allocate(works, options, has_timings=builder.has_timings)
-        bounds_s = [work.bound_s(len(one.shards)) for work, one in zip(works, found, strict=True)]
-        return Allocation(works, found, max(bounds_s))
+        allocations = allocate(works, options, has_timings=builder.has_timings)
+        pairs = zip(works, allocations, strict=True)
+        bound_s = max(work.bound_s(len(allocation.shards)) for work, allocation in pairs)
+        return Allocation(works, allocations, bound_s)
     together = builder.partition(pools, by_variant=options.policy.lists)
     works = together
-    found = allocate(together, options, has_timings=builder.has_timings)
+    allocations = allocate(together, options, has_timings=builder.has_timings)
     if builder.has_timings and any(
         sum(work.starts_s) > work.min_process_overhead_s for work in together
     ):
         apart = builder.partition(pools, by_variant=True)
         if options.shards is None or len(apart) <= options.shards:
             other = allocate(apart, options)
-            if _objective(other, options) < _objective(found, options, MIN_GAIN):
-                works, found = apart, other
+            if _objective(other, options) < _objective(allocations, options, MIN_GAIN):
+                works, allocations = apart, other
     # The bound is of units together: a bound of the parts would hold for this partition only.
-    counts = apportion(together, sum(len(one.shards) for one in found))
+    counts = apportion(together, sum(len(allocation.shards) for allocation in allocations))
     bound_s = max(work.bound_s(count) for work, count in zip(together, counts, strict=True))
-    return Allocation(works, found, bound_s)
+    return Allocation(works, allocations, bound_s)
 
 
 def _objective(
-    distributions: Sequence[PoolAllocation], options: PlanOptions, ratio: float = 1.0
+    allocations: Sequence[PoolAllocation], options: PlanOptions, ratio: float = 1.0
 ) -> tuple[float, ...]:
-    """Sort key: time over the target, risky parts, shards, makespan."""
-    makespan_s = ratio * max(one.makespan_s for one in distributions)
+    """Return the sort key of allocations: time over the target, risky parts, shards, makespan."""
+    makespan_s = ratio * max(allocation.makespan_s for allocation in allocations)
     if options.shards is not None:
         return (makespan_s,)
     deadline_s = options.limit.deadline_s
     late_s = max(0.0, makespan_s - options.target_wall_s * (1 + RELATIVE_TOLERANCE))
-    risky = sum(not one.meets(deadline_s, options.risk) for one in distributions)
-    return late_s, risky, sum(len(one.shards) for one in distributions), makespan_s
+    risky = sum(not allocation.meets(deadline_s, options.risk) for allocation in allocations)
+    shard_count = sum(len(allocation.shards) for allocation in allocations)
+    return late_s, risky, shard_count, makespan_s
 
 
 def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
-    """When the last job ends, of jobs that start in this order, at most so many at once."""
+    """Return the end of the last job, of jobs that start in this order, `concurrency` at once."""
     running: list[float] = []
     end_s = 0.0
     for wall_s in walls_s:
@@ -270,34 +272,34 @@ def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
 
 
 def cost_of(walls_s: Sequence[float], pool: Pool) -> ShardCountOption:
-    """Charge one job of the pool for each time: in whole minutes, set-up included."""
+    """Return the cost of one job for each time: in whole minutes, with set-up."""
     jobs_s = [wall_s + (pool.setup_s or 0.0) for wall_s in walls_s]
     minutes = sum(map(whole_minutes, jobs_s))
     price = price_usd([(jobs_s, pool.usd_per_minute)])
     return ShardCountOption(len(jobs_s), run_wall_s(jobs_s, pool.concurrency), minutes, price)
 
 
-def option(
+def shard_count_option(
     walls_s: Mapping[str, Sequence[float]], pools: Mapping[str, Pool], *, chosen: bool
 ) -> ShardCountOption:
-    """Sum up the pools of one plan, which run side by side.
+    """Add up the costs of all pools of a plan, which run concurrently.
 
     Args:
         walls_s: of the shards, by pool.
     """
-    bills = [cost_of(of_pool, pools[name]) for name, of_pool in walls_s.items()]
-    prices = [one.price_usd for one in bills if one.price_usd is not None]
+    costs = [cost_of(pool_walls_s, pools[name]) for name, pool_walls_s in walls_s.items()]
+    prices = [cost.price_usd for cost in costs if cost.price_usd is not None]
     return ShardCountOption(
-        shards=sum(one.shards for one in bills),
-        wall_s=round(max(one.wall_s for one in bills), DIGITS),
-        minutes=sum(one.minutes for one in bills),
-        price_usd=round(math.fsum(prices), DIGITS) if len(prices) == len(bills) else None,
+        shards=sum(cost.shards for cost in costs),
+        wall_s=round(max(cost.wall_s for cost in costs), DIGITS),
+        minutes=sum(cost.minutes for cost in costs),
+        price_usd=round(math.fsum(prices), DIGITS) if len(prices) == len(costs) else None,
         chosen=chosen,
     )
 
 
 def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
-    """The predicted wall times of the shards, by pool."""
+    """Return the predicted wall times of the shards, by pool."""
     walls_s: dict[str, list[float]] = {}
     for shard in shards:
         walls_s.setdefault(shard.pool, []).append(shard.predicted.wall_s)
@@ -305,6 +307,6 @@ def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
 
 
 def counts_to_try(count: int, max_count: int) -> list[int]:
-    """Numbers of shards to compare with the chosen one, ascending, without it."""
-    found = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}
-    return sorted(found - {count})
+    """Return numbers of shards to compare with the chosen one, ascending, without it."""
+    counts = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}
+    return sorted(counts - {count})

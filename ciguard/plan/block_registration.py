@@ -1,6 +1,7 @@
-"""Tells a service which blocks of units the shards of a plan have, so that legs may ask for them.
+"""Registration of a plan's blocks (units that may move) at a service, which gives them to legs.
 
-The job goes on without the service after two seconds: legs then run what they have.
+The job waits two seconds for the service and then continues without it: legs then run their own
+units.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
 
 PATIENCE_S: Final = 2.0
-RETRY_S: Final = 0.25  # within that, as where the service restarts
+RETRY_S: Final = 0.25  # interval of retries within `PATIENCE_S`, as during a restart of the service
 DIGITS: Final = 3
 
 
 def service_address(url: str) -> str:
-    """Scheme, host and port of the service.
+    """Return scheme, host and port of the service.
 
     Raises:
-        UsageError: it is no address that a token may be sent to, or has a path.
+        UsageError: a token must not be sent to the address, or the address has a path.
     """
     fix = "write https://HOST, as in the service's --url"
     if not is_safe(url) or "@" in url:
@@ -47,7 +48,7 @@ def service_address(url: str) -> str:
 
 
 def registration(plan: Plan) -> dict[str, Any]:
-    """The body of the request: what each leg runs first, and its blocks, in predicted seconds."""
+    """Return the body of the request: each leg's own part and its blocks, in predicted seconds."""
     groups, legs = exchange_groups(plan), {}
     for shard in plan.shards:
         own_s = math.fsum(unit.wall_s for unit in shard.units[: shard.own_count])
@@ -66,30 +67,30 @@ def registration(plan: Plan) -> dict[str, Any]:
 def without_foreign_token(
     environ: Mapping[str, str], history_store: str, address: str
 ) -> Mapping[str, str]:
-    """The environment; with the history's token only where the same service keeps the history."""
+    """Remove the history's token from the environment, unless the service keeps the history."""
     if is_safe(history_store) and origin_of(history_store) == address:
         return environ
     return {name: value for name, value in environ.items() if name != TOKEN_VARIABLE}
 
 
 def register(plan: Plan, run: ActionsRun, environ: Mapping[str, str], address: str) -> str:
-    """Register the blocks of a plan for a run; the token by which its legs ask for them.
+    """Register the blocks of a plan for a run; return the token with which its legs request them.
 
-    The job that does so may have GitHub's token, and therefore runs nothing of the checkout. The
-    plan comes from one that did: it does not choose to whom the token is shown.
+    The job of this command may have GitHub's token, and therefore runs no code of the checkout. The
+    plan comes from a job that did, so that the plan must not choose the receiver of the token.
 
     Args:
-        environ: by which GitHub gives its OIDC token, or with a token of this service.
+        environ: with access to GitHub's OIDC token, or with a token of this service.
         address: of the service.
 
     Raises:
-        RemoteError: the plan names another service, or this one cannot be reached, or refuses.
+        RemoteError: the plan names another service, or this one is unreachable or refuses.
     """
     if plan.claims != address:
         fix = "run `ciguard init --yes` again: the workflow has the address"
         raise RemoteError(f"the plan names another service than {address}", fix=fix)
-    place = f"{run.repository}/runs/{run.run_id}/{run.run_attempt}"
-    where = f"{address}/api/v1/repos/{place}/blocks"
+    attempt = f"{run.repository}/runs/{run.run_id}/{run.run_attempt}"
+    where = f"{address}/api/v1/repos/{attempt}/blocks"
     shown = credentials(environ, address)
     body = registration(plan)
     until_s = time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""What is there: units by the framework's own listing, run as a leg runs it, and test files."""
+"""Collection of units by the framework's own listing, run as in a leg, and of test files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import Framework, Listing
 
-# By which a job speaks to GitHub or a service: a pull request's code, which runs here, may not. The
-# generated plan job has none of them, as a program could read those of its parent as well.
+# Variables that authenticate a job at GitHub or a service: listing runs the code of a pull request,
+# which must not have them. The generated plan job has none at all, because a program could also
+# read the environment of its parent.
 SECRETS: Final = frozenset(
     {"GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "CIGUARD_HISTORY_TOKEN"}
     | {REQUEST_TOKEN, REQUEST_URL}
@@ -40,10 +41,11 @@ def collect_units(
     folder: Path,
     environ: Mapping[str, str],
 ) -> Listing:
-    """Let the framework list one variant of a suite, as `list_units` does.
+    """List the units of one variant of a suite by its framework, as `list_units` does.
 
     Args:
-        environ: what the program inherits, but for `SECRETS`: ours, with the pool's.
+        environ: ciguard's environment with that of the pool; the program inherits it without
+            `SECRETS`.
 
     Raises:
         InputError: there is no such program or folder.
@@ -68,18 +70,18 @@ def collect_suites(
     folder: Path,
     environ: Mapping[str, str],
 ) -> tuple[tuple[InventoryUnit, ...], dict[str, Suite]]:
-    """Let the framework of each suite list all its variants.
+    """List the units of all variants of all suites.
 
     The combinations of a job's matrix are listed once: on this machine they do not differ.
 
     Args:
-        pool_env: by suite, what its pool adds to the environment.
+        pool_env: by suite, the environment variables of its pool.
 
     Returns:
-        All units, and the suites with the filters that are active now.
+        All units, and the suites with their active filters.
 
     Raises:
-        InputError: all that cannot be collected, together.
+        InputError: with everything that cannot be collected.
     """
     units: list[InventoryUnit] = []
     mistakes: list[CiguardError] = []
@@ -124,10 +126,10 @@ def collect_suites(
 def reject_multiline_ids(
     units: Sequence[InventoryUnit], suites: Mapping[str, Suite], where: str
 ) -> None:
-    """Refuse ids that the framework of their suite cannot hand to its program.
+    """Refuse ids that the framework of their suite cannot pass to its program.
 
     Raises:
-        InputError: names the first.
+        InputError: with the first such id.
     """
     rows = {name: framework(suite.framework) for name, suite in suites.items()}
     for unit in units:
@@ -137,31 +139,30 @@ def reject_multiline_ids(
 
 
 def matching_files(patterns: Sequence[str], folder: Path, cwd: str) -> tuple[str, ...]:
-    """Files of a suite, as seen from the repository, sorted; without patterns none.
+    """Return files of a suite, relative to the repository, sorted; none without patterns.
 
-    Hidden folders, virtual environments and what a package manager unpacked are not looked into.
+    Hidden folders, virtual environments and folders of package managers are skipped.
 
     Args:
-        patterns: one with "/" is for the path below `cwd`, another for the file's name.
+        patterns: with "/" for the path below `cwd`, otherwise for the file's name.
     """
     if not patterns:
         return ()
-    found = []
+    matches = []
     root = folder / cwd
-    for place, folders, names in os.walk(root):
+    for parent, folders, names in os.walk(root):
         folders[:] = [
             name
             for name in folders
             if not name.startswith(".")
             and name not in IGNORED
-            and not Path(place, name, "pyvenv.cfg").exists()
+            and not Path(parent, name, "pyvenv.cfg").exists()
         ]
         for name in names:
-            path = Path(place, name)
-            below = path.relative_to(root).as_posix()
+            below_root = Path(parent, name).relative_to(root).as_posix()
             if any(
-                fnmatch.fnmatchcase(below if "/" in pattern else name, pattern)
+                fnmatch.fnmatchcase(below_root if "/" in pattern else name, pattern)
                 for pattern in patterns
             ):
-                found.append(Path(os.path.normpath(Path(cwd, below))).as_posix())
-    return tuple(sorted(found))
+                matches.append(Path(os.path.normpath(Path(cwd, below_root))).as_posix())
+    return tuple(sorted(matches))

@@ -1,8 +1,12 @@
-"""`ciguard plan`: collects, reads the history, plans, and writes what a workflow needs."""
+"""`ciguard plan`: read scope, units and history, make the plan, and write it for a workflow.
+
+The scope of a plan is what the command line names: suites, pools, a matrix, a list of tests.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import io
+from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from itertools import chain
 from pathlib import Path
@@ -12,24 +16,38 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console
+from ciguard.codec import inventory_file as inventory_codec
+from ciguard.codec.results.base import gunzip
 from ciguard.config.declared_memory import match_needs
 from ciguard.config.file import describe_mistake
 from ciguard.config.sections import PlanConfig
-from ciguard.config.suites import gpu_bytes_of, needs_of, pool_of_suites
-from ciguard.errors import ExitCode, RemoteError, UsageError, combine
+from ciguard.config.suites import (
+    config_of_suite,
+    gpu_bytes_of,
+    in_each_combination,
+    needs_of,
+    pool_of_suites,
+    pools_of,
+    suites_of,
+    with_combinations,
+    with_hosted_pools,
+    with_inventory_suites,
+)
+from ciguard.errors import ExitCode, InputError, RemoteError, UsageError, combine
 from ciguard.history.query import BaseQuery
 from ciguard.history.stores import load_optional
 from ciguard.model import LegPolicy, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.block_registration import register, service_address, without_foreign_token
-from ciguard.plan.collection import collect_suites, matching_files
+from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.explain import Explained, explanation, find_unit
-from ciguard.plan.fixed_shards import plan_fixed
-from ciguard.plan.history_inputs import history_notes, read_past
-from ciguard.plan.inventory import Inventory, file_of, inventory
+from ciguard.plan.fixed_shards import FixedAssignment, fixed_assignment, plan_fixed
+from ciguard.plan.history_inputs import history_notes, past_units, read_past
+from ciguard.plan.inventory import Inventory, file_of, inventory, reject_duplicates
 from ciguard.plan.outputs import (
+    MATRIX_KEY,
     PLAN,
     PROGRAM,
     STATIC_FOLDER,
@@ -41,22 +59,31 @@ from ciguard.plan.outputs import (
     read_workflow,
     zipped,
 )
-from ciguard.plan.past_units import empty_plan, past_units, with_listing_shards
-from ciguard.plan.planner import PlanResult, Provenance, plan
+from ciguard.plan.planner import (
+    PlanResult,
+    Provenance,
+    empty_plan,
+    plan,
+    with_listing_shards,
+)
 from ciguard.plan.problem import MAX_SHARDS, PlanOptions
-from ciguard.plan.scope import Scope, check_listed_by_legs, read_scope, reject_choices
 from ciguard.plan.time_limits import TimeLimits, TimeoutRule, time_limits
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
+from ciguard.run.frameworks.listing import list_invocation
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.text import annotation, count_of, step_outputs
+from ciguard.workflow.matrix import Combination, read_matrix, take_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from ciguard.codec.inventory_file import InventoryUnit
+    from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
+    from ciguard.model import Pool
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -159,7 +186,7 @@ def command(
         fix = "leave out -o, --artifact, --static and --github: it writes nothing"
         raise UsageError("nothing is written", where="--dry-run", fix=fix)
     if static and matrix_file:
-        # The guard compares suites with the configuration, which has no combinations of a matrix.
+        # The guard compares suites with the configuration, which has no combinations.
         what = "a plan in the repository has no combinations of a matrix"
         fix = "leave out --static, and plan in a job: `ciguard init --into` writes it"
         raise UsageError(what, where="--static, --matrix", fix=fix)
@@ -167,7 +194,7 @@ def command(
     if registered is not None:
         _register_blocks(invocation, registered, flags["claims"])
         return ExitCode.OK
-    # Read first: a plan takes minutes.
+    # Before the plan, which takes minutes: a bad file is reported at once.
     workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
     scope = read_scope(
         invocation, listed=listed, suite=suite, matrix_file=matrix_file, take=take, pools=pools
@@ -190,22 +217,22 @@ def command(
     lists = static is not None or scope.lists_in_legs
     options = replace(_plan_options(scope, effective, bounds, lists=lists), claims=claims)
     origin = _provenance(run, is_static=static is not None)
-    made, explained = _make(
+    result, explained = _make_plan(
         invocation, scope, location=location, query=query, options=options, origin=origin, unit=unit
     )
-    _write(made, output, folder)
+    _write(result, output, folder)
     if static is not None:
-        _write_static(invocation.folder, (static, workflow), made, bounds.job_minutes)
+        _write_static(invocation.folder, (static, workflow), result, bounds.job_minutes)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
-        _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
-    is_answered = explained is None and output != "-"
-    if github or not (is_answered and format_ == "text"):  # a terminal shows both streams
-        _warn(made, github=github)
+        _write_outputs(result, bounds.job_minutes, attempt, outputs, invocation.environ)
+    shows_plan = explained is None and output != "-"
+    if github or not (shows_plan and format_ == "text"):  # the text contains the warnings
+        _warn(result, github=github)
     if explained is not None:
         console.out(as_text(explanation(explained)))
-    elif is_answered:
-        console.out(_rendered(made, format_))
+    elif shows_plan:
+        console.out(_rendered(result, format_))
         if not (output or folder or dry_run or format_ == "json" or static):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
@@ -243,7 +270,7 @@ def _plan_options(
 
 
 def _provenance(run: ActionsRun | None, *, is_static: bool) -> Provenance:
-    """Where the plan comes from; one that is kept is for the commits that follow."""
+    """Return the source of the plan; a static plan has no commit, as it is for later ones."""
     return Provenance(
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
@@ -251,7 +278,7 @@ def _provenance(run: ActionsRun | None, *, is_static: bool) -> Provenance:
     )
 
 
-def _make(
+def _make_plan(
     invocation: Invocation,
     scope: Scope,
     *,
@@ -261,7 +288,7 @@ def _make(
     origin: Provenance,
     unit: str | None,
 ) -> tuple[PlanResult, Explained | None]:
-    """The plan, and the unit of it that is to be explained."""
+    """Make the plan; also return the unit to explain, if one is named."""
     suites, pools = scope.suites, scope.pools
     loaded = load_optional(location, invocation.folder, invocation.environ)
     if scope.lists_in_legs:
@@ -271,9 +298,9 @@ def _make(
         origin = replace(origin, notes=history_notes(loaded))
         draft = empty_plan(options, origin, pools, files)
         return with_listing_shards(draft, suites, pools, options), None
-    there, suites = _inventory(invocation, scope)
+    existing, suites = _inventory(invocation, scope)
     past = read_past(
-        there,
+        existing,
         loaded,
         query,
         suites=suites,
@@ -282,41 +309,41 @@ def _make(
             name: TimeoutRule(entry.timeout, entry.timeout_ratio)
             for name, entry in scope.config.suite.items()
         },
-        declared=_declared_needs(scope, there),
+        declared=_declared_needs(scope, existing),
     )
-    del loaded  # most of what is in memory
+    del loaded  # the largest value in memory
     _report_history(past.history_json)
     basis = past.inputs
     position = find_unit(basis, unit) if unit is not None else None
     is_static = options.policy.lists and not scope.lists_in_legs
-    base = None if is_static else past.base_count  # later commits have another
+    base = None if is_static else past.base_count  # later commits have another base
     origin = replace(origin, history=past.history_json, notes=past.notes, base=base)
     if scope.given:
-        made = plan_fixed(basis, scope.given, options, origin)
+        result = plan_fixed(basis, scope.given, options, origin)
     else:
-        made = plan(basis, options, origin)
+        result = plan(basis, options, origin)
     if options.policy.lists:
-        made = with_listing_shards(made.plan, suites, pools, options, made.split)
+        result = with_listing_shards(result.plan, suites, pools, options, result.split)
     if position is None:
-        return made, None
-    return made, Explained(made.plan, basis, past.observations, position)
+        return result, None
+    return result, Explained(result.plan, basis, past.observations, position)
 
 
-def _declared_needs(scope: Scope, there: Inventory) -> DeclaredNeeds:
-    """What the configuration declares for the tests that are there; an entry for none is named."""
+def _declared_needs(scope: Scope, existing: Inventory) -> DeclaredNeeds:
+    """Return the declared needs of the existing tests; warn of an entry without a test."""
     entries = needs_of(scope.config)
-    found = match_needs(there.keys, entries)
-    used = {id(need) for need in found.values()}
+    needs_by_position = match_needs(existing.keys, entries)
+    used = {id(need) for need in needs_by_position.values()}
     for suite, needs in entries.items():
         for number, need in enumerate(needs):
             if id(need) not in used:
                 where = f"suite.{suite}.needs.{number}"
                 console.err(f"warning: {where}: {need.units} matches no further test")
-    return DeclaredNeeds(found, gpu_bytes_of(scope.config, scope.pools))
+    return DeclaredNeeds(needs_by_position, gpu_bytes_of(scope.config, scope.pools))
 
 
 def _outputs(environ: Mapping[str, str]) -> str:
-    """Where the step's outputs go. Asked first: a plan takes minutes."""
+    """Return the file of the step's outputs; checked before the plan, which takes minutes."""
     if not environ.get("GITHUB_OUTPUT"):
         fix = "leave --github out: GitHub Actions sets it in every step"
         raise UsageError("GITHUB_OUTPUT is not set", where="--github", fix=fix)
@@ -324,7 +351,7 @@ def _outputs(environ: Mapping[str, str]) -> str:
 
 
 def _effective_config(configured: PlanConfig, flags: Mapping[str, str | None]) -> PlanConfig:
-    """The configuration with what the command line says on top."""
+    """Return the configuration with the values of the command line."""
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     if "shards" in given and "target_wall" in given:
         fix = "give the number, or the time that decides it"
@@ -335,16 +362,16 @@ def _effective_config(configured: PlanConfig, flags: Mapping[str, str | None]) -
         return PlanConfig.model_validate({**configured.model_dump(), **given})
     except ValidationError as error:
         mistakes = [
-            UsageError(describe_mistake(one), where=f"--{str(one['loc'][0]).replace('_', '-')}")
-            for one in error.errors()
+            UsageError(describe_mistake(each), where=f"--{str(each['loc'][0]).replace('_', '-')}")
+            for each in error.errors()
         ]
         raise combine(mistakes) from None
 
 
 def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ...]]:
-    """Test files that are there, by suite."""
+    """Return the existing test files, by suite."""
     config, suites = scope.config, scope.suites
-    there = {
+    files = {
         name: matching_files(
             config.suite[name].files or framework(suite.framework).file_patterns,
             invocation.folder,
@@ -353,33 +380,34 @@ def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ..
         for name, suite in suites.items()
     }
     for name in suites:
-        if config.suite[name].files and not there[name]:
+        if config.suite[name].files and not files[name]:
             patterns = ", ".join(config.suite[name].files)
             console.err(f"warning: suite.{name}.files: {patterns} matches no file")
-    return there
+    return files
 
 
 def _inventory(invocation: Invocation, scope: Scope) -> tuple[Inventory, Mapping[str, Suite]]:
-    """Return what there is, as it was listed, else as the frameworks list it; and the suites."""
+    """Return the existing units, from the given list or the frameworks, and the suites."""
     config, suites, listed = scope.config, scope.suites, scope.listed
-    there = _test_files(invocation, scope)
+    files_by_suite = _test_files(invocation, scope)
     if listed is None:
         pools = pool_of_suites(config, scope.pools)
         env = {name: scope.pools[pool].env for name, pool in pools.items()}
         units, suites = collect_suites(suites, env, invocation.folder, invocation.environ)
     else:
         units = tuple(listed)
-        for name in (name for name in suites if there[name]):
-            # An inventory that spells files another way would leave all of ours without a unit.
-            spelled = {file_of(unit) for unit in units if unit.suite == name}
-            there[name] = there[name] if spelled.intersection(there[name]) else ()
-    found = inventory(
+        for name in (name for name in suites if files_by_suite[name]):
+            # A list with another spelling of files would leave all existing files without a unit.
+            listed_files = {file_of(unit) for unit in units if unit.suite == name}
+            if listed_files.isdisjoint(files_by_suite[name]):
+                files_by_suite[name] = ()
+    existing = inventory(
         units,
         exclude={name: entry.exclude for name, entry in config.suite.items()},
-        files=[file for files_ in there.values() for file in files_],
+        files=chain.from_iterable(files_by_suite.values()),
         ordered=listed is None,
     )
-    return found, suites
+    return existing, suites
 
 
 def _report_history(history: Mapping[str, Any]) -> None:
@@ -401,7 +429,7 @@ def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
 def _write_static(
     folder: Path, workflow: tuple[str, str], result: PlanResult, minutes: int
 ) -> None:
-    """The plan in the repository: its matrix in the workflow (path, text), the rest beside it."""
+    """Write the plan into the repository: its matrix into the workflow (path, text)."""
     path, text = workflow
     filled = fill_matrix(text, matrix(result.plan, minutes), path)
     _write(result, None, str(folder / STATIC_FOLDER))
@@ -409,10 +437,10 @@ def _write_static(
 
 
 def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) -> str:
-    """The service that legs ask for blocks; "" for none.
+    """Return the address of the service that legs ask for blocks; "" for none.
 
     Raises:
-        UsageError: no address of a service, or the plan says nothing of its tests' times.
+        UsageError: it is no address of a service, or the plan does not choose the shards of tests.
     """
     if not effective.claims:
         return ""
@@ -425,7 +453,7 @@ def _claims_address(effective: PlanConfig, scope: Scope, *, static: str | None) 
 
 
 def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None:
-    """Tell the service of the blocks; without it each shard runs what the plan gives it."""
+    """Register the plan's blocks at the service; without it each shard runs its planned tests."""
     config = invocation.config()
     address = service_address(url or config.plan.claims)
     run, plan_ = _current_run(invocation.environ), local.read_plan(invocation.folder / path)
@@ -477,3 +505,120 @@ def _rendered(result: PlanResult, format_: str) -> str:
 
         return as_html(blocks)
     return as_text(blocks, rows=MAX_SHARDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The scope of a plan, before tests are collected.
+
+    Attributes:
+        listed: the units, if `--inventory` lists them.
+        given: the shards, if the list names them.
+        per_combination: each variant of a suite is a combination of a job's matrix.
+        taken_shards: number of values of the matrix axis that numbered shards by hand (`--take`).
+        lists_in_legs: `listed` are the units of a past run; each leg lists the existing ones.
+    """
+
+    config: Config
+    suites: Mapping[str, Suite]
+    pools: Mapping[str, Pool]
+    listed: Sequence[InventoryUnit] | None = None
+    given: FixedAssignment | None = None
+    per_combination: bool = False
+    taken_shards: int | None = None
+    lists_in_legs: bool = False
+
+
+def check_listed_by_legs(scope: Scope, **others: str | None) -> None:
+    """Refuse options that need a list of tests before the plan.
+
+    Raises:
+        UsageError: such an option is given.
+        InputError: a suite has no command that lists, so that every leg would end without a test.
+    """
+    where = "--collect history"
+    if not scope.per_combination:
+        fix = "pass --matrix; an empty file is the matrix of a job without one"
+        raise UsageError("is for the jobs of a matrix", where=where, fix=fix)
+    for name in (name for name, value in others.items() if value is not None):
+        fix = f"leave --{'inventory' if name == 'listed' else name} out, or pass --collect here"
+        raise UsageError("the tests are not known before the jobs run", where=where, fix=fix)
+    for name, suite in scope.suites.items():
+        try:
+            list_invocation(framework(suite.framework), suite, "")
+        except InputError as error:
+            fix = f'set list = ["program", "argument", ...] in [suite.{name}]'
+            raise InputError(error.what, where=f"suite {name}", fix=fix) from error
+
+
+def read_scope(
+    invocation: Invocation,
+    *,
+    listed: str | None,
+    suite: str | None,
+    matrix_file: str | None,
+    take: str | None,
+    pools: tuple[str, ...],
+) -> Scope:
+    """Read the scope that the command line names.
+
+    Raises:
+        CiguardError: a file is malformed, or a name is unknown.
+    """
+    read = _read_inventory(invocation.folder, listed) if listed is not None else None
+    config = with_inventory_suites(invocation.config(), read.units if read else ())
+    config = config if suite is None else config_of_suite(config, suite)
+    scope = Scope(config, suites_of(config), pools_of(config, pools))
+    if read is not None:
+        units = inventory_codec.resolve_suites(read.units, scope.suites, listed or "")
+        reject_multiline_ids(units, scope.suites, listed or "")
+        given = fixed_assignment(units, read.empty, listed or "")
+        scope = replace(scope, listed=given.units if given else units, given=given)
+    if matrix_file is None:
+        if take is not None:
+            raise UsageError("no matrix to take an axis of", where="--take", fix="pass --matrix")
+        return scope
+    combinations, taken = _read_combinations(invocation.folder, matrix_file, take)
+    suites = with_combinations(scope.suites, scope.pools, combinations)
+    all_units = in_each_combination(scope.listed, combinations) if scope.listed else scope.listed
+    chosen = with_hosted_pools(scope.pools, suites)
+    scope = replace(scope, suites=suites, pools=chosen, listed=all_units)
+    return replace(scope, per_combination=True, taken_shards=taken)
+
+
+def reject_choices(flags: Mapping[str, str | None], **others: str | None) -> None:
+    """Refuse options that choose shards, if the list of tests names the shards."""
+    names = ("shards", "target_wall", "group", "processes")
+    given = {**{name: flags.get(name) for name in names}, **others}
+    for name in (name for name, value in given.items() if value is not None):
+        fix = "leave it out, or list the units without a shard"
+        what = "the inventory says in which shard each unit is"
+        raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
+
+
+def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
+    content = local.read(path if path == "-" else folder / path)
+    source = "stdin" if path == "-" else path
+    listed = inventory_codec.read(gunzip(io.BytesIO(content)), source)
+    reject_duplicates(listed.repeated, source)
+    return listed
+
+
+def _read_combinations(
+    folder: Path, path: str, take: str | None
+) -> tuple[tuple[Combination, ...], int | None]:
+    """Read the combinations of the matrix in a file, and the number of values of a removed axis.
+
+    Raises:
+        InputError: it is no matrix of GitHub, or it contains the key of ciguard's matrix.
+    """
+    where = "stdin" if path == "-" else path
+    content = local.read(path if path == "-" else folder / path)
+    text, taken = content.decode("utf-8", "replace"), None
+    if take is not None:
+        text, taken = take_axis(text, take, where)
+    combinations = read_matrix(text, where)
+    if any(name.lower() == MATRIX_KEY for each in combinations for name in each.values):
+        fix = "rename the key: each entry of the plan's matrix has its shard there"
+        raise InputError(f"has a key {MATRIX_KEY!r}", where=where, fix=fix)
+    return combinations, taken

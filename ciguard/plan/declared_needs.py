@@ -1,4 +1,4 @@
-"""Declared memory: the peak of units without measurements, and what contradicts it. Pure."""
+"""Declared memory: the peaks of units without measurements, and notes on contradictions. Pure."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     from ciguard.config.declared_memory import Need
 
-MIN_PEAKS: Final = 3  # measured peaks of a unit that replace its declared one
-TOLERANCE_RATIO: Final = 0.25  # a measured peak further off contradicts the declared one
+MIN_PEAKS: Final = 3  # so many measured peaks of a unit replace its declared one
+TOLERANCE_RATIO: Final = 0.25  # a larger difference of a measured peak is a contradiction
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredNeeds:
-    """What the configuration declares.
+    """Needs that the configuration declares.
 
     Attributes:
         needs: by position in the inventory.
-        gpu_bytes: memory of one device, by pool; those without a GPU are not there.
+        gpu_bytes: memory of one device, by pool with a GPU.
     """
 
     needs: Mapping[int, Need] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class DeclaredNeeds:
 
     @property
     def memory_bytes(self) -> dict[int, int]:
-        """Declared peak deltas, by position."""
+        """Return declared peak deltas, by position."""
         return {
             position: need.memory.bytes
             for position, need in self.needs.items()
@@ -44,7 +44,7 @@ class DeclaredNeeds:
         }
 
     def has_gpu_room(self, position: int, pool: str) -> bool:
-        """Whether a unit fits a device of a pool; always where no pool declares devices."""
+        """Return whether a unit fits a device of a pool; always if no pool declares devices."""
         need = self.needs.get(position)
         if need is None or need.gpu is None or not self.gpu_bytes:
             return True
@@ -55,33 +55,30 @@ NO_NEEDS: Final = DeclaredNeeds()
 
 
 def peak_counts(observations: Observations, count: int) -> NDArray[np.int64]:
-    """How often the peak of each unit was measured, or bounded from above."""
-    most = largest_peaks(observations)
-    found: NDArray[np.int64] = np.bincount(observations.unit[np.isfinite(most)], minlength=count)
-    return found
+    """Return how often the peak of each unit was measured, or bounded from above."""
+    has_peak = np.isfinite(largest_peaks(observations))
+    counts: NDArray[np.int64] = np.bincount(observations.unit[has_peak], minlength=count)
+    return counts
 
 
 def with_declared_peaks(
     estimates: Estimates, observations: Observations, needs: DeclaredNeeds
 ) -> Estimates:
-    """The estimates with the declared peak of each unit that was measured too rarely.
-
-    A larger peak that was measured counts all the same: one is enough to know that it happens.
-    """
+    """Use the declared peak of each unit that was measured too rarely, or a larger measured one."""
     declared = needs.memory_bytes
     if not declared:
         return estimates
     count = len(estimates.wall_s)
     rare = peak_counts(observations, count) < MIN_PEAKS
     _, measured = peak_bounds(observations, count)
-    where = [position for position in declared if rare[position]]
-    planned = np.fmax([declared[position] for position in where], measured[where])
+    positions = [position for position in declared if rare[position]]
+    planned = np.fmax([declared[position] for position in positions], measured[positions])
     peak_bytes = estimates.peak_delta_bytes.copy()
-    peak_bytes[where] = planned
+    peak_bytes[positions] = planned
     spread = estimates.memory_spread
     if spread is not None:
         mean, variance = spread.peak_bytes.copy(), spread.peak_variance.copy()
-        mean[where], variance[where] = planned, np.square(TOLERANCE_RATIO * planned)
+        mean[positions], variance[positions] = planned, np.square(TOLERANCE_RATIO * planned)
         spread = replace(spread, peak_bytes=mean, peak_variance=variance)
     return replace(estimates, peak_delta_bytes=peak_bytes, memory_spread=spread)
 
@@ -89,40 +86,40 @@ def with_declared_peaks(
 def contradiction_notes(
     keys: Sequence[UnitKey], observations: Observations, needs: DeclaredNeeds
 ) -> Iterator[PlanNote]:
-    """A warning for each entry of the configuration that measured peaks contradict."""
+    """Yield a warning for each entry of the configuration that measured peaks contradict."""
     declared = needs.memory_bytes
     if not declared:
         return
     least, most = peak_bounds(observations, len(keys))
-    found: dict[Need, dict[str, int]] = defaultdict(dict)
+    tests_by_need: dict[Need, dict[str, int]] = defaultdict(dict)
     for position, size in declared.items():
         low, high = (1 - TOLERANCE_RATIO) * size, (1 + TOLERANCE_RATIO) * size
         if least[position] > high:
-            found[needs.needs[position]][keys[position].unit] = int(least[position])
+            tests_by_need[needs.needs[position]][keys[position].unit] = int(least[position])
         elif most[position] < low:
-            found[needs.needs[position]][keys[position].unit] = int(most[position])
-    for need, tests in found.items():
+            tests_by_need[needs.needs[position]][keys[position].unit] = int(most[position])
+    for need, tests in tests_by_need.items():
         if need.memory is not None:
             facts = {"declared_bytes": need.memory.bytes, "tests_bytes": tests}
-            off = {"units": need.units, "tolerance_ratio": TOLERANCE_RATIO}
-            yield PlanNote("declared_memory_contradicted", {**off, **facts})
+            rule = {"units": need.units, "tolerance_ratio": TOLERANCE_RATIO}
+            yield PlanNote("declared_memory_contradicted", {**rule, **facts})
 
 
 def gpu_notes(
     keys: Sequence[UnitKey], shards: Sequence[Shard], needs: DeclaredNeeds
 ) -> Iterator[PlanNote]:
-    """A warning for each pool with units that fit none of its devices."""
+    """Yield a warning for each pool with units that fit none of its devices."""
     declared = {
         keys[position]: (position, need.gpu.bytes)
         for position, need in needs.needs.items()
         if need.gpu is not None and needs.gpu_bytes
     }
-    found: dict[str, dict[str, int]] = defaultdict(dict)
+    tests_by_pool: dict[str, dict[str, int]] = defaultdict(dict)
     for shard in shards if declared else ():
         for unit in shard.units:
             position, size = declared.get(unit.key, (-1, 0))
             if not needs.has_gpu_room(position, shard.pool):
-                found[shard.pool][unit.unit] = size
-    for pool, tests in sorted(found.items()):
+                tests_by_pool[shard.pool][unit.unit] = size
+    for pool, tests in sorted(tests_by_pool.items()):
         device = {"pool": pool, "device_bytes": needs.gpu_bytes.get(pool, 0)}
         yield PlanNote("gpu_memory_exceeded", {**device, "tests_bytes": tests})

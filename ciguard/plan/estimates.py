@@ -1,8 +1,9 @@
-"""What each unit will take: time with its spread, and memory, from past values or from siblings.
+"""Estimates of each unit: time with its spread, and memory, from past values or from siblings.
 
-Several past values beat the last one (planned on real recordings, the mean of 8 or an exponential
-mean ends 3-4 % nearer to the bound). A censored value, which is known only to be at least so much,
-can raise an estimate and never lower it: a cut run must not make its slowest tests look free. Pure.
+A mean of several past values is better than the last value: on real recordings plans with the mean
+of 8, or an exponential mean, end 3-4 % nearer to the bound. A censored value is only a lower bound.
+It can raise an estimate and never lower it: otherwise a cut run would make its slowest tests look
+short. Pure.
 """
 
 from __future__ import annotations
@@ -27,35 +28,35 @@ if TYPE_CHECKING:
     AncestorsOf = Callable[[int], Sequence[Hashable]]
     MembersOf = Callable[[Hashable], Iterable[int]]
 
-WINDOW: Final = 8  # values that an estimate looks at
-# Weight of a value against the next newer one: the last two count for 3/4. Real recordings hardly
-# tell 0.3 from 0.7; medians and trimmed means gain nothing (benchmarks/plan_quality.py).
+WINDOW: Final = 8  # newest values of a unit that an estimate uses
+# Weight of a value relative to the next newer one: the last two have 3/4 of the weight. On real
+# recordings 0.3 and 0.7 hardly differ; medians and trimmed means gain nothing
+# (benchmarks/plan_quality.py).
 DECAY: Final = 0.5
-DEFAULT_S: Final = 1.0  # every unit's time while nothing is measured
-MIN_S: Final = 0.001  # of a unit without history: 0 s would let a shard take all of them
-DIGITS: Final = 6  # seconds are rounded to microseconds: no plan hangs on the last bit of a sum
+DEFAULT_S: Final = 1.0  # every unit's time without any measurement
+MIN_S: Final = 0.001  # of a unit without history: with 0 s one shard could get all of them
+DIGITS: Final = 6  # seconds are rounded to microseconds: no plan depends on the last bit of a sum
 
-SPREAD_RATIO: Final = 0.3  # of a unit measured once, while no unit was measured twice
-NEW_SPREAD_RATIO: Final = 1.0  # of a unit never seen: siblings differ by their own size
+SPREAD_RATIO: Final = 0.3  # of a unit measured once, if no unit was measured twice
+NEW_SPREAD_RATIO: Final = 1.0  # of an unmeasured unit: siblings differ by as much as their size
 SPREAD_FROM_S: Final = 0.05  # shorter times vary with timers and caches
-# Of a run's common speed on one sort of machine: real recordings have 0.04, and 0.08 with those
-# where the machines are others.
+# Of a run's common speed: real recordings have 0.04 on one sort of machine, and 0.08 on several.
 SPEED_SPREAD: Final = 0.08
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observations:
-    """Past measurements of the units that exist now.
+    """Past measurements of the existing units.
 
-    One row a unit and run, sorted by unit and, within it, from the oldest run to the newest; NaN
+    One row for each unit and run, sorted by unit and then from the oldest run to the newest; NaN
     where not measured. Times are scaled to the common speed.
 
     Attributes:
         unit: positions in the inventory.
         is_lower_bound: the unit was stopped, or its leg did not end by itself.
         speed_spread: standard deviation of the logarithm of the legs' speeds; None if unknown.
-        lower_bound_bytes, upper_bound_bytes: the interval of the peak delta, where it is not one
-            number; None where no unit has any.
+        lower_bound_bytes, upper_bound_bytes: bounds of a peak delta without an exact value; None
+            if no unit has any.
     """
 
     unit: NDArray[np.int32]
@@ -70,10 +71,10 @@ class Observations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySpread:
-    """How far the peak and retained memory of units may be off, by position.
+    """Mean and variance of the peak and retained memory of units, by position.
 
     Attributes:
-        peak_bytes: mean peak delta; of a unit without one, what is planned for it.
+        peak_bytes: mean peak delta; the planned one for a unit without measurements.
         peak_variance, retained_variance: from run to run.
     """
 
@@ -90,9 +91,9 @@ class Estimates:
         wall_s: finite, >= 0, rounded to microseconds.
         variance_s2: spread of `wall_s` from run to run on one machine.
         peak_delta_bytes, retained_bytes: NaN where neither the unit nor a sibling was measured.
-        has_history: the history has seen the unit.
+        has_history: the history contains the unit.
         speed_spread: of the machines, as in `Observations`.
-        memory_spread: None where nobody asked for it.
+        memory_spread: None if unknown.
     """
 
     wall_s: Floats
@@ -105,9 +106,9 @@ class Estimates:
 
 
 def no_observations() -> Observations:
-    """Nothing was ever measured."""
-    nothing = np.zeros(0)
-    return Observations(np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.bool_))
+    """Return observations without a row."""
+    empty = np.zeros(0)
+    return Observations(np.zeros(0, np.int32), empty, empty, empty, np.zeros(0, np.bool_))
 
 
 def estimate_units(
@@ -116,17 +117,19 @@ def estimate_units(
     """Estimate every unit.
 
     Args:
-        count: units in the inventory.
-        ancestors: names of the groups of a unit, nearest first; the last one is all units (of its
-            suite and variant).
-        members: units that have such a name, where that is known without asking all of them.
+        count: number of units in the inventory.
+        ancestors: names of the groups of a unit, nearest first; the last group contains all units
+            (of its suite and variant).
+        members: units of a group by name; None computes them from the ancestors of all units.
 
     Returns:
-        For a unit with completed values their weighted mean, else the mean of its nearest siblings
-        that have one, raised to what it is known to have taken at least. O(rows + names).
+        For a unit with completed values their weighted mean, else the mean of its nearest measured
+        siblings, raised to the unit's largest lower bound. O(rows + names).
     """
-    clean = _usable(observations.wall_s) & ~observations.is_lower_bound
-    mean_s, variance_s2 = _by_unit(_moments, observations.unit, observations.wall_s, clean, count)
+    is_complete = _usable(observations.wall_s) & ~observations.is_lower_bound
+    mean_s, variance_s2 = _by_unit(
+        _moments, observations.unit, observations.wall_s, is_complete, count
+    )
     measured = ~np.isnan(mean_s)
     variance_s2 = np.where(
         np.isnan(variance_s2), _pooled_variance_s2(mean_s, variance_s2), variance_s2
@@ -136,29 +139,29 @@ def estimate_units(
     retained_bytes, retained_variance = _by_unit(
         _moments, observations.unit, observations.retained_bytes, usable, count
     )
-    unseen = np.flatnonzero(~measured)
-    if unseen.size:
-        borrowed = _from_siblings(
-            unseen.tolist(),
+    unmeasured = np.flatnonzero(~measured)
+    if unmeasured.size:
+        sibling_s, sibling_bytes = _from_siblings(
+            unmeasured.tolist(),
             mean_s.copy(),
             peak_bytes.copy(),
             ancestors,
             members or _index_by_ancestor(ancestors, count),
         )
-        mean_s[unseen] = borrowed[0]
-        variance_s2[unseen] = np.square(NEW_SPREAD_RATIO * mean_s[unseen])
-        peak_bytes[unseen] = np.fmax(peak_bytes[unseen], borrowed[1])
-    known = np.zeros(count, np.bool_)
-    known[observations.unit] = True
-    raised_s = np.fmax(mean_s, _censored_minimum_s(observations, clean, count))
-    # How much longer it takes is unknown; its values were off by this much already.
+        mean_s[unmeasured] = sibling_s
+        variance_s2[unmeasured] = np.square(NEW_SPREAD_RATIO * mean_s[unmeasured])
+        peak_bytes[unmeasured] = np.fmax(peak_bytes[unmeasured], sibling_bytes)
+    has_history = np.zeros(count, np.bool_)
+    has_history[observations.unit] = True
+    raised_s = np.fmax(mean_s, _censored_minimum_s(observations, is_complete, count))
+    # The rest of a censored time is unknown: the variance counts at least the raise itself.
     variance_s2 += np.square(raised_s - mean_s)
     return Estimates(
         wall_s=np.asarray(np.round(raised_s, DIGITS), np.float64),
         variance_s2=variance_s2,
         peak_delta_bytes=np.rint(peak_bytes),
         retained_bytes=np.rint(retained_bytes),
-        has_history=known,
+        has_history=has_history,
         speed_spread=SPEED_SPREAD
         if observations.speed_spread is None
         else observations.speed_spread,
@@ -169,9 +172,9 @@ def estimate_units(
 def _memory_spread(
     observations: Observations, peak_bytes: Floats, retained_variance: Floats
 ) -> MemorySpread:
-    """From the units' own peaks, else from what is planned for them."""
-    most = largest_peaks(observations)
-    mean, variance = _by_unit(_moments, observations.unit, most, _usable(most), len(peak_bytes))
+    """Return the spread of the units' own peaks, else one around the planned peaks."""
+    peaks = largest_peaks(observations)
+    mean, variance = _by_unit(_moments, observations.unit, peaks, _usable(peaks), len(peak_bytes))
     unmeasured = np.isnan(mean)
     variance = np.where(np.isnan(variance), _pooled_variance_s2(mean, variance), variance)
     planned = np.where(np.isnan(peak_bytes), UNKNOWN_DELTA_BYTES, peak_bytes)
@@ -181,22 +184,23 @@ def _memory_spread(
 
 
 def largest_peaks(observations: Observations) -> Floats:
-    """The most that each row may have needed."""
+    """Return the largest possible peak delta of each row."""
     if observations.upper_bound_bytes is None:
         return observations.peak_delta_bytes
     return upper_or_measured(observations.peak_delta_bytes, observations.upper_bound_bytes)
 
 
 def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Floats:
-    """The most that each row may have needed: its upper bound, else its one number."""
+    """Return the upper bound of each peak delta, else its exact value."""
     return np.where(np.isnan(upper_bound_bytes), peak_delta_bytes, upper_bound_bytes)
 
 
 def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]:
-    """What each unit's peak delta was at least, and the largest recent one; NaN where unknown.
+    """Return the lower bound of each unit's peak delta, and its planned one; NaN where unknown.
 
-    Of a unit with bounds the smallest upper one, because the memory that it shares with concurrent
-    units differs from run to run; and never less than the largest lower bound.
+    The planned one is the largest recent value. For a unit with bounds it is the smallest upper
+    bound, because memory shared with concurrent units differs from run to run, and at least the
+    largest lower bound.
     """
     exact = observations.peak_delta_bytes
     least = (
@@ -209,19 +213,19 @@ def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]
         return largest, largest
     most = largest_peaks(observations)
     (smallest,) = _by_unit(_smallest, observations.unit, most, _usable(most), count)
-    # Known to be at least a little is not known: what the rules take for unknown ones is more.
-    found: Floats = np.fmax(largest, smallest)
-    found[np.isnan(smallest) & ~(largest > UNKNOWN_DELTA_BYTES)] = np.nan
-    return largest, found
+    # Without an upper bound, a lower bound below the rules' default counts as unknown.
+    planned: Floats = np.fmax(largest, smallest)
+    planned[np.isnan(smallest) & ~(largest > UNKNOWN_DELTA_BYTES)] = np.nan
+    return largest, planned
 
 
 def _index_by_ancestor(ancestors: AncestorsOf, count: int) -> MembersOf:
-    """Ask every unit for its names."""
-    found: dict[Hashable, list[int]] = defaultdict(list)
+    """Return a function from the name of a group to its units, by the ancestors of all units."""
+    members: dict[Hashable, list[int]] = defaultdict(list)
     for unit in range(count):
         for name in ancestors(unit):
-            found[name].append(unit)
-    return lambda name: found[name]
+            members[name].append(unit)
+    return members.__getitem__
 
 
 def _usable(column: Floats) -> Flags:
@@ -229,25 +233,24 @@ def _usable(column: Floats) -> Flags:
 
 
 def _by_unit(
-    reduced: Callable[[Floats], tuple[Floats, ...]],
+    reduce_rows: Callable[[Floats], tuple[Floats, ...]],
     unit: NDArray[np.int32],
     column: Floats,
     usable: Flags,
     count: int,
 ) -> tuple[Floats, ...]:
-    """What a unit's last usable values come to, some units at a time."""
-    found = []
+    """Apply `reduce_rows` to the table of each unit's last usable values, in chunks of units."""
+    parts = []
     for units, rows in chunks(unit, count):
-        there = usable[rows]
-        group = unit[rows][there] - np.int32(units.start)
-        found.append(
-            reduced(newest_values(column[rows][there], group, units.stop - units.start, WINDOW))
-        )
-    return tuple(map(np.concatenate, zip(*found, strict=True)))
+        selected = usable[rows]
+        group = unit[rows][selected] - np.int32(units.start)
+        groups = units.stop - units.start
+        parts.append(reduce_rows(newest_values(column[rows][selected], group, groups, WINDOW)))
+    return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _moments(table: Floats) -> tuple[Floats, Floats]:
-    """Weighted mean and variance of each row's numbers; NaN without one, and without two."""
+    """Return weighted mean and variance of each row's numbers; NaN below one, and below two."""
     weights = np.where(np.isnan(table), 0.0, DECAY ** np.arange(table.shape[1])[::-1])
     sums = weights.sum(axis=1, keepdims=True)
     weights /= np.where(sums > 0, sums, np.nan)
@@ -260,7 +263,7 @@ def _moments(table: Floats) -> tuple[Floats, Floats]:
 
 
 def _largest(table: Floats) -> tuple[Floats]:
-    """Largest of each row's numbers, NaN without one (np.nanmax warns there)."""
+    """Return the largest of each row's numbers, NaN without any (np.nanmax warns then)."""
     return (np.fmax.reduce(table, axis=1),)
 
 
@@ -269,46 +272,47 @@ def _smallest(table: Floats) -> tuple[Floats]:
 
 
 def _pooled_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
-    """What a unit measured once is taken to spread: as the units measured more often do."""
+    """Return the variance of units measured once: by the median ratio of units measured oftener."""
     informative = (variance_s2 > 0) & (mean_s >= SPREAD_FROM_S)
     ratios = np.sqrt(variance_s2[informative]) / mean_s[informative]
     ratio = float(np.median(ratios)) if ratios.size else SPREAD_RATIO
-    usual: Floats = np.square(ratio * mean_s)
-    return usual
+    pooled: Floats = np.square(ratio * mean_s)
+    return pooled
 
 
-def _censored_minimum_s(observations: Observations, clean: Flags, count: int) -> Floats:
-    """What a unit took at least since it last completed; a later completion disproves it."""
+def _censored_minimum_s(observations: Observations, is_complete: Flags, count: int) -> Floats:
+    """Return the largest lower bound of a unit's time since its last completion."""
     if not observations.is_lower_bound.any():
         return np.zeros(count)
     rows = np.arange(len(observations.unit))
-    last_clean = np.full(count, -1)
-    np.maximum.at(last_clean, observations.unit[clean], rows[clean])
-    open_ = (
+    last_complete = np.full(count, -1)
+    np.maximum.at(last_complete, observations.unit[is_complete], rows[is_complete])
+    counts = (
         observations.is_lower_bound
         & _usable(observations.wall_s)
-        & (rows > last_clean[observations.unit])
+        & (rows > last_complete[observations.unit])
     )
-    least_s = np.zeros(count)
-    np.maximum.at(least_s, observations.unit[open_], observations.wall_s[open_])
-    return least_s
+    minimum_s = np.zeros(count)
+    np.maximum.at(minimum_s, observations.unit[counts], observations.wall_s[counts])
+    return minimum_s
 
 
 def _from_siblings(
-    unseen: Sequence[int],
+    unmeasured: Sequence[int],
     mean_s: Floats,
     peak_bytes: Floats,
     ancestors: AncestorsOf,
     members: MembersOf,
 ) -> tuple[Floats, Floats]:
-    """For each unit the mean time and the largest peak of its nearest siblings that have one.
+    """Return the mean time and the largest peak of each unit's nearest measured siblings.
 
-    The peak is not taken from all units: one heavy test would make every new one heavy.
+    The group of all units gives no peak: otherwise one test with a large peak would give it to
+    every new test.
     """
     measured = np.flatnonzero(~np.isnan(mean_s))
     if not measured.size:
-        return np.full(len(unseen), DEFAULT_S), np.full(len(unseen), np.nan)
-    everybody_s = float(mean_s[measured].mean())
+        return np.full(len(unmeasured), DEFAULT_S), np.full(len(unmeasured), np.nan)
+    overall_s = float(mean_s[measured].mean())
 
     @cache
     def of_group(name: Hashable) -> tuple[float, float]:
@@ -318,12 +322,12 @@ def _from_siblings(
             return np.nan, np.nan
         return float(mean_s[units].mean()), float(np.fmax.reduce(peak_bytes[units]))
 
-    groups = [ancestors(unit) for unit in unseen]
-    walls_s = [_first((of_group(name)[0] for name in names), everybody_s) for names in groups]
+    groups = [ancestors(unit) for unit in unmeasured]
+    walls_s = [_first((of_group(name)[0] for name in names), overall_s) for names in groups]
     peaks = [_first((of_group(name)[1] for name in names[:-1]), np.nan) for names in groups]
     return np.maximum(walls_s, MIN_S), np.array(peaks)
 
 
 def _first(values: Iterable[float], otherwise: float) -> float:
-    """The nearest number that there is."""
+    """Return the first number that is not NaN."""
     return next((value for value in values if not np.isnan(value)), otherwise)

@@ -1,4 +1,4 @@
-"""`ciguard plan --explain`: finds a test; why it is in its shard, and its costs. Pure."""
+"""`ciguard plan --explain`: find a test, and explain its shard and its estimates. Pure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 MAX_NAMED: Final = 8  # of the tests that match
 MAX_SUGGESTIONS: Final = 3
 CUTOFF: Final = 0.5  # of difflib's ratio
-ROUNDED_S: Final = 1e-6  # so far an estimate is from the value that it was raised to
+ROUNDED_S: Final = 1e-6  # largest difference of an estimate from the value that it was raised to
 NAME_WIDTH: Final = 2000
 GROUP_WIDTH: Final = 44
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One unit of a plan, and all that the plan was made of."""
+    """One unit of a plan, with the inputs of the plan."""
 
     plan: Plan
     basis: PlanInputs
@@ -44,52 +44,53 @@ class Explained:
 
     @property
     def shard_and_index(self) -> tuple[Shard, int]:
-        """Its shard, and its place in it."""
+        """Return the unit's shard, and its index in the shard."""
         key = self.basis.inventory.keys[self.position]
         return next(
-            (shard, place)
+            (shard, index)
             for shard in self.plan.shards
-            for place, unit in enumerate(shard.units)
+            for index, unit in enumerate(shard.units)
             if unit.key == key
         )
 
     @property
     def unit(self) -> PlannedUnit:
-        """As planned."""
-        shard, number = self.shard_and_index
-        return shard.units[number]
+        """Return the planned unit."""
+        shard, index = self.shard_and_index
+        return shard.units[index]
 
 
 def find_unit(basis: PlanInputs, text: str) -> int:
-    """Find the unit that is meant: its id, its name, or a part that only one has.
+    """Find a unit by its id, its name, or a part that only one name contains.
 
     Raises:
-        InputError: none or several; names those that are near.
+        InputError: no unit or several match; names similar ones.
     """
     keys = basis.inventory.keys
     names = [_name(key) for key in keys]
     ends = (f":{text}", f".{text}", f"/{text}")
-    alike: tuple[Callable[[int], bool], ...] = (
-        lambda place: text in (keys[place].unit, names[place]),
-        lambda place: keys[place].unit.endswith(ends),
-        lambda place: text in names[place],
+    rules: tuple[Callable[[int], bool], ...] = (
+        lambda position: text in (keys[position].unit, names[position]),
+        lambda position: keys[position].unit.endswith(ends),
+        lambda position: text in names[position],
     )
-    matches = ([place for place in range(len(keys)) if test(place)] for test in alike)
-    found = next((places for places in matches if places), [])
-    if len(found) == 1:
-        return found[0]
-    if found:
-        named = [f"\n    {names[place]}" for place in found[:MAX_NAMED]]
-        if len(found) > MAX_NAMED:
-            named.append(f"\n    and {len(found) - MAX_NAMED:,} more")
-        what = f"{count_of(len(found), 'test')} match {text!r:.100}"
+    matches_by_rule = ([n for n in range(len(keys)) if matches(n)] for matches in rules)
+    matched = next((positions for positions in matches_by_rule if positions), [])
+    if len(matched) == 1:
+        return matched[0]
+    if matched:
+        named = [f"\n    {names[position]}" for position in matched[:MAX_NAMED]]
+        if len(matched) > MAX_NAMED:
+            named.append(f"\n    and {len(matched) - MAX_NAMED:,} more")
+        what = f"{count_of(len(matched), 'test')} match {text!r:.100}"
         raise InputError(what, where="--explain", fix=f"pass one of:{''.join(named)}")
-    # By its own name, too: of long ids of one file all are near.
-    spelled = {name.rpartition("::")[2]: name for name in reversed(names)}
-    spelled |= {name: name for name in names}
-    near = [spelled[one] for one in get_close_matches(text, spelled, MAX_SUGGESTIONS, CUTOFF)]
-    some = [*dict.fromkeys(near)] or names[:MAX_SUGGESTIONS]
-    fix = f"{'did you mean' if near else 'pass the name of a test, such as'} {', '.join(some)}"
+    # Compared also by the last part of the name: long ids of one file are all similar.
+    spellings = {name.rpartition("::")[2]: name for name in reversed(names)}
+    spellings |= {name: name for name in names}
+    close = get_close_matches(text, spellings, MAX_SUGGESTIONS, CUTOFF)
+    suggestions = [*dict.fromkeys(map(spellings.__getitem__, close))] or names[:MAX_SUGGESTIONS]
+    advice = "did you mean" if close else "pass the name of a test, such as"
+    fix = f"{advice} {', '.join(suggestions)}"
     raise InputError(f"no planned test matches {text!r:.100}", where="--explain", fix=fix)
 
 
@@ -98,14 +99,14 @@ def _name(key: UnitKey) -> str:
 
 
 def explanation(case: Explained) -> tuple[Block, ...]:
-    """The test's name, and a fact for each thing that decided its place and its estimates."""
-    shard, number = case.shard_and_index
+    """Return the test's name, and the facts that decided its shard and its estimates."""
+    shard, index = case.shard_and_index
     return (
         Headline(identifier(whole_name(case.unit.key))),
         Facts(
             (
                 ("shard", f"{shard.key} of {len(case.plan.shards)}, pool {shard.pool:.40}"),
-                ("place", f"{number + 1} of {count_of(len(shard.units), 'test')}"),
+                ("place", f"{index + 1} of {count_of(len(shard.units), 'test')}"),
                 *_time(case),
                 *_overheads(case, shard),
                 *_memory(case),
@@ -122,8 +123,8 @@ def _time(case: Explained) -> Rows:
     wall_s = case.unit.wall_s
     spread_s = float(np.sqrt(case.basis.estimates.variance_s2[case.position]))
     yield "time", f"{duration(wall_s)}, give or take {duration(spread_s)}"
-    mine = np.flatnonzero(case.observations.unit == case.position)[-WINDOW:]
-    measured = mine[~np.isnan(case.observations.wall_s[mine])]
+    rows = np.flatnonzero(case.observations.unit == case.position)[-WINDOW:]
+    measured = rows[~np.isnan(case.observations.wall_s[rows])]
     flags = case.observations.is_lower_bound[measured].tolist()
     values_s = case.observations.wall_s[measured]
     if measured.size:
@@ -141,12 +142,12 @@ def _time(case: Explained) -> Rows:
 
 
 def _overheads(case: Explained, shard: Shard) -> Rows:
-    """What its shard takes besides its tests: each number is a median of recent jobs."""
+    """Yield the times of the shard besides its tests, which are medians of recent jobs."""
     overheads = case.basis.overheads
-    place = overheads.file[case.position] if overheads.file else -1
-    if place >= 0 and overheads.setup_s[place]:
-        what = duration(overheads.setup_s[place])
-        yield "fixtures", f"{what}, shared by its file, once a process"
+    file = overheads.file[case.position] if overheads.file else -1
+    if file >= 0 and overheads.setup_s[file]:
+        setup = duration(overheads.setup_s[file])
+        yield "fixtures", f"{setup}, shared by its file, once a process"
     suite, leg = case.basis.suites[case.unit.suite], overheads.leg(shard.pool)
     gap_s = overheads.inter_test_gap_s(case.unit.suite, shard.pool)
     parts = [
@@ -193,21 +194,21 @@ def _declared(case: Explained) -> Rows:
 
 
 def _derived(need: Need, declared: DeclaredSize) -> Rows:
-    """The expression, and what checkpointing changes."""
+    """Yield the declared expression, and the effect of checkpointing."""
     yield "", (Code(declared.text), " for ", Code(need.units, GROUP_WIDTH))
     if not declared.checkpointing:
         return
     change = _change(declared.bytes, declared.plain_bytes)
     before = f"{size(declared.plain_bytes)} without checkpointing"
     yield "", f"{before}, {size(declared.bytes)} with it{change}"
-    for one in declared.checkpointing:
-        layers = f"{one.held:,} of {count_of(one.layers, 'layer')} held at once"
-        again = f"{one.recomputed:,} computed again"
-        yield "", f"{layers}{_change(one.held, one.layers)}, {again}"
+    for part in declared.checkpointing:
+        layers = f"{part.held:,} of {count_of(part.layers, 'layer')} held at once"
+        recomputed = f"{part.recomputed:,} computed again"
+        yield "", f"{layers}{_change(part.held, part.layers)}, {recomputed}"
 
 
 def _change(now: float, before: float) -> str:
-    """The change in parentheses; "" where there is nothing to compare with."""
+    """Return the change in parentheses; "" from 0."""
     return f" ({100 * (now / before - 1):+.2f} %)" if before else ""
 
 
@@ -216,22 +217,22 @@ def _group(case: Explained) -> Rows:
     name = unit.group or file_of(unit)
     if name is None:
         return
-    there = {
-        one.key
-        for one in inventory.units
-        if one.key[:2] == unit.key[:2] and (one.group if unit.group else file_of(one)) == name
+    members = {
+        other.key
+        for other in inventory.units
+        if other.key[:2] == unit.key[:2] and (other.group if unit.group else file_of(other)) == name
     }
-    shards = sum(any(one.key in there for one in shard.units) for shard in case.plan.shards)
+    shards = sum(any(each.key in members for each in shard.units) for shard in case.plan.shards)
     where = "in one shard" if shards == 1 else f"divided over {shards} shards"
-    content = (Code(name, GROUP_WIDTH), f": {count_of(len(there), 'test')}, {where}")
+    content = (Code(name, GROUP_WIDTH), f": {count_of(len(members), 'test')}, {where}")
     yield "group" if unit.group else "file", content
 
 
 def _candidate(case: Explained) -> Rows:
-    for one in case.plan.culprit_candidates:
-        if (one.suite, one.variant, one.unit) == case.unit.key:
-            yield "candidate", f"it may have killed {count_of(one.losses, 'shard')}"
-            yield "", "isolated from all other tests" if one.isolated else "spread over the shards"
+    for each in case.plan.culprit_candidates:
+        if (each.suite, each.variant, each.unit) == case.unit.key:
+            yield "candidate", f"it may have killed {count_of(each.losses, 'shard')}"
+            yield "", "isolated from all other tests" if each.isolated else "spread over the shards"
 
 
 def _timeout(case: Explained) -> Rows:

@@ -1,8 +1,8 @@
-"""A plan of shards that the inventory names: the contract of an existing matrix. Pure.
+"""The plan for shards that the inventory names: an existing matrix as it is. Pure.
 
-No unit is moved. A unit may be in several shards, as in many a matrix written by hand; the guard
-reports it. A shard's predicted time is the sum of its units, of the start and end of a process for
-each of its suites and variants, and of the leg's own overhead.
+No unit changes its shard. A unit may be in several shards, as in many matrices written by hand; the
+guard reports it. A shard's predicted time is the sum of its units, of the start and end of a
+process for each of its suites and variants, and of the leg's own overhead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FixedJob:
-    """The job of a shard in a workflow that somebody wrote: its name as GitHub shows it."""
+    """The job of a shard in a workflow written by hand; `name` as GitHub shows it."""
 
     name: str
     pool: str
@@ -40,10 +40,10 @@ class FixedJob:
 
 @dataclass(frozen=True, slots=True)
 class FixedAssignment:
-    """Units, each once, and in which shards each is.
+    """Units, each once, with their shards.
 
     Attributes:
-        empty: shards that have none.
+        empty: shards without units.
         jobs: of all shards, or of none. With jobs the empty shards stay in the plan.
     """
 
@@ -56,10 +56,10 @@ class FixedAssignment:
 def fixed_assignment(
     units: Sequence[InventoryUnit], empty: Sequence[str], source: str
 ) -> FixedAssignment | None:
-    """The shards that a listing names; None where it names none.
+    """Return the shards that a listing names; None if it names none.
 
     Raises:
-        InputError: it names them for some units only.
+        InputError: the listing names shards for some units only.
     """
     without = [unit.unit for unit in units if unit.shard is None]
     if len(without) == len(units) and not empty:
@@ -73,8 +73,8 @@ def fixed_assignment(
     for unit in units:
         first.setdefault(unit.key, unit)
         shards[unit.key].append(unit.shard or "")
-    found = {key: tuple(names) for key, names in shards.items()}
-    return FixedAssignment(tuple(first.values()), found, tuple(empty))
+    shards_of_unit = {key: tuple(names) for key, names in shards.items()}
+    return FixedAssignment(tuple(first.values()), shards_of_unit, tuple(empty))
 
 
 def plan_fixed(
@@ -82,32 +82,33 @@ def plan_fixed(
 ) -> PlanResult:
     """Make the plan: every unit in its own shards, by name; the same bytes for the same input."""
     units = with_estimates(basis)
-    making = ProblemBuilder(basis, units, replace(options, processes=1))
-    homes: dict[str, list[int]] = defaultdict(list)
+    builder = ProblemBuilder(basis, units, replace(options, processes=1))
+    members: dict[str, list[int]] = defaultdict(list)
     for position, unit in enumerate(units):
         for name in assignment.shards[unit.key]:
-            homes[name].append(position)
-    names = sorted(homes)
+            members[name].append(position)
+    names = sorted(members)
     jobs = assignment.jobs
     pools = {
-        name: jobs[name].pool if jobs else options.pool_of[units[homes[name][0]].suite]
+        name: jobs[name].pool if jobs else options.pool_of[units[members[name][0]].suite]
         for name in names
     }
+    positions_by_pool: dict[str, set[int]] = defaultdict(set)
+    for name in names:
+        positions_by_pool[pools[name]].update(members[name])
     works = {
-        pool: making.for_units(
-            pool, sorted({one for name in names if pools[name] == pool for one in homes[name]})
-        )
-        for pool in sorted({*pools.values()})
+        pool: builder.for_units(pool, sorted(positions))
+        for pool, positions in sorted(positions_by_pool.items())
     }
-    spreads = [works[pools[name]].spread(homes[name], 1) for name in names]
+    spreads = [works[pools[name]].spread(members[name], 1) for name in names]
     shards = tuple(
-        _shard(name, works[pools[name]], homes[name], spread)
+        _shard(name, works[pools[name]], members[name], spread)
         for name, spread in zip(names, spreads, strict=True)
     )
     counts = Counter(pools.values())
     bound_s = max(work.bound_s(counts[pool]) for pool, work in works.items())
-    made = ShardSet(shards, spreads, list(works.values()), bound_s)
-    draft = assemble_plan(basis, options, origin, made)
+    shard_set = ShardSet(shards, spreads, list(works.values()), bound_s)
+    draft = assemble_plan(basis, options, origin, shard_set)
     warnings = (
         *_warnings(assignment, names),
         *plan_warnings(draft, spreads, None, options.risk),
@@ -117,7 +118,7 @@ def plan_fixed(
 
 
 def _with_jobs(draft: Plan, basis: PlanInputs, jobs: Mapping[str, FixedJob]) -> Plan:
-    """The plan with what is known of the jobs, and with those that have no unit."""
+    """Add names and limits of the jobs, and the jobs without a unit, to the plan."""
     planned = {shard.key: shard for shard in draft.shards}
     shards = [
         replace(
@@ -134,7 +135,7 @@ def _with_jobs(draft: Plan, basis: PlanInputs, jobs: Mapping[str, FixedJob]) -> 
 def _shard(
     name: str, work: PackingProblem, members: Sequence[int], spread: WallTimeSpread
 ) -> Shard:
-    """A shard that runs its units one after the other."""
+    """Make a shard that runs its units one after the other."""
     overhead_s = work.leg.total_s + sum(work.processes_s(members))
     wall_s = round(overhead_s + work.load_s(members), DIGITS)
     units = tuple(work.units[member] for member in members)
@@ -142,9 +143,9 @@ def _shard(
 
 
 def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> Iterator[PlanNote]:
-    several = [key.unit for key, names in assignment.shards.items() if len(names) > 1]
-    if several:
-        yield PlanNote("tests_in_several_shards", {"tests": several})
-    idle = sorted({*assignment.empty} - {*planned})
-    if idle and not assignment.jobs:
-        yield PlanNote("empty_shards", {"shards": idle})
+    repeated = [key.unit for key, names in assignment.shards.items() if len(names) > 1]
+    if repeated:
+        yield PlanNote("tests_in_several_shards", {"tests": repeated})
+    empty = sorted({*assignment.empty} - {*planned})
+    if empty and not assignment.jobs:
+        yield PlanNote("empty_shards", {"shards": empty})

@@ -1,20 +1,28 @@
-"""A plan's inputs from the past: values of the units that exist now (matched, summed over cases,
-scaled), estimates, overheads, candidate sets, capacity, the base. Pure.
+"""Inputs of a plan from the history: values of the existing units, overheads, base counts.
+
+The history's cases are matched to the units, summed over the cases of a unit, and scaled to the
+common speed of the machines. For a plan whose legs list the units, the units come from past runs,
+too. Pure.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.matching import match_units
 from ciguard.history.file import History, is_unmeasured
 from ciguard.history.query import (
+    BaseQuery,
     all_legs,
+    base_runs,
+    cases_of_run,
     chunks,
     in_complete_leg,
     is_censored,
@@ -22,7 +30,7 @@ from ciguard.history.query import (
     speed_factors,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
-from ciguard.model import CaseKey, PlanNote, Pool, Suite, UnitKey
+from ciguard.model import CaseKey, PlanNote, Pool, Runner, Suite, UnitKey
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
     DeclaredNeeds,
@@ -46,25 +54,24 @@ from ciguard.plan.time_limits import TimeoutRule, max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.history.query import BaseQuery
     from ciguard.history.stores import LoadedHistory
 
     Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]
     Positions = NDArray[np.int64]
 
-PRIOR_LEGS: Final = 8  # so many legs weigh as much as what is usual elsewhere
-MAX_LEGS: Final = 20  # legs that the cost of a suite's process is the median of
-MAX_POOL_LEGS: Final = 40  # newest legs of a pool that its capacity is taken from
+PRIOR_LEGS: Final = 8  # weight, in legs, of the speed spread of other recordings
+MAX_LEGS: Final = 20  # newest legs, whose median is the cost of a suite's process
+MAX_POOL_LEGS: Final = 40  # newest legs of a pool, whose minimum is its capacity
 
 
 @dataclass(frozen=True, slots=True)
 class JoinCoverage:
-    """How much of the history speaks of units that exist: entries joined, of entries there."""
+    """The number of the history's entries that match existing units, of all entries."""
 
     matched: int
     entries: int
@@ -72,7 +79,7 @@ class JoinCoverage:
 
 @dataclass(frozen=True, slots=True)
 class KeyMapping:
-    """Where the history's keys belong: for each its unit or -1; for keys of totals their units."""
+    """The unit of each key of the history, or -1; for keys of totals (class, file) their units."""
 
     unit_of_key: Positions
     totals: Mapping[int, tuple[int, ...]]
@@ -81,29 +88,29 @@ class KeyMapping:
 def join_history(
     history: History, inventory: Inventory, key_mapping: KeyMapping | None = None
 ) -> tuple[Observations, JoinCoverage]:
-    """Bring the history's values to the inventory's units.
+    """Match the history's values to the inventory's units.
 
     A unit's time in a run is the sum over its cases, its peak the largest of them. The total of a
     class or file is divided over those of its units that have no value of their own in the run.
 
     Args:
-        inventory: the units that exist now.
-        key_mapping: of `map_keys`, where it is known already.
+        inventory: the existing units.
+        key_mapping: of `map_keys`, if already known.
 
     Returns:
-        Rows by unit, and how many of the history's keys found one. O(values) in numpy.
+        Rows by unit, and the coverage of the history's keys. O(values) in numpy.
     """
     values = history.values
-    where = map_keys(history, inventory) if key_mapping is None else key_mapping
-    single, totals = where.unit_of_key, where.totals
+    mapping = map_keys(history, inventory) if key_mapping is None else key_mapping
+    unit_of_key, totals = mapping.unit_of_key, mapping.totals
     speed = speed_factors(history)
     bound = is_censored(values) | ~in_complete_leg(history, values)
-    counts = [
-        _relevant_rows(values.key[rows], bound[rows]) & (single >= 0)[values.key[rows]]
+    relevant = [
+        _relevant_rows(values.key[rows], bound[rows]) & (unit_of_key >= 0)[values.key[rows]]
         for _, rows in chunks(values.key, len(history.keys))
     ]
-    row = np.flatnonzero(np.concatenate(counts)) if counts else np.zeros(0, np.int64)
-    unit, divisor = single[values.key[row]], np.broadcast_to(1.0, len(row))
+    row = np.flatnonzero(np.concatenate(relevant)) if relevant else np.zeros(0, np.int64)
+    unit, divisor = unit_of_key[values.key[row]], np.broadcast_to(1.0, len(row))
     peak_bytes, retained_bytes = values.peak_delta_bytes[row], values.retained_bytes[row]
     if totals:
         own = {*zip(unit.tolist(), values.run[row].tolist(), strict=True)}
@@ -123,90 +130,90 @@ def join_history(
         lower_bound_bytes=_bounds(values.peak_lower_bytes, row, divisor),
         upper_bound_bytes=_bounds(values.peak_upper_bytes, row, divisor),
     )
-    share = JoinCoverage(int((single >= 0).sum()) + len(totals), len(history.keys))
-    return _sum_cases_per_run(rows, values.run[row]), share
+    coverage = JoinCoverage(int((unit_of_key >= 0).sum()) + len(totals), len(history.keys))
+    return _sum_cases_per_run(rows, values.run[row]), coverage
 
 
 def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
-    """Bounds of the peak delta by row; None where there are none."""
+    """Return bounds of the peak delta by row; None without any."""
     if is_unmeasured(column):
         return None
     return np.where(divisor > 1, np.nan, column[row])
 
 
 def _relevant_rows(key: NDArray[np.int32], bound: Flags) -> Flags:
-    """Mark the rows that an estimate can use: all bounds, and each key's last clean values."""
-    clean = np.flatnonzero(~bound)
-    last = np.ones(len(clean), np.bool_)
-    last[:-WINDOW] = key[clean[:-WINDOW]] != key[clean[WINDOW:]]
-    counts = bound.copy()
-    counts[clean[last]] = True
-    return counts
+    """Mark the rows that an estimate can use: all bounds, and each key's last complete values."""
+    complete = np.flatnonzero(~bound)
+    is_last = np.ones(len(complete), np.bool_)
+    is_last[:-WINDOW] = key[complete[:-WINDOW]] != key[complete[WINDOW:]]
+    relevant = bound.copy()
+    relevant[complete[is_last]] = True
+    return relevant
 
 
 def map_keys(history: History, inventory: Inventory) -> KeyMapping:
-    """Join the history's keys to the units. O(keys)."""
-    single = _match_by_name(history.keys, inventory.keys)
-    unmatched = np.flatnonzero(single < 0).tolist()
+    """Match the history's keys to the units. O(keys)."""
+    unit_of_key = _match_by_name(history.keys, inventory.keys)
+    unmatched = np.flatnonzero(unit_of_key < 0).tolist()
     if not unmatched:
-        return KeyMapping(single, {})
-    # Normalising an inventory takes longer than all the rest. What no other program spelled can
-    # only be a unit that has no entry of its own; mostly it is one that is gone.
-    places: Sequence[int] = range(len(inventory.units))
+        return KeyMapping(unit_of_key, {})
+    # Normalising the names of an inventory is the slowest step. Without names of other programs
+    # an unmatched key can only be of a unit without a key; mostly its unit was removed.
+    positions: Sequence[int] = range(len(inventory.units))
     if not history.external_names:
-        is_alone = np.ones(len(inventory.units), np.bool_)
-        is_alone[single[single >= 0]] = False
-        places = np.flatnonzero(is_alone).tolist()
-    units = [inventory.units[place] for place in places]
+        is_unmatched = np.ones(len(inventory.units), np.bool_)
+        is_unmatched[unit_of_key[unit_of_key >= 0]] = False
+        positions = np.flatnonzero(is_unmatched).tolist()
+    units = [inventory.units[position] for position in positions]
     targets = match_units([history.keys[key] for key in unmatched], history.external_names, units)
     totals = {}
     for key, target in zip(unmatched, targets, strict=True):
         if len(target) == 1:
-            single[key] = places[target[0]]
+            unit_of_key[key] = positions[target[0]]
         elif target:
-            totals[key] = tuple(places[place] for place in target)
-    return KeyMapping(single, totals)
+            totals[key] = tuple(positions[index] for index in target)
+    return KeyMapping(unit_of_key, totals)
 
 
 def _match_by_name(keys: Sequence[CaseKey], units: Sequence[UnitKey]) -> Positions:
-    """For each key the position of its unit, or -1; both are sorted, and walked side by side."""
-    found = np.full(len(keys), -1, np.int64)
-    places = dict(group_by_suite_key(units))
+    """Return each key's unit, or -1; both sequences are sorted and traversed together."""
+    unit_of_key = np.full(len(keys), -1, np.int64)
+    ranges = dict(group_by_suite_key(units))
     for suite_key, members in group_by_suite_key(keys):
-        unit_range = places.get(suite_key, range(0))
-        texts = [units[place].unit for place in unit_range]
-        place, end, matched = 0, len(texts), []
+        unit_range = ranges.get(suite_key, range(0))
+        names = [units[position].unit for position in unit_range]
+        index, end, matched = 0, len(names), []
         for key in members:
-            unit = keys[key].unit
-            while place < end and texts[place] < unit:
-                place += 1
-            there = place < end and texts[place] == unit
-            matched.append(unit_range.start + place if there else -1)
-        found[members.start : members.stop] = matched
-    return found
+            name = keys[key].unit
+            while index < end and names[index] < name:
+                index += 1
+            is_match = index < end and names[index] == name
+            matched.append(unit_range.start + index if is_match else -1)
+        unit_of_key[members.start : members.stop] = matched
+    return unit_of_key
 
 
 def _shared_rows(
     history: History, totals: Mapping[int, tuple[int, ...]], own: set[tuple[int, int]]
 ) -> tuple[Positions, Positions, Floats]:
-    """Unit, row of the values and divisor of each unit's part of a total."""
+    """Return unit, row of the values and divisor of each unit's part of a total."""
     values = history.values
-    found = [
+    parts = [
         (unit, row, float(len(units)))
         for key, units in totals.items()
         for row in np.flatnonzero(values.key == key).tolist()
         for unit in units
         if (unit, int(values.run[row])) not in own
     ]
-    shares = np.array(found, np.float64).reshape(-1, 3)
+    shares = np.array(parts, np.float64).reshape(-1, 3)
     return shares[:, 0].astype(np.int64), shares[:, 1].astype(np.int64), shares[:, 2]
 
 
 def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observations:
-    """One row a unit and run, in order. Sorting is linear where a unit is one case."""
+    """Join rows to one for each unit and run, in order. Linear if each unit is one case."""
     code = rows.unit.astype(np.int64) * (int(run.max(initial=0)) + 1) + run
     if (np.diff(code) > 0).all():
-        return rows  # a case is a unit, and the keys are sorted as the units are
+        return rows  # each case is a unit, and keys and units have one order
     order = np.argsort(code, kind="stable")
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     return Observations(
@@ -217,7 +224,7 @@ def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observatio
         is_lower_bound=np.logical_or.reduceat(rows.is_lower_bound[order], begins),
         speed_spread=rows.speed_spread,
         lower_bound_bytes=_largest(rows.lower_bound_bytes, order, begins),
-        # A unit has no upper bound where one of its cases has none.
+        # A unit has an upper bound only if all its cases have one.
         upper_bound_bytes=None
         if rows.upper_bound_bytes is None
         else np.maximum.reduceat(
@@ -231,74 +238,78 @@ def _largest(column: Floats | None, order: Positions, begins: Positions) -> Floa
 
 
 def _sum(column: Floats, begins: Positions) -> Floats:
-    """Sums of what was measured; NaN where nothing was."""
+    """Return sums of measured values; NaN without any."""
     measured = np.add.reduceat(~np.isnan(column), begins, dtype=np.int64)
     return np.where(measured > 0, np.add.reduceat(np.nan_to_num(column), begins), np.nan)
 
 
 def _speed_spread(speed: Floats) -> float | None:
-    """Spread of the legs' speeds; a few legs that happen to agree do not prove that all do."""
-    known = np.log(speed[np.isfinite(speed) & (speed > 0)])
-    if known.size < 2:  # noqa: PLR2004
+    """Return the spread of the legs' speeds, with a prior: few equal legs prove no small spread."""
+    logs = np.log(speed[np.isfinite(speed) & (speed > 0)])
+    if logs.size < 2:  # noqa: PLR2004
         return None
-    squares = float(np.square(known - known.mean()).sum())
-    spread2 = (PRIOR_LEGS * SPEED_SPREAD**2 + squares) / (PRIOR_LEGS + known.size - 1)
-    return math.sqrt(spread2)
+    squares = float(np.square(logs - logs.mean()).sum())
+    variance = (PRIOR_LEGS * SPEED_SPREAD**2 + squares) / (PRIOR_LEGS + logs.size - 1)
+    return math.sqrt(variance)
 
 
 def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:
-    """Suites with what their processes cost besides their units: the median of recent legs.
+    """Add to suites the costs of their processes besides units: the medians of recent legs.
 
-    Of variants the dearest counts: the plan keeps one number a suite.
+    The most expensive variant counts: the plan keeps one number for a suite.
     """
     by_suite: dict[str, dict[str, list[SuiteOverhead]]] = {}
     for leg in reversed(all_legs(history)):
         for cost in leg.overheads if leg.complete else ():
             by_suite.setdefault(cost.suite, {}).setdefault(cost.variant, []).append(cost)
-    found = {}
+    costed_suites = {}
     for name, suite in suites.items():
         recent = [costs[:MAX_LEGS] for costs in by_suite.get(name, {}).values()]
         base_bytes, setup_s, teardown_s = (
             _max_of_medians([[getattr(cost, field) for cost in costs] for costs in recent])
             for field in ("base_bytes", "setup_s", "teardown_s")
         )
-        found[name] = replace(
+        costed_suites[name] = replace(
             suite,
             base_bytes=None if base_bytes is None else int(base_bytes),
             setup_s=round(setup_s or 0.0, DIGITS),
             teardown_s=round(teardown_s or 0.0, DIGITS),
         )
-    return found
+    return costed_suites
 
 
 def _max_of_medians(values_by_variant: Sequence[Sequence[float | None]]) -> float | None:
-    measured = [[one for one in values if one is not None] for values in values_by_variant]
+    measured = [[value for value in values if value is not None] for values in values_by_variant]
     return max((median(values) for values in measured if values), default=None)
 
 
 def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[str, Pool]:
-    """Pools with the memory and the cores that their legs found, where the configuration has none.
+    """Add to pools the memory and cores of their last legs, if the configuration has none.
 
-    Machines of one pool may differ: the smallest of the last legs is what can be counted on.
+    Machines of one pool may differ: the smallest capacity of the last legs counts.
     """
-    found: dict[str, list[tuple[int | None, int | None]]] = {name: [] for name in pools}
+    runners: dict[str, list[Runner]] = {name: [] for name in pools}
     for leg in reversed(all_legs(history)):
-        if leg.runner.pool in pools and len(found[leg.runner.pool]) < MAX_POOL_LEGS:
-            found[leg.runner.pool].append((leg.runner.cpus, leg.runner.memory_bytes))
+        if leg.runner.pool in pools and len(runners[leg.runner.pool]) < MAX_POOL_LEGS:
+            runners[leg.runner.pool].append(leg.runner)
     return {
         name: replace(
             pool,
-            cpus=pool.cpus or min((one for one, _ in found[name] if one), default=None),
+            cpus=pool.cpus or _smallest(runner.cpus for runner in runners[name]),
             memory_bytes=pool.memory_bytes
-            or min((one for _, one in found[name] if one), default=None),
+            or _smallest(runner.memory_bytes for runner in runners[name]),
         )
         for name, pool in pools.items()
     }
 
 
+def _smallest(capacities: Iterable[int | None]) -> int | None:
+    return min(filter(None, capacities), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
-    """All that a plan is made of; `history_json` goes into the plan file."""
+    """The inputs of a plan from the history; `history_json` becomes part of the plan file."""
 
     inputs: PlanInputs
     observations: Observations
@@ -308,10 +319,10 @@ class Past:
 
 
 def history_notes(loaded: LoadedHistory) -> tuple[PlanNote, ...]:
-    """Return why a plan is made without a history; none where it has one or asked for none.
+    """Return why a plan is made without a history; none if it has one or requested none.
 
-    One that is lost, damaged or newer must not keep all runs from being planned until it is
-    repaired: without one a plan is worse, and still right.
+    A lost, damaged or newer history must not prevent all plans until its repair: a plan without
+    timings is worse, and still correct.
     """
     if loaded.problem:
         fix = f" (fix: {loaded.fix})" if loaded.fix else ""
@@ -332,14 +343,14 @@ def read_past(
     timeouts: Mapping[str, TimeoutRule],
     declared: DeclaredNeeds = NO_NEEDS,
 ) -> Past:
-    """Take from the history what a plan is made of.
+    """Read the inputs of a plan from the history.
 
     Args:
-        query: what selects the base's runs.
+        query: selects the base's runs.
         declared: for the inventory's units.
     """
     history, notes = loaded.history, [*history_notes(loaded)]
-    count = None
+    base_count = None
     ancestors = {name: framework(suite.framework).ancestors for name, suite in suites.items()}
     names, members = inventory.ancestors(ancestors), inventory.members(ancestors)
     if history is None:
@@ -349,8 +360,8 @@ def read_past(
         inputs = PlanInputs(inventory, estimates, suites, pools, ancestors)
         setups_s = {}
     else:
-        where = map_keys(history, inventory)
-        rows, coverage = join_history(history, inventory, where)
+        mapping = map_keys(history, inventory)
+        rows, coverage = join_history(history, inventory, mapping)
         estimates = estimate_units(rows, len(inventory.units), names, members)
         history_json = {
             "source": loaded.location,
@@ -369,13 +380,44 @@ def read_past(
             with_process_costs(suites, history),
             with_observed_capacity(pools, history),
             ancestors,
-            observe_overheads(history, inventory, where.unit_of_key),
-            candidate_sets(history, inventory, where.unit_of_key),
+            observe_overheads(history, inventory, mapping.unit_of_key),
+            candidate_sets(history, inventory, mapping.unit_of_key),
         )
         setups_s = max_fixture_s(history)
-        count = base_count_of_history(history, query, suites)
+        base_count = base_count_of_history(history, query, suites)
     notes += contradiction_notes(inventory.keys, rows, declared)
     limits_s = unit_timeouts(inventory, rows, timeouts, setups_s)
     estimates = with_declared_peaks(estimates, rows, declared)
     inputs = replace(inputs, estimates=estimates, limits_s=limits_s, declared=declared)
-    return Past(inputs, rows, history_json, count, tuple(notes))
+    return Past(inputs, rows, history_json, base_count, tuple(notes))
+
+
+def past_units(
+    history: History | None, query: BaseQuery, suites: Mapping[str, Suite]
+) -> tuple[InventoryUnit, ...]:
+    """Return for each variant of each suite the units of the base's newest complete run with it.
+
+    A variant without such a run gets the units of the newest complete run with another variant of
+    the suite. O(values of the searched runs).
+    """
+    if history is None:
+        return ()
+    wanted = {(name, variant) for name, suite in suites.items() for variant in suite.variants}
+    units_of_variant: dict[tuple[str, str], list[str]] = {}
+    units_of_suite: dict[str, list[str]] = {}
+    for position in base_runs(history, query):
+        if not history.runs[position].complete:
+            continue
+        if wanted <= units_of_variant.keys():
+            break
+        run_units: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        for suite, variant, unit, _ in cases_of_run(history, position):
+            run_units[suite, variant][unit] = None
+        for suite_key, units in run_units.items():
+            units_of_variant.setdefault(suite_key, list(units))
+            units_of_suite.setdefault(suite_key[0], list(units))
+    return tuple(
+        InventoryUnit(unit, suite, variant)
+        for suite, variant in sorted(wanted)
+        for unit in units_of_variant.get((suite, variant), units_of_suite.get(suite, []))
+    )

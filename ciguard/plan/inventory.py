@@ -1,8 +1,7 @@
-"""The units that exist now, which of them are planned, and what keeps them together; and how many
-the base has. Pure.
+"""The existing units: planned, excluded and orphaned ones, their files, and the base's counts.
 
-Everything is sorted by key, so that no decision depends on the order of the input. Where that order
-has a meaning, as a framework's own does, `run_order` has it.
+All units are sorted by key, so that no decision depends on the order of the input. If that order
+has a meaning, as the order of a framework's list has, `run_order` keeps it. Pure.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ MAX_NAMED: Final = 5  # ids in a message; the rest is counted
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is there.
+    """The existing units of all suites and variants.
 
     Attributes:
         units: planned ones, by key, each once.
-        keys: of the units; stored, because making 100,000 of them costs 0.1 s.
-        run_order: for each unit, its place in the order in which it is to run.
+        keys: of the units; stored, because constructing 100,000 of them costs 0.1 s.
+        run_order: for each unit, its position in the order of execution.
         excluded: by key, not in `units`.
-        files: every test file, also those without a unit -> how many units it has.
-        file_names: of each unit, where it is known.
-        folders: those of `file_names` that are folders of test files, as a package of Go is.
+        files: number of units of every test file, also without any.
+        file_names: of each unit, if known.
+        folders: those of `file_names` that are folders of test files, such as a package of Go.
         orphans: by key, not in `units` either.
     """
 
@@ -62,16 +61,19 @@ class Inventory:
     folders: frozenset[str] = frozenset()
 
     def in_folder(self) -> list[bool] | None:
-        """For each unit, whether its place is a folder; None where no unit's is."""
+        """Return for each unit whether its file is a folder; None without folders."""
         if not self.folders:
             return None
         return [name in self.folders for name in self.file_names]
 
     def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
-        """Names of a unit's groups by position, nearest first, within its suite and variant."""
+        """Return a function from a unit to the names of its groups, nearest first.
+
+        With several suites or variants a name contains these, too.
+        """
         if len([*group_by_suite_key(self.keys)]) == 1:
-            only = of_suite[self.keys[0].suite]
-            return lambda position: only(self.keys[position].unit)
+            ancestors = of_suite[self.keys[0].suite]
+            return lambda position: ancestors(self.keys[position].unit)
 
         def names(position: int) -> Sequence[Hashable]:
             suite, variant, unit = self.keys[position]
@@ -80,12 +82,12 @@ class Inventory:
         return names
 
     def members(self, of_suite: Mapping[str, Ancestors]) -> Callable[[Hashable], list[int]]:
-        """Units by a name of `ancestors`: every name is the beginning of a unit's id."""
+        """Return a function from a name of `ancestors` to its units, whose ids begin with it."""
         suite_key: UnitKey | None = (
             self.keys[0] if len([*group_by_suite_key(self.keys)]) == 1 else None
         )
 
-        def found(name: Hashable) -> list[int]:
+        def members_of(name: Hashable) -> list[int]:
             group = (
                 suite_key._replace(unit=cast("str", name))
                 if suite_key
@@ -94,26 +96,26 @@ class Inventory:
             last = group._replace(unit=f"{group.unit}{MAX_CODE_POINT}")
             ancestors = of_suite[group.suite]
             return [
-                place
-                for place in range(bisect_left(self.keys, group), bisect_right(self.keys, last))
-                if group.unit in ancestors(self.keys[place].unit)
+                position
+                for position in range(bisect_left(self.keys, group), bisect_right(self.keys, last))
+                if group.unit in ancestors(self.keys[position].unit)
             ]
 
-        return found
+        return members_of
 
     def file_indices(self) -> tuple[list[int], int]:
-        """For each unit the number of its file, or -1; and how many there are."""
-        numbers: dict[tuple[str, str, str], int] = {}
-        places = []
+        """Return the index of each unit's file, or -1, and the number of files."""
+        index_of_file: dict[tuple[str, str, str], int] = {}
+        indices = []
         for unit, file in zip(self.units, self.file_names, strict=True):
             file_key = (unit.suite, unit.variant, file or "")
-            places.append(numbers.setdefault(file_key, len(numbers)) if file else -1)
-        return places, len(numbers)
+            indices.append(index_of_file.setdefault(file_key, len(index_of_file)) if file else -1)
+        return indices, len(index_of_file)
 
     def summary(self) -> InventorySummary:
-        """As the plan keeps it. The hash is the SHA-256 of all keys, as JSON."""
-        others = [UnitKey(one.suite, one.variant, one.unit) for one in self.excluded]
-        others += [one.key for one in self.orphans]
+        """Return the counts for the plan. The hash is the SHA-256 of all keys, as JSON."""
+        others = [UnitKey(each.suite, each.variant, each.unit) for each in self.excluded]
+        others += [orphan.key for orphan in self.orphans]
         keys = sorted([*self.keys, *others]) if others else self.keys
         return InventorySummary(
             collected=len(keys),
@@ -131,17 +133,17 @@ def inventory(
     files: Iterable[str] = (),
     ordered: bool,
 ) -> Inventory:
-    """Sort, exclude and count.
+    """Sort, exclude and count units.
 
     Args:
-        units: all that exist.
-        exclude: patterns by suite, as `fnmatch` reads them; an id itself always matches.
-        files: test files that are there, whether they have a unit or not.
+        units: all existing ones.
+        exclude: patterns of `fnmatch` by suite; an id itself always matches.
+        files: existing test files, with or without a unit.
         ordered: a framework listed `units`; its order is the order within a shard.
 
     Raises:
-        InputError: a unit is there twice.
-        NothingToDo: none is there, or all are excluded.
+        InputError: a unit is listed twice.
+        NothingToDo: there is no unit, or all are excluded.
     """
     planned: list[int] = []
     excluded: list[Exclusion] = []
@@ -159,18 +161,19 @@ def inventory(
         raise NothingToDo(text, fix=fix)
     names = [file_of(unit) for unit in units]
     counts = Counter(name for name in names if name)
-    there = tuple(files)
-    folders = frozenset(dirname(name) or "." for name in there) & counts.keys()
-    # No file of a folder that has units is without tests.
-    empty = (name for name in there if (dirname(name) or ".") not in folders)
-    one = {name: name for name in counts}  # a text a file, not a unit: 80 MB of a million units
+    existing = tuple(files)
+    folders = frozenset(dirname(name) or "." for name in existing) & counts.keys()
+    # In a folder with units each file counts as one with tests.
+    empty = (name for name in existing if (dirname(name) or ".") not in folders)
+    # One text for all units of a file saves 80 MB with a million units.
+    interned = {name: name for name in counts}
     return Inventory(
         units=tuple(units[position] for position in planned),
         keys=tuple(units[position].key for position in planned),
         run_order=tuple(planned) if ordered else tuple(range(len(planned))),
         excluded=tuple(excluded),
         files={**dict.fromkeys(empty, 0), **counts},
-        file_names=tuple(one.get(names[position] or "") for position in planned),
+        file_names=tuple(interned.get(names[position] or "") for position in planned),
         folders=folders,
     )
 
@@ -178,34 +181,34 @@ def inventory(
 def group_by_suite_key(
     keys: Sequence[UnitKey] | Sequence[CaseKey],
 ) -> Iterator[tuple[tuple[str, str], range]]:
-    """Suites and variants of sorted keys, each with its positions. O(suites x variants)."""
+    """Yield suites and variants of sorted keys, each with its range. O(suites x variants)."""
     begin = 0
     while begin < len(keys):
         suite, variant = keys[begin][:2]
-        end = bisect_left(keys, (suite, variant + "\0"), begin)  # what comes next at the least
+        end = bisect_left(keys, (suite, variant + "\0"), begin)  # the smallest next variant
         yield (suite, variant), range(begin, end)
         begin = end
 
 
 def _by_key(units: Sequence[InventoryUnit]) -> list[int]:
-    """Positions in the order of the keys: texts first, which compare faster than tuples do.
+    """Return positions in the order of the keys, sorted by texts first, which compare faster.
 
     Raises:
-        InputError: a key is there twice.
+        InputError: a key is listed twice.
     """
     texts = [unit.unit for unit in units]
-    found = sorted(range(len(units)), key=texts.__getitem__)
+    order = sorted(range(len(units)), key=texts.__getitem__)
     suite_keys = [(unit.suite, unit.variant) for unit in units]
-    rank = {suite_key: place for place, suite_key in enumerate(sorted(set(suite_keys)))}
+    rank = {suite_key: index for index, suite_key in enumerate(sorted(set(suite_keys)))}
     if len(rank) > 1:
-        found.sort(key=[rank[suite_key] for suite_key in suite_keys].__getitem__)
-    twice = [
-        units[place].key
-        for place, after in pairwise(found)
-        if texts[place] == texts[after] and suite_keys[place] == suite_keys[after]
+        order.sort(key=[rank[suite_key] for suite_key in suite_keys].__getitem__)
+    duplicates = [
+        units[position].key
+        for position, after in pairwise(order)
+        if texts[position] == texts[after] and suite_keys[position] == suite_keys[after]
     ]
-    reject_duplicates(twice)
-    return found
+    reject_duplicates(duplicates)
+    return order
 
 
 def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
@@ -228,13 +231,13 @@ def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
 
 
 def name_some(ids: Sequence[str]) -> str:
-    """Some ids for a message in one line; the rest is counted."""
+    """Return some ids as one line of a message; the rest is counted."""
     shown = ", ".join(one_line(unit) for unit in ids[:MAX_NAMED])
     return shown if len(ids) <= MAX_NAMED else f"{shown} and {len(ids) - MAX_NAMED} more"
 
 
 def file_of(unit: InventoryUnit) -> str | None:
-    """Its file: as listed, else the part before `::` of its id."""
+    """Return the file of a unit: as listed, else the part of its id before `::`."""
     if unit.file:
         return unit.file
     head, separator, _ = unit.unit.partition("::")
@@ -243,9 +246,9 @@ def file_of(unit: InventoryUnit) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class BaseCount:
-    """How many units the base's plan has.
+    """Numbers of units in the plan of a run of the base branch, `source`.
 
-    `files` are those that have a unit there, as far as ids tell, and classes.
+    `files`: files, or classes, with a unit in that run, as far as ids name them.
     """
 
     planned: tuple[UnitCount, ...]
@@ -256,21 +259,21 @@ class BaseCount:
 def base_count_of_history(
     history: History, query: BaseQuery, suites: Mapping[str, Suite]
 ) -> BaseCount | None:
-    """Of the base's newest run before the planned one that has these; None where it is unknown.
+    """Return the counts of the base's newest run before the planned one; None if unknown.
 
     Args:
-        suites: by name; ids of units name files as seen from the suite's working folder.
+        suites: by name; ids of units name files relative to the suite's working folder.
     """
-    found = base_unit_count(history, query, suites)
-    if found is None:
+    count = base_unit_count(history, query, suites)
+    if count is None:
         return None
-    keys = cases_of_run(history, found.position)
+    keys = cases_of_run(history, count.position)
     files = {
         _file_or_class(suites[suite], unit)
         for suite, unit in {(key.suite, key.unit) for key in keys}
         if suite in suites
     }
-    return BaseCount(found.planned, found.source, files=frozenset(files))
+    return BaseCount(count.planned, count.source, files=frozenset(files))
 
 
 def _file_or_class(suite: Suite, unit: str) -> str:
@@ -280,13 +283,13 @@ def _file_or_class(suite: Suite, unit: str) -> str:
 
 
 def _names(file: str) -> set[str]:
-    """The file's path, and the names that a Java class in it may have."""
+    """Return the file's path, and the possible names of a Java class in it."""
     parts = splitext(file)[0].split("/")
     return {file, *(".".join(parts[count:]) for count in range(len(parts)))}
 
 
 def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> InventorySummary:
-    """The inventory with the base's counts, and the files that have no unit any more."""
+    """Add the base's counts, and the files that lost all their units since."""
     if base is None:
         return inventory
     return replace(

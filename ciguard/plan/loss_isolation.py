@@ -1,9 +1,9 @@
-"""The units that may have killed a lost shard: candidates, fewer after every further loss. Pure.
+"""The units that may have killed a lost shard: candidates, fewer after each further loss. Pure.
 
 A shard whose runner died names no culprit: each of its units is a candidate, until it completes in
 a later run. Repeated losses intersect. The candidates are spread over all shards, so that the next
-loss leaves a fraction of them. When each can have a shard of its own, they are isolated: there they
-take no other unit along.
+loss leaves a fraction of them. A few candidates are isolated in shards of their own, where a loss
+stops no other unit.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.plan.inventory import Inventory
 
-# Who stopped the leg in these is known, and it was no unit.
+# After these endings the cause is known, and it was no unit.
 EXPLAINED_ENDINGS: Final = frozenset(
     {"completed", "deadline", "cancelled", "superseded", "setup_failed", "never_started"}
 )
-ISOLATION_SHARD_RATIO: Final = 0.125  # of the shards are isolated at most
-KNOWN_CULPRIT_RATIO: Final = 0.5  # of the shards, where a set has one unit left
-MAX_SETS: Final = 8  # culprits looked for at once; of four, a fifth takes others along for ever
+ISOLATION_SHARD_RATIO: Final = 0.125  # largest share of isolated shards
+KNOWN_CULPRIT_RATIO: Final = 0.5  # the same for a set with one remaining unit
+MAX_SETS: Final = 8  # concurrent searches; with four, a fifth culprit would never be isolated
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """Units of which one killed `losses` shards; positions in the inventory, ascending."""
+    """Units, one of which killed `losses` shards; positions in the inventory, ascending."""
 
     units: tuple[int, ...]
     losses: int
@@ -44,26 +44,24 @@ class CandidateSet:
 def candidate_sets(
     history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
 ) -> tuple[CandidateSet, ...]:
-    """Who may have killed the shards that were lost, newest loss first; disjoint.
+    """Return disjoint sets of candidates for the lost shards, newest loss first.
 
-    A loss whose units have all completed since has no candidate, and is forgotten.
+    A loss whose units have all completed since has no candidate and is ignored.
 
     Args:
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
     """
-    chains: list[CandidateSet] = []
-    taken: set[int] = set()
+    sets: list[CandidateSet] = []
+    seen: set[int] = set()
     for candidates in _lost_legs(history, inventory, unit_of_key):
-        fewer = next(
-            (place for place, one in enumerate(chains) if candidates.intersection(one.units)), None
-        )
-        if fewer is not None:
-            both = candidates.intersection(chains[fewer].units)
-            chains[fewer] = CandidateSet(tuple(sorted(both)), chains[fewer].losses + 1)
-        elif len(chains) < MAX_SETS and not candidates <= taken:
-            chains.append(CandidateSet(tuple(sorted(candidates - taken)), 1))
-        taken |= candidates
-    return tuple(chains)
+        index = next((n for n, known in enumerate(sets) if candidates & {*known.units}), None)
+        if index is not None:
+            both = candidates.intersection(sets[index].units)
+            sets[index] = CandidateSet(tuple(sorted(both)), sets[index].losses + 1)
+        elif len(sets) < MAX_SETS and not candidates <= seen:
+            sets.append(CandidateSet(tuple(sorted(candidates - seen)), 1))
+        seen |= candidates
+    return tuple(sets)
 
 
 def place_candidates(
@@ -76,42 +74,42 @@ def place_candidates(
     """Assign the candidates among these units.
 
     Args:
-        colocated: units that stay together: all of them are candidates where one is.
+        colocated: units that stay together: all of them are candidates if one is.
 
     Returns:
-        The isolated shards, and for each of the other shards its part of the candidates that are
-        spread. O(units).
+        The isolated shards, and for each other shard its part of the spread candidates. O(units).
     """
-    there = set(positions)
-    together = {unit: members for members in colocated for unit in members}
-    sets: list[list[tuple[int, ...]]] = []  # blocks, by candidate set
-    for one in candidates:
+    unplaced = set(positions)
+    block_of_unit = {unit: members for members in colocated for unit in members}
+    blocks_by_set: list[list[tuple[int, ...]]] = []
+    for candidate_set in candidates:
         blocks = []
-        for unit in one.units:
-            if unit in there:
-                blocks.append(together.get(unit, (unit,)))
-                there.difference_update(blocks[-1])
-        sets.append(blocks)
-    own: list[tuple[int, ...]] = []
+        for unit in candidate_set.units:
+            if unit in unplaced:
+                blocks.append(block_of_unit.get(unit, (unit,)))
+                unplaced.difference_update(blocks[-1])
+        blocks_by_set.append(blocks)
+    isolated: list[tuple[int, ...]] = []
     spread: list[tuple[int, ...]] = []
-    for blocks in sorted(sets, key=len):
-        # Few are isolated, as no other unit runs in their shards; a known culprit always is.
+    for blocks in sorted(blocks_by_set, key=len):
+        # Few are isolated, because no other unit runs in their shards; a single candidate may use
+        # more of the shards.
         ratio = KNOWN_CULPRIT_RATIO if len(blocks) == 1 else ISOLATION_SHARD_RATIO
-        fits = len(own) + len(blocks) <= ratio * shard_count
-        (own if fits else spread).extend(blocks)
-    # Another order after every loss: two that are lost together once are not so for ever.
-    losses = sum(one.losses for one in candidates)
+        fits = len(isolated) + len(blocks) <= ratio * shard_count
+        (isolated if fits else spread).extend(blocks)
+    # A new order after every loss separates two candidates that were lost together.
+    losses = sum(candidate_set.losses for candidate_set in candidates)
     spread.sort(key=lambda block: zlib.crc32(repr((losses, block)).encode("ascii")))
-    found: list[list[int]] = [[] for _ in range(shard_count - len(own))]
-    for turn, block in enumerate(spread):
-        found[turn % len(found)].extend(block)
-    return own, [tuple(members) for members in found]
+    parts: list[list[int]] = [[] for _ in range(shard_count - len(isolated))]
+    for number, block in enumerate(spread):
+        parts[number % len(parts)].extend(block)
+    return isolated, list(map(tuple, parts))
 
 
 def _lost_legs(
     history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
 ) -> Iterator[set[int]]:
-    """The candidates of each lost leg, newest first."""
+    """Yield the candidates of each lost leg, newest first."""
     legs = [
         (number, leg)
         for number, run in enumerate(history.runs)
@@ -120,11 +118,11 @@ def _lost_legs(
     ]
     if not legs:
         return
-    place = {key: position for position, key in enumerate(inventory.keys)}
-    cleared = _last_good_run(history, len(inventory.keys), unit_of_key)
+    positions = {key: position for position, key in enumerate(inventory.keys)}
+    last_good_run = _last_good_run(history, len(inventory.keys), unit_of_key)
     for number, leg in reversed(legs):
-        units = {place[key] for key in leg.lost_units if key in place}
-        candidates = {unit for unit in units if cleared[unit] <= number}
+        units = {positions[key] for key in leg.lost_units if key in positions}
+        candidates = {unit for unit in units if last_good_run[unit] <= number}
         if candidates:
             yield candidates
 
@@ -132,7 +130,7 @@ def _lost_legs(
 def _last_good_run(
     history: History, count: int, unit_of_key: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """For each unit the newest run in which it ended well in a leg that did; -1 where in none."""
+    """Return for each unit the newest run in which it and its leg completed; -1 without any."""
     values = history.values
     unit = unit_of_key[values.key]
     good = (unit >= 0) & in_complete_leg(history, values) & ~is_censored(values)

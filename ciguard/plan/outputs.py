@@ -1,9 +1,9 @@
-"""What a plan gives a workflow: its matrix, and the program that the matrix's jobs run. Pure.
+"""Outputs of a plan for a workflow: its matrix, and the program that the matrix's jobs run. Pure.
 
-The matrix is a step's output, or, for a suite that no job plans anew, part of a workflow file
-(`--static`); `.ciguard/` then holds the plan and the program. Units that are newer than such a plan
-run all the same (run/selection.py). The program, ciguard-run.pyz, is one file made from our own
-sources, read as data: the same sources give the same bytes.
+The matrix is an output of a step. With `--static` the matrix is part of a workflow file and no job
+plans again; `.ciguard/` then contains plan and program, and units that are newer than the plan run,
+too (run/selection.py). The program, ciguard-run.pyz, is one file of ciguard's own sources, read as
+data: the same sources give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ END: Final = "# ciguard plan --static: end"
 PROGRAM: Final = "ciguard-run.pyz"
 PLAN: Final = "plan.json"
 MATRIX_KEY: Final = "ciguard"  # not `shard`: 26 of 61 large projects have an axis of such a name
-_FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can say
+_FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time of a zip file
 _FIXED_MODE: Final = 0o100644 << 16
 _UNIX: Final = 3
 _MAIN: Final = b"""from ciguard.run.__main__ import main
@@ -55,17 +55,17 @@ EXCLUDED: Final = frozenset(
 
 
 def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
-    """One entry a shard, in the words of templates/workflow.yml.j2; never empty.
+    """Return the matrix with an entry for each shard, as in templates/workflow.yml.j2; never empty.
 
-    Where the plan was made for a job's matrix, an entry has the values of its combination, so that
-    `${{ matrix.os }}` goes on working, and the shard as `ciguard`.
+    In a plan for a job's matrix an entry has the values of its combination, so that
+    `${{ matrix.os }}` still works, and the shard as `ciguard`.
 
     Args:
-        job_minutes: limit of the whole job; the step's own lies below it, because a job that hits
-            its limit is reported as cancelled and uploads nothing.
+        job_minutes: limit of the whole job; that of the step is lower, because a job at its limit
+            is reported as cancelled and uploads nothing.
     """
     combinations = [plan.combination(shard) for shard in plan.shards]
-    if any(one is not None for one in combinations):
+    if any(combination is not None for combination in combinations):
         pairs = zip(combinations, plan.shards, strict=True)
         return {"include": [{**(values or {}), MATRIX_KEY: shard.key} for values, shard in pairs]}
     return {
@@ -83,15 +83,15 @@ def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
 
 
 def as_output(matrix: dict[str, Any]) -> str:
-    """In one line of ASCII."""
+    """Encode a matrix as one line of ASCII."""
     return json.dumps(matrix, separators=(",", ":"))
 
 
 def read_workflow(content: bytes, where: str) -> str:
-    """The text of a workflow that has a place for a matrix.
+    """Decode a workflow that has marks for a matrix.
 
     Raises:
-        InputError: it is no UTF-8, or `fill_matrix` cannot fill it in.
+        InputError: the content is not UTF-8, or `fill_matrix` finds no marks.
     """
     try:
         text = content.decode("utf-8")
@@ -103,10 +103,10 @@ def read_workflow(content: bytes, where: str) -> str:
 
 
 def fill_matrix(text: str, matrix: Mapping[str, Any], where: str) -> str:
-    """The workflow with this matrix between its two marks, indented and ended as the first one is.
+    """Write the matrix between the two marks of a workflow, with the first mark's indentation.
 
     Raises:
-        InputError: the marks are not there, or more than once.
+        InputError: the marks are missing or repeated.
     """
     lines = text.splitlines(keepends=True)
     marks = _find_marks(lines)
@@ -124,14 +124,14 @@ def fill_matrix(text: str, matrix: Mapping[str, Any], where: str) -> str:
 
 
 def without_matrix(text: str) -> str:
-    """The text without the lines between its marks; the whole text if it has no marks."""
+    """Remove the lines between the marks; a text without marks stays unchanged."""
     lines = text.splitlines(keepends=True)
     marks = _find_marks(lines)
     return text if marks is None else "".join([*lines[: marks[0] + 1], *lines[marks[1] :]])
 
 
 def _find_marks(lines: list[str]) -> tuple[int, int] | None:
-    """Line numbers of the two marks, from 0; None unless each is there once and in this order."""
+    """Return the line numbers of the marks, from 0; None unless each exists once, in this order."""
     begins = [number for number, line in enumerate(lines) if line.strip() == BEGIN]
     ends = [number for number, line in enumerate(lines) if line.strip() == END]
     if len(begins) != 1 or len(ends) != 1 or begins > ends:
@@ -140,58 +140,58 @@ def _find_marks(lines: list[str]) -> tuple[int, int] | None:
 
 
 def artifact_name(plan_id: str, run_attempt: int) -> str:
-    """Unique in a workflow run, in characters that GitHub allows."""
+    """Return the artifact's name: unique in a workflow run, in characters that GitHub allows."""
     return f"ciguard-plan-{plan_id}-{run_attempt}"
 
 
 def members(package: Traversable, frameworks: Collection[str] = FRAMEWORKS) -> dict[str, bytes]:
-    """Return what a leg needs, by its name in the zip file.
+    """Return the files of a leg's program, by name in the zip file.
 
     Args:
-        package: the folder of `ciguard`, wherever it is installed.
-        frameworks: of the leg's suites; plugins that only others use are left out.
+        package: the folder of the installed `ciguard`.
+        frameworks: of the leg's suites; plugins of other frameworks are left out.
     """
-    found = {"__main__.py": _MAIN}
+    files = {"__main__.py": _MAIN}
     for name in FILES:
-        found[f"ciguard/{name}"] = package.joinpath(*name.split("/")).read_bytes()
+        files[f"ciguard/{name}"] = package.joinpath(*name.split("/")).read_bytes()
     for folder in FOLDERS:
-        for name, content in _below(package.joinpath(folder), folder):
+        for name, content in _files_below(package.joinpath(folder), folder):
             if name not in EXCLUDED and not _is_unused_plugin(name, frameworks):
-                found[f"ciguard/{name}"] = content
-    plugins = [name[len(PLUGINS) :] for name in found if name.startswith(PLUGINS)]
+                files[f"ciguard/{name}"] = content
+    plugins = [name[len(PLUGINS) :] for name in files if name.startswith(PLUGINS)]
     packed = "\n".join(sorted(filter(is_plugin, plugins)))
-    return {**found, PLUGINS + PACKED: packed.encode("ascii")}
+    return {**files, PLUGINS + PACKED: packed.encode("ascii")}
 
 
 def _is_unused_plugin(path: str, frameworks: Collection[str]) -> bool:
-    """Return whether a file of `run/plugins/` belongs to frameworks, of which the leg has none."""
+    """Return whether a file of `run/plugins/` belongs to other frameworks only."""
     folder, _, file = path.rpartition("/")
     users = {
         name
-        for name, one in FRAMEWORKS.items()
-        if file in one.plugin_files or file.startswith((f"ciguard_{name}.", f"ciguard_{name}_"))
+        for name, row in FRAMEWORKS.items()
+        if file in row.plugin_files or file.startswith((f"ciguard_{name}.", f"ciguard_{name}_"))
     }
     return folder == "run/plugins" and bool(users) and users.isdisjoint(frameworks)
 
 
-def _below(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+def _files_below(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
     for item in folder.iterdir():
         name = f"{path}/{item.name}"
         if item.name.startswith((".", "__pycache__")):
             continue
         if item.is_dir():
-            yield from _below(item, name)
+            yield from _files_below(item, name)
         else:
             yield name, item.read_bytes()
 
 
 def zipped(contents: Mapping[str, bytes]) -> bytes:
-    """A zip file that Python runs."""
+    """Make a zip file that Python runs."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name in sorted(contents):
             entry = zipfile.ZipInfo(name, _FIXED_TIME)
             entry.external_attr = _FIXED_MODE
-            entry.create_system = _UNIX  # else the machine's own
+            entry.create_system = _UNIX  # the default depends on the machine
             archive.writestr(entry, contents[name], zipfile.ZIP_DEFLATED, compresslevel=9)
     return stream.getvalue()

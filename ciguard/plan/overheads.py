@@ -1,10 +1,10 @@
-"""What a shard takes besides its tests: its own start and end, gaps, shared fixtures. Pure.
+"""The time of a shard besides its tests: start and end of the leg, gaps, shared fixtures. Pure.
 
-A result's `wall_s` leaves out the set-up of fixtures that tests share, and no test knows of what
-lies between two tests (reports, hooks, garbage), nor of what the leg does before its first process
-and after the last one. All of it adds up, and none of it grows with the time that tests take: a
-ratio of a leg's wall time to its tests' blames a long test for what a short leg's start took. It is
-learned from legs that ended by themselves; what a process takes to start and to end is its suite's.
+A result's `wall_s` contains neither the set-up of shared fixtures nor the gaps between tests
+(reports, hooks, garbage collection) nor the work of the leg before its first process and after the
+last one. These times are independent of the tests' times. A ratio of a leg's wall time to that of
+its tests would therefore scale the start of a short leg with its longest test. All are medians of
+legs that ended by themselves; start and end of a process belong to its suite.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-WINDOW: Final = 8  # legs that a file's set-up is the median of
-MAX_LEGS: Final = 40  # newest legs of a pool that are looked at
+WINDOW: Final = 8  # newest legs, whose median is a file's set-up
+MAX_LEGS: Final = 40  # newest legs of a pool that count
 MIN_LEGS: Final = 3  # fewer have no spread
 MAD_RATIO: Final = 1.3075  # scale of Student's t with 3 degrees of freedom / median deviation
 DIGITS: Final = 4
@@ -39,9 +39,9 @@ GAP_DIGITS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class LegCost:
-    """What a leg of a pool takes besides its processes, and how much legs differ.
+    """The time of a pool's leg besides its processes, and its spread.
 
-    `spread_s` is of all that a leg takes besides its tests, starts and ends of processes too.
+    `spread_s`: of the time besides tests, with starts and ends of processes.
     """
 
     start_s: float = 0.0
@@ -50,21 +50,21 @@ class LegCost:
 
     @property
     def total_s(self) -> float:
-        """Paid once a leg."""
+        """Return the time that each leg takes once."""
         return self.start_s + self.end_s
 
 
 @dataclass(frozen=True, slots=True)
 class Overheads:
-    """What comes on top of the tests' own times.
+    """Times besides the tests' own times.
 
     Attributes:
-        inter_test_s: by suite and pool, from the end of a unit to the start of the next one; where
-            a pool is "", of all pools.
-        file: by position in the inventory, the file it is in (an index), or -1; empty where nobody
-            has seen a shared fixture.
-        setup_s: by that index, what the fixtures that its tests share take in each process.
-        legs: by pool; "" is any that has had no leg.
+        inter_test_s: by suite and pool, from the end of a unit to the start of the next one; the
+            pool "" stands for all pools.
+        file: by position in the inventory, the index of the unit's file, or -1; empty without any
+            measured shared fixture.
+        setup_s: by that index, the set-up of the file's shared fixtures in each process.
+        legs: by pool; "" stands for pools without a leg.
     """
 
     inter_test_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -73,11 +73,11 @@ class Overheads:
     legs: Mapping[str, LegCost] = field(default_factory=dict)
 
     def inter_test_gap_s(self, suite: str, pool: str) -> float:
-        """After each unit of a suite; 0 where it was not measured."""
+        """Return the gap after each unit of a suite; 0 if not measured."""
         return self.inter_test_s.get((suite, pool), self.inter_test_s.get((suite, ""), 0.0))
 
     def leg(self, pool: str) -> LegCost:
-        """What each leg of a pool takes; as elsewhere where it has had none."""
+        """Return the time of each leg of a pool; that of all pools if it had no leg."""
         return self.legs.get(pool, self.legs.get("", ZERO_COST))
 
 
@@ -87,7 +87,7 @@ ZERO_COST: Final = LegCost()
 def observe_overheads(
     history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
 ) -> Overheads:
-    """Learn them.
+    """Measure the overheads in the history.
 
     Args:
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
@@ -104,27 +104,27 @@ def observe_overheads(
 def _setups_s(
     history: History, files: Sequence[int], count: int, unit_of_key: NDArray[np.int64]
 ) -> list[float]:
-    """Median over the last legs of what a file's shared fixtures took there, 0 included.
+    """Return the median set-up of a file's shared fixtures over the last legs, 0 included.
 
-    The fixtures of a whole session are set up by whatever test comes first: most legs show none of
-    them in a given file, and the median leaves them out.
+    Fixtures of a whole session are set up by the first test: most legs have none of them in a given
+    file, so that the median excludes them.
     """
     values = history.values
     setup_s = [0.0] * count
     unit = unit_of_key[values.key]
     rows = np.flatnonzero((unit >= 0) & in_complete_leg(history, values) & (values.outcome != DIED))
     measured = rows[~np.isnan(values.setup_s[rows])]
-    place = np.asarray(files, np.int64)[unit[rows]]
-    rows, place = rows[place >= 0], place[place >= 0]
+    file_of_row = np.asarray(files, np.int64)[unit[rows]]
+    rows, file_of_row = rows[file_of_row >= 0], file_of_row[file_of_row >= 0]
     if not measured.size or not rows.size:
         return setup_s
     leg = leg_positions(history, values)[rows]
-    code, inverse = np.unique(place * (int(leg.max()) + 1) + leg, return_inverse=True)
+    code, inverse = np.unique(file_of_row * (int(leg.max()) + 1) + leg, return_inverse=True)
     totals_s = np.zeros(len(code))
     np.add.at(totals_s, inverse, np.nan_to_num(values.setup_s[rows]))
-    place = (code // (int(leg.max()) + 1)).astype(np.int32)
-    edges = group_bounds(place, count)
-    for file in np.unique(place).tolist():
+    file_of_total = (code // (int(leg.max()) + 1)).astype(np.int32)
+    edges = group_bounds(file_of_total, count)
+    for file in np.unique(file_of_total).tolist():
         recent = totals_s[max(edges[file], edges[file + 1] - WINDOW) : edges[file + 1]]
         setup_s[file] = round(float(np.median(recent)), DIGITS)
     return setup_s
@@ -163,17 +163,17 @@ def _leg_cost(legs: Sequence[HistoryLeg]) -> LegCost:
 
 
 def _spread_s(legs: Sequence[HistoryLeg]) -> float:
-    """How far legs of the same suites are from their median, by that deviation's own median."""
-    alike: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+    """Return the spread of legs of the same suites, by the median deviation from their median."""
+    totals_by_suites: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     for leg in legs:
-        overhead_s = [leg.start_s, leg.end_s]
-        overhead_s += [part for cost in leg.overheads for part in (cost.setup_s, cost.teardown_s)]
+        parts_s = [leg.start_s, leg.end_s]
+        parts_s += [part for cost in leg.overheads for part in (cost.setup_s, cost.teardown_s)]
         suite_keys = tuple((cost.suite, cost.variant) for cost in leg.overheads)
-        alike[suite_keys].append(sum(part for part in overhead_s if part is not None))
-    off_s = [
-        abs(one - median(overhead_s))
-        for overhead_s in alike.values()
-        if len(overhead_s) >= MIN_LEGS
-        for one in overhead_s
+        totals_by_suites[suite_keys].append(sum(part for part in parts_s if part is not None))
+    deviations_s = [
+        abs(total_s - median(totals_s))
+        for totals_s in totals_by_suites.values()
+        if len(totals_s) >= MIN_LEGS
+        for total_s in totals_s
     ]
-    return round(MAD_RATIO * median(off_s), DIGITS) if off_s else 0.0
+    return round(MAD_RATIO * median(deviations_s), DIGITS) if deviations_s else 0.0

@@ -1,10 +1,10 @@
-"""Which units stay together, and in which shard each group goes. Pure.
+"""Groups of units that stay together, and their packing into shards. Pure.
 
 Longest processing time first (Graham, "Bounds on multiprocessing timing anomalies", 1969), with the
 wrap-around rule (McNaughton, "Scheduling with deadlines and loss functions", 1959) for a group that
-does not fit: it is cut where the shard reaches the target, and its rest waits as a smaller group.
-Units are positions in an inventory sorted by key: ties go to the lower position, so that times and
-names alone decide.
+does not fit: it is cut where the shard reaches the target, and the rest becomes a smaller group.
+Units are positions in an inventory sorted by key. Ties go to the lower position, so that only times
+and names decide.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     GroupKey = Callable[[int], Hashable | None]
 
 TOLERANCE: Final = 1.005  # x the best possible makespan: no group is cut to get closer
-# x the target: the units of a folder are built together (a package of Go), so that each part of it
-# costs a build, which no time of a unit contains. Only what is longer is cut.
+# x the target: only longer folders are cut. The units of a folder are built together (a package of
+# Go): each part costs a build, which is in no unit's time.
 FOLDER_CUT: Final = 0.5
 
 
-# Not frozen, and never changed: without a group key there is one for each unit.
+# Not frozen, and never changed: without a group key each unit has a group of its own.
 @dataclass(slots=True)
 class Group:
     """Units that go to one shard together.
 
     Attributes:
         members: ascending.
-        split_from: first unit of the group that this one is a part of; None for a whole group.
+        split_from: first unit of the group of which this one is a part; None for a whole group.
         indivisible: never cut.
-        is_folder: cut only where it takes more than half of the target.
+        is_folder: cut only if longer than half of the target.
     """
 
     members: tuple[int, ...]
@@ -47,25 +47,25 @@ class Group:
 
 
 def lower_bound_s(total_s: float, floor_s: float, slots: int, *, setup_s: float = 0.0) -> float:
-    """What no distribution can beat: the mean load of all slots, or the longest unit alone.
+    """Return the makespan that no packing can beat: the mean load of a slot, or the longest unit.
 
     Args:
         total_s: sum over the units.
-        floor_s: the longest unit, with what its process needs before it.
+        floor_s: the longest unit, with the set-up of its process.
         slots: shards x processes, >= 1.
-        setup_s: the least that any process needs before its first unit.
+        setup_s: the shortest set-up of any process.
     """
     return max(total_s / slots + setup_s, floor_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What units take, and what their group sets up.
+    """Times of units, and set-ups of their groups.
 
     Attributes:
         walls_s: estimate of each unit, by position, finite and >= 0.
-        setups_s: by unit, what the group that it is in sets up once; nothing where None.
-        in_folder: by unit, whether its group is a folder; none is where None.
+        setups_s: by unit, the set-up that its group pays once in a shard; None for no set-ups.
+        in_folder: by unit, whether its group is a folder; None for no folders.
     """
 
     walls_s: Sequence[float]
@@ -81,11 +81,11 @@ class Costs:
         return Group(tuple(members), wall_s, indivisible=indivisible, is_folder=is_folder)
 
     def part(self, group: Group, members: Sequence[int]) -> Group:
-        """Some members of a group, as a group that pays the set-up, too."""
-        found = self.group(members)
-        found.split_from = group.members[0] if group.split_from is None else group.split_from
-        found.is_folder = False  # it is cut already
-        return found
+        """Make a group of some members of a group; each part pays the set-up."""
+        part = self.group(members)
+        part.split_from = group.members[0] if group.split_from is None else group.split_from
+        part.is_folder = False  # the folder is cut already
+        return part
 
 
 def form_groups(
@@ -98,41 +98,41 @@ def form_groups(
     """Group units by key.
 
     Args:
-        group_key: None puts each unit in a group of its own.
-        units: positions to group, ascending; all where None.
-        colocated: units that make one indivisible group each, whatever their keys are.
+        group_key: None makes a group of each unit.
+        units: positions to group, ascending; None for all.
+        colocated: sets of units that each make one indivisible group, independent of their keys.
 
     Returns:
         Groups by their first member. O(units log units).
     """
-    left: Sequence[int] = range(len(costs.walls_s)) if units is None else units
+    remaining: Sequence[int] = range(len(costs.walls_s)) if units is None else units
     groups = []
     if colocated:
-        wanted = set(left)
-        for some in colocated:
-            members = [unit for unit in some if unit in wanted]
+        unassigned = set(remaining)
+        for colocated_units in colocated:
+            members = [unit for unit in colocated_units if unit in unassigned]
             if members:
                 groups.append(costs.group(members, indivisible=True))
-                wanted.difference_update(members)
-        left = sorted(wanted)
+                unassigned.difference_update(members)
+        remaining = sorted(unassigned)
     if group_key is None:
-        groups += [Group((unit,), costs.walls_s[unit]) for unit in left]
+        groups += [Group((unit,), costs.walls_s[unit]) for unit in remaining]
     else:
-        groups += [costs.group(members) for members in _by_key(group_key, left)]
+        groups += [costs.group(members) for members in _by_key(group_key, remaining)]
     return tuple(sorted(groups, key=lambda group: group.members))
 
 
 def _by_key(group_key: GroupKey, units: Iterable[int]) -> Iterable[list[int]]:
-    found: dict[Hashable, list[int]] = {}
+    members: dict[Hashable, list[int]] = {}
     for unit in units:
         name = group_key(unit)
-        # A bare position cannot be the name of a group: names are wrapped.
-        found.setdefault(unit if name is None else (name,), []).append(unit)
-    return found.values()
+        # Names are wrapped, so that no name equals the position of an ungrouped unit.
+        members.setdefault(unit if name is None else (name,), []).append(unit)
+    return members.values()
 
 
 class Preassigned(NamedTuple):
-    """What a shard holds before groups are given to it."""
+    """Units of a shard before the packing."""
 
     load_s: float = 0.0
     members: tuple[int, ...] = ()
@@ -140,24 +140,24 @@ class Preassigned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Groups by shard, and what each shard held before."""
+    """Groups by shard, and the preassigned units of each shard."""
 
     groups_by_shard: Sequence[Sequence[Group]]
     preassigned: Sequence[Preassigned]
 
     @property
     def shards(self) -> tuple[tuple[int, ...], ...]:
-        """Units of each shard, ascending, with the preassigned ones."""
+        """Return the units of each shard, ascending, with the preassigned ones."""
         return tuple(
-            tuple(sorted([*before.members, *(unit for group in mine for unit in group.members)]))
-            for before, mine in zip(self.preassigned, self.groups_by_shard, strict=True)
+            tuple(sorted([*before.members, *(unit for group in groups for unit in group.members)]))
+            for before, groups in zip(self.preassigned, self.groups_by_shard, strict=True)
         )
 
     @property
     def loads_s(self) -> list[float]:
         return [
-            before.load_s + math.fsum([group.wall_s for group in mine])
-            for before, mine in zip(self.preassigned, self.groups_by_shard, strict=True)
+            before.load_s + math.fsum([group.wall_s for group in groups])
+            for before, groups in zip(self.preassigned, self.groups_by_shard, strict=True)
         ]
 
     @property
@@ -166,13 +166,13 @@ class Packing:
 
     @property
     def split_groups(self) -> tuple[int, ...]:
-        """First units of the groups whose parts are in more than one shard, ascending."""
-        found: dict[int, set[int]] = {}
-        for shard, mine in enumerate(self.groups_by_shard):
-            for group in mine:
+        """Return the first units of the groups with parts in several shards, ascending."""
+        shards_of_group: dict[int, set[int]] = {}
+        for shard, groups in enumerate(self.groups_by_shard):
+            for group in groups:
                 if group.split_from is not None:
-                    found.setdefault(group.split_from, set()).add(shard)
-        return tuple(sorted(first for first, shards in found.items() if len(shards) > 1))
+                    shards_of_group.setdefault(group.split_from, set()).add(shard)
+        return tuple(sorted(first for first, shards in shards_of_group.items() if len(shards) > 1))
 
 
 def pack_balanced(
@@ -181,21 +181,21 @@ def pack_balanced(
     costs: Costs,
     target_s: float = 0.0,
 ) -> Packing:
-    """Give the longest remaining group to the least loaded shard, cut where it passes the target.
+    """Give the longest remaining group to the least loaded shard, cut where it exceeds the target.
 
-    The target is the larger of the mean load and of the longest thing that cannot be cut, plus
-    0.5 %. A cut makes a group pay its set-up once more. It is made where all shards together wait
-    at least as much less for the longest one; in a folder, only if that is over half of the target.
+    The target is the larger of the mean load and the longest part that cannot be cut, plus 0.5 %. A
+    cut makes a group pay its set-up once more. A group is cut if the shards, waiting for the
+    longest one, save at least this set-up in sum; a folder only if longer than half of the target.
 
     Args:
-        preassigned: what each shard holds already; at least one shard.
-        target_s: load of a shard up to which no group is cut, even if it is over the target.
+        preassigned: units of each shard before the packing; at least one shard.
+        target_s: load of a shard up to which no group is cut, even above the target.
 
     Returns:
-        Each unit in exactly one shard. No shard is empty if there are units and indivisible groups
-        enough. Ties go to the shard with fewer units, then to the first one. Without set-ups the
+        Each unit in exactly one shard. No shard is empty if there are enough units and indivisible
+        groups. Ties go to the shard with fewer units, then to the first one. Without set-ups the
         makespan is at most that of the best packing plus the longest unit, indivisible group or
-        folder that is not cut.
+        uncut folder.
         O(groups log groups + units + cuts x (groups + units of the group)).
     """
     count = len(preassigned)
@@ -205,7 +205,7 @@ def pack_balanced(
     queue = sorted(groups, key=_priority)
     heap = [(before.load_s, len(before.members), n) for n, before in enumerate(preassigned)]
     heapq.heapify(heap)
-    held: list[list[Group]] = [[] for _ in preassigned]
+    groups_by_shard: list[list[Group]] = [[] for _ in preassigned]
     while queue:
         group = queue.pop()
         load_s, size, shard = heap[0]
@@ -216,14 +216,14 @@ def pack_balanced(
             excess_s = load_s + group.wall_s - limit_s
             is_short = group.is_folder and group.wall_s <= FOLDER_CUT * limit_s
             if excess_s > 0 and excess_s * count >= setup_s and not is_short:
-                place = _units_within(costs, group, aim_s - load_s - setup_s)
-                insort(queue, costs.part(group, group.members[place:]), key=_priority)
-                group = costs.part(group, group.members[:place])
+                end = _units_within(costs, group, aim_s - load_s - setup_s)
+                insort(queue, costs.part(group, group.members[end:]), key=_priority)
+                group = costs.part(group, group.members[:end])
                 total_s += setup_s
-        held[shard].append(group)
+        groups_by_shard[shard].append(group)
         heapq.heapreplace(heap, (load_s + group.wall_s, size + len(group.members), shard))
-    _fill_empty(held, preassigned, costs)
-    return Packing(held, preassigned)
+    _fill_empty(groups_by_shard, preassigned, costs)
+    return Packing(groups_by_shard, preassigned)
 
 
 def _is_divisible(group: Group) -> bool:
@@ -231,19 +231,19 @@ def _is_divisible(group: Group) -> bool:
 
 
 def _priority(group: Group) -> tuple[float, int, int]:
-    """The last is the first to go: the longest, with the most units, with the lowest unit."""
+    """Return the sort key of the queue, whose end is packed first: the longest, largest group."""
     return group.wall_s, len(group.members), -group.members[0]
 
 
 def _uncut_s(costs: Costs, group: Group) -> float:
-    """What the longest part of a group takes that cannot be cut."""
+    """Return the time of the longest part of a group that cannot be cut."""
     if not _is_divisible(group):
         return group.wall_s
     return costs.setup_s(group.members) + max([costs.walls_s[unit] for unit in group.members])
 
 
 def _units_within(costs: Costs, group: Group, room_s: float) -> int:
-    """How many units from the first one on take no longer; at least one, and not all."""
+    """Return how many of the first units fit in `room_s`; at least one, and not all."""
     load_s = 0.0
     for number, unit in enumerate(group.members):
         load_s += costs.walls_s[unit]
@@ -253,21 +253,21 @@ def _units_within(costs: Costs, group: Group, room_s: float) -> int:
 
 
 def _fill_empty(
-    held: Sequence[list[Group]], preassigned: Sequence[Preassigned], costs: Costs
+    groups_by_shard: Sequence[list[Group]], preassigned: Sequence[Preassigned], costs: Costs
 ) -> None:
-    """Move half of the longest group to each empty shard: there were fewer groups than shards."""
-    for mine, before in zip(held, preassigned, strict=True):
-        if mine or before.members:
+    """Move half of the longest group to each shard that is empty for lack of groups."""
+    for own, before in zip(groups_by_shard, preassigned, strict=True):
+        if own or before.members:
             continue
         divisible = [
             (_priority(group), shard, number)
-            for shard, theirs in enumerate(held)
-            for number, group in enumerate(theirs)
+            for shard, groups in enumerate(groups_by_shard)
+            for number, group in enumerate(groups)
             if _is_divisible(group)
         ]
         if divisible:
             _, shard, number = max(divisible)
-            group = held[shard][number]
+            group = groups_by_shard[shard][number]
             middle = (len(group.members) + 1) // 2
-            held[shard][number] = costs.part(group, group.members[:middle])
-            mine.append(costs.part(group, group.members[middle:]))
+            groups_by_shard[shard][number] = costs.part(group, group.members[:middle])
+            own.append(costs.part(group, group.members[middle:]))

@@ -1,26 +1,41 @@
-"""A plan: a pure function of inventory, estimates, suites, pools and options."""
+"""The plan as a pure function of inventory, estimates, suites, pools and options.
+
+Plans of past units, whose legs list the existing ones, get their shards here, too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
-from ciguard.model import CulpritCandidate, Plan, PlanNote, Pool, Shard, ShardCountOption, UnitKey
+from ciguard.errors import UsageError
+from ciguard.model import (
+    CulpritCandidate,
+    InventorySummary,
+    Plan,
+    PlanNote,
+    Pool,
+    Prediction,
+    Shard,
+    ShardCountOption,
+    Suite,
+)
 from ciguard.plan.allocation import (
+    DEFAULT_SHARDS,
     allocate_together_or_apart,
     apportion,
     counts_to_try,
-    option,
+    shard_count_option,
     walls_of,
 )
 from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.inventory import BaseCount, with_base_counts
-from ciguard.plan.memory_risk import plan_memory_risk
 from ciguard.plan.pool_shards import PoolAllocation, quick_makespans_s
 from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_estimates
-from ciguard.plan.risk import WallTimeSpread, overrun_probability
+from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability, plan_memory_risk
 from ciguard.plan.warnings import plan_warnings
 
 if TYPE_CHECKING:
@@ -31,12 +46,13 @@ if TYPE_CHECKING:
 DIGITS: Final = 6
 RISK_DIGITS: Final = 4
 MIN_KEY_WIDTH: Final = 2
+_NO_PREDICTION: Final = Prediction(0.0, 0.0)
 QUICK_ESTIMATE_UNITS: Final = 50_000  # above, only the chosen number of shards is worked out
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The plan's source: history, commit, base; `notes` become its first warnings."""
+    """The source of a plan: history, commit, base; `notes` become its first warnings."""
 
     history: Mapping[str, Any] = field(default_factory=dict)
     repository: str | None = None
@@ -48,7 +64,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """The plan, its file's bytes, and the groups that had to be split over shards, by name."""
+    """A plan, the bytes of its file, and the names of groups that are split over shards."""
 
     plan: Plan
     content: bytes
@@ -62,23 +78,23 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
         UsageError: fewer shards are requested than there are pools and commands.
     """
     units = with_estimates(basis)
-    making = ProblemBuilder(basis, units, options)
+    builder = ProblemBuilder(basis, units, options)
     pools = assign_pools(basis, units, options)
-    works, distributions, bound_s = allocate_together_or_apart(making, pools, options)
-    shards = _number_shards(distributions)
-    spreads = [spread for one in distributions for spread in one.spreads]
-    made = ShardSet(shards, spreads, works, bound_s)
-    draft = assemble_plan(basis, options, origin, made)
+    works, allocations, bound_s = allocate_together_or_apart(builder, pools, options)
+    shards = _number_shards(allocations)
+    spreads = [spread for allocation in allocations for spread in allocation.spreads]
+    draft = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))
+
     draft = replace(
         draft,
         alternatives=_alternatives(works, shards, draft.pools) if basis.has_timings else (),
-        shard_count_limited_by=_limiting_notes(distributions),
+        shard_count_limited_by=_limiting_notes(allocations),
         culprit_candidates=_culprit_candidates(basis, shards),
         memory_risk=_memory_risk(basis, shards),
     )
     wanted = options.shards
     if wanted is not None and options.per_combination:
-        # Where legs list, a combination gets the shards that it lacks without a test.
+        # If legs list, a combination later gets its missing shards without a test.
         wanted = None if options.policy.lists else wanted * len(works)
     if wanted not in (None, len(shards)):
         facts = {"requested": wanted, "planned": len(shards)}
@@ -87,22 +103,22 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     floor_s = max(work.solo_s(work.floor) for work in works)
     notes = plan_warnings(draft, spreads, target_wall_s, options.risk, floor_s)
     notes = chain(notes, gpu_notes(basis.inventory.keys, shards, basis.declared))
-    return encode_plan(draft, notes, _split(works, distributions))
+    return encode_plan(draft, notes, _split_names(works, allocations))
 
 
 def _memory_risk(basis: PlanInputs, shards: Sequence[Shard]) -> float | None:
-    found = plan_memory_risk(shards, basis.suites, basis.inventory.keys, basis.estimates)
-    return None if found is None else round(found, RISK_DIGITS)
+    risk = plan_memory_risk(shards, basis.suites, basis.inventory.keys, basis.estimates)
+    return None if risk is None else round(risk, RISK_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSet:
-    """The shards of a plan, numbered, and what they were made from.
+    """The numbered shards of a plan, and the packing problems that they solve.
 
     Attributes:
         spreads: of the shards.
-        works: the problems that they solve together.
-        bound_s: no other assignment to as many shards ends earlier.
+        works: the problems.
+        bound_s: lower bound of any assignment to as many shards.
     """
 
     shards: tuple[Shard, ...]
@@ -112,24 +128,23 @@ class ShardSet:
 
 
 def assemble_plan(
-    basis: PlanInputs, options: PlanOptions, origin: Provenance, made: ShardSet
+    basis: PlanInputs, options: PlanOptions, origin: Provenance, shard_set: ShardSet
 ) -> Plan:
-    """The plan without its id, its warnings, and what only a plan with a choice of shards has."""
-    walls_s = [shard.predicted.wall_s for shard in made.shards]
-    makespan_s, bound_s = max(walls_s), made.bound_s
-    work = max(made.works, key=lambda one: (one.solo_s(one.floor), -one.floor))
+    """Make the plan without its id, its warnings, and facts about the choice of shards."""
+    shards, bound_s = shard_set.shards, shard_set.bound_s
+    walls_s = [shard.predicted.wall_s for shard in shards]
+    makespan_s = max(walls_s)
+    work = max(shard_set.works, key=lambda each: (each.solo_s(each.floor), -each.floor))
     deadline_s = options.limit.deadline_s
     risk = None
     if basis.has_timings:
-        risk = round(overrun_probability(deadline_s, walls_s, made.spreads), RISK_DIGITS)
+        risk = round(overrun_probability(deadline_s, walls_s, shard_set.spreads), RISK_DIGITS)
     return Plan(
         id="",
         suites=dict(sorted(basis.suites.items())),
-        pools={name: basis.pools[name] for name in sorted({one.pool for one in made.shards})},
+        pools={name: basis.pools[name] for name in sorted({shard.pool for shard in shards})},
         policy=replace(options.policy, deadline_s=deadline_s),
-        shards=tuple(
-            replace(shard, timeout_minutes=options.limit.step_minutes) for shard in made.shards
-        ),
+        shards=tuple(replace(each, timeout_minutes=options.limit.step_minutes) for each in shards),
         lower_bound_s=round(bound_s, DIGITS),
         gap=max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0,
         inventory=with_base_counts(basis.inventory.summary(), origin.base),
@@ -148,21 +163,21 @@ def assemble_plan(
 def encode_plan(
     draft: Plan, warnings: Iterable[PlanNote], split: tuple[str, ...] = ()
 ) -> PlanResult:
-    """The plan with more warnings and its id, and the bytes of its file."""
+    """Add warnings and the id to a plan, and encode it."""
     draft = replace(draft, warnings=(*draft.warnings, *warnings))
     content = codec.encode(draft)
-    # The id comes first; to read a large plan back for it would take as long again.
+    # The id is the first value of the file: decoding a large plan would double the time.
     plan_id = content.split(b'"', 4)[3].decode("ascii")
     return PlanResult(replace(draft, id=plan_id), content, split)
 
 
-def _split(
-    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]
+def _split_names(
+    works: Sequence[PackingProblem], allocations: Sequence[PoolAllocation]
 ) -> tuple[str, ...]:
-    """Names of the groups that are in several shards."""
+    """Return the names of groups that are in several shards."""
     names = set()
-    for work, one in zip(works, distributions, strict=True):
-        for first in one.split:
+    for work, allocation in zip(works, allocations, strict=True):
+        for first in allocation.split:
             name = work.group_key(first) if work.group_key else None
             names.add(name[-1] if isinstance(name, tuple) else work.units[first].unit)
     return tuple(sorted(names))
@@ -171,8 +186,8 @@ def _split(
 def _alternatives(
     works: Sequence[PackingProblem], shards: Sequence[Shard], pools: Mapping[str, Pool]
 ) -> tuple[ShardCountOption, ...]:
-    """The chosen number of shards and others, ascending."""
-    found = [option(walls_of(shards), pools, chosen=True)]
+    """Return the costs of the chosen number of shards and of others, ascending."""
+    options = [shard_count_option(walls_of(shards), pools, chosen=True)]
     is_quick = sum(len(work.positions) for work in works) <= QUICK_ESTIMATE_UNITS
     max_count = min(MAX_SHARDS, sum(work.max_shards for work in works))
     for count in counts_to_try(len(shards), max_count) if is_quick else ():
@@ -181,34 +196,118 @@ def _alternatives(
         walls_s: dict[str, list[float]] = {}
         for work, part in zip(works, apportion(works, count), strict=True):
             walls_s.setdefault(work.pool, []).extend(quick_makespans_s(work, part))
-        found.append(option(walls_s, pools, chosen=False))
-    return tuple(sorted(found, key=lambda one: one.shards))
+        options.append(shard_count_option(walls_s, pools, chosen=False))
+    return tuple(sorted(options, key=lambda each: each.shards))
 
 
-def _limiting_notes(distributions: Sequence[PoolAllocation]) -> tuple[PlanNote, ...]:
-    """Why there are not more shards, each reason once."""
-    found: list[PlanNote] = []
-    for one in distributions:
-        if one.limited_by not in found:
-            found.append(one.limited_by)
-    return tuple(found)
+def _limiting_notes(allocations: Sequence[PoolAllocation]) -> tuple[PlanNote, ...]:
+    """Return the reasons why there are not more shards, each once."""
+    notes: list[PlanNote] = []
+    for allocation in allocations:
+        if allocation.limited_by not in notes:
+            notes.append(allocation.limited_by)
+    return tuple(notes)
 
 
 def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[CulpritCandidate, ...]:
-    """Isolated are those in whose shards there is no other test."""
+    """Return the candidates, isolated if their shards contain candidates only."""
     keys = basis.inventory.keys
-    losses = {keys[unit]: one.losses for one in basis.candidate_sets for unit in one.units}
-    found = []
+    losses = {keys[unit]: each.losses for each in basis.candidate_sets for unit in each.units}
+    candidates = []
     for shard in shards if losses else ():
         isolated = len(shards) > 1 and all(unit.key in losses for unit in shard.units)
-        for suite, variant, unit in (one.key for one in shard.units if one.key in losses):
-            lost = losses[UnitKey(suite, variant, unit)]
-            found.append(CulpritCandidate(unit, lost, isolated, suite, variant))
-    return tuple(sorted(found, key=lambda one: (one.suite, one.variant, one.unit)))
+        for key in (unit.key for unit in shard.units if unit.key in losses):
+            suite, variant, unit = key
+            candidates.append(CulpritCandidate(unit, losses[key], isolated, suite, variant))
+    return tuple(sorted(candidates, key=attrgetter("suite", "variant", "unit")))
 
 
-def _number_shards(distributions: Sequence[PoolAllocation]) -> tuple[Shard, ...]:
-    """Number them from 1, in digits of one width, so that they sort as they count."""
-    shards = [shard for one in distributions for shard in one.shards]
+def _number_shards(allocations: Sequence[PoolAllocation]) -> tuple[Shard, ...]:
+    """Number the shards from 1, in digits of one width, so that keys sort like numbers."""
+    shards = [shard for allocation in allocations for shard in allocation.shards]
     width = max(MIN_KEY_WIDTH, len(str(len(shards))))
     return tuple(replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(shards, 1))
+
+
+def empty_plan(
+    options: PlanOptions, origin: Provenance, pools: Mapping[str, Pool], files: tuple[str, ...]
+) -> Plan:
+    """Make a plan without units, to which `with_listing_shards` adds shards.
+
+    Args:
+        files: existing test files.
+    """
+    return Plan(
+        id="",
+        suites={},
+        pools=pools,
+        policy=replace(options.policy, deadline_s=options.limit.deadline_s),
+        shards=(),
+        lower_bound_s=0.0,
+        gap=0.0,
+        inventory=InventorySummary(0, dict.fromkeys(files, 0), hash=""),
+        history=origin.history,
+        shard_count_limited_by=(PlanNote("requested" if options.shards else "no_timings"),),
+        repository=origin.repository,
+        workflow=origin.workflow,
+        head_sha=origin.head_sha,
+        job_minutes=options.limit.job_minutes,
+        warnings=origin.notes,
+    )
+
+
+def with_listing_shards(
+    draft: Plan,
+    suites: Mapping[str, Suite],
+    pools: Mapping[str, Pool],
+    options: PlanOptions,
+    split: tuple[str, ...] = (),
+) -> PlanResult:
+    """Complete a plan whose legs list the units: each variant gets shards, also without a unit.
+
+    Raises:
+        UsageError: there are more shards than GitHub allows jobs.
+    """
+    shards: list[Shard] = []
+    empty_shards: list[Shard] = []
+    for name, suite in sorted(suites.items()):
+        for variant, entry in suite.variants.items():
+            planned = [
+                replace(shard, suite=name, variant=variant, processes=options.processes)
+                for shard in draft.shards
+                if shard.suite_key == (name, variant)
+            ]
+            pool = entry.pool or options.pool_of[name]
+            empty = Shard(
+                "",
+                pool,
+                (),
+                _NO_PREDICTION,
+                options.processes,
+                options.limit.step_minutes,
+                budget_bytes(pools[pool]),
+                name,
+                variant,
+            )
+            shards += planned
+            wanted = options.shards if options.per_combination else None
+            empty_shards += [empty] * ((wanted or DEFAULT_SHARDS) - len(planned))
+    count = len(shards) + len(empty_shards)
+    if count > MAX_SHARDS:
+        fix = "request fewer shards for each combination, or divide the job"
+        raise UsageError(f"{count} shards, and GitHub runs at most {MAX_SHARDS} jobs", fix=fix)
+    width = max(MIN_KEY_WIDTH, len(str(count)))
+    ordered = [*sorted(shards, key=lambda shard: shard.key), *empty_shards]
+    used = {shard.pool for shard in ordered}
+    return encode_plan(
+        replace(
+            draft,
+            suites={name: draft.suites.get(name, suite) for name, suite in suites.items()},
+            pools={name: pool for name, pool in pools.items() if name in used},
+            shards=tuple(
+                replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(ordered, 1)
+            ),
+        ),
+        (),
+        split,
+    )

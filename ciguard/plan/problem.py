@@ -1,4 +1,8 @@
-"""Inputs and options of a plan, and the packing problem of each pool with its bounds. Pure."""
+"""Inputs and options of a plan, and the packing problem of each pool with its bounds. Pure.
+
+A packing problem has the units of one pool and command; a *block* here is a unit, or a set of units
+that the suite itself keeps together. Units are positions in the inventory.
+"""
 
 from __future__ import annotations
 
@@ -35,30 +39,30 @@ if TYPE_CHECKING:
     from ciguard.plan.packing import Group, GroupKey
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
-RELATIVE_TOLERANCE: Final = 1e-9  # of sums of the same numbers in another order
+RELATIVE_TOLERANCE: Final = 1e-9  # sums of the same numbers in another order differ by less
 NO_OVERHEADS: Final = Overheads()
 
 Grouping = Literal["none", "file", "file-strict", "fixture"]
 DEFAULT_POLICY: Final = LegPolicy()
-# Of shared fixtures: cheaper ones are no reason to keep a file together.
+# Only files with a longer set-up of shared fixtures are kept together.
 EXPENSIVE_FIXTURE_S: Final = 0.05
 
 
 @dataclass(frozen=True)  # no slots: what many shard counts ask for is summed once
 class PackingProblem:
-    """What is to be done in one pool.
+    """Units of one pool and command, with all that decides their packing into shards.
 
     Attributes:
-        units: of the whole inventory, by key; `positions` selects.
+        units: of the whole inventory, by key; `positions` selects those of the problem.
         run_order, variances_s2: by position, as in `Inventory` and `Estimates`.
-        group_key: what keeps units together; None for nothing.
+        group_key: the group of a unit; None for no groups.
         overheads: of this pool's shards.
-        in_folder: by position, whether what keeps the unit together is a folder; None for none.
+        in_folder: by position, whether the unit's group is a folder; None for no folders.
         colocated: units that the suite itself keeps together.
         candidate_sets: units that may have killed shards.
         moves_blocks: units may move to other legs during the run.
-        deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there);
-            infinite without timings.
+        deadline_s: time after which a leg stops itself; infinite without timings.
+        risk: accepted P(any shard exceeds the deadline).
     """
 
     pool: str
@@ -82,7 +86,7 @@ class PackingProblem:
 
     @cached_property
     def walls_s(self) -> tuple[float, ...]:
-        """What each unit costs a shard, by position, of the whole inventory."""
+        """Return the time of each unit in a shard, by position, of the whole inventory."""
         if not self.overheads.inter_test_s:
             return tuple(unit.wall_s for unit in self.units)
         by_suite = {name: self.overheads.inter_test_gap_s(name, self.pool) for name in self.suites}
@@ -90,7 +94,7 @@ class PackingProblem:
 
     @cached_property
     def setups_s(self) -> tuple[float, ...] | None:
-        """By position, what the fixtures that its file shares take once; None where none do."""
+        """Return by position the set-up of the shared fixtures of its file; None without any."""
         by_file = self.overheads.setup_s
         if not any(by_file):
             return None
@@ -98,49 +102,49 @@ class PackingProblem:
 
     @cached_property
     def costs(self) -> Costs:
-        """What its units take, and what their groups set up."""
+        """Return times of units and set-ups of groups."""
         if self.group_key is None:
             return Costs(self.walls_s)
         return Costs(self.walls_s, self.setups_s, self.in_folder)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """All its units, by what keeps them together."""
+        """Return all units in their groups."""
         return form_groups(self.costs, self.group_key, self.positions, colocated=self.colocated)
 
     @cached_property
     def total_s(self) -> float:
-        """Sum over its units, and over what their files set up once."""
+        """Return the sum over all units and set-ups of files."""
         return self.load_s(self.positions)
 
     @cached_property
     def floor(self) -> int:
-        """The unit that no number of shards can go below; ties go to the first key."""
+        """Return the longest unit alone, which bounds every plan; ties go to the first key."""
         process_s = {name: process_overhead_s(suite) for name, suite in self.suites.items()}
 
-        def beyond_leg_s(position: int) -> float:  # which is the same for all
+        def solo_s(position: int) -> float:  # without the leg's part, which is equal for all
             setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
             return process_s[self.units[position].suite] + self.walls_s[position] + setup_s
 
-        return max(sorted(self.positions), key=beyond_leg_s)
+        return max(sorted(self.positions), key=solo_s)
 
     @cached_property
     def leg(self) -> LegCost:
-        """What each of its shards takes besides its processes."""
+        """Return the time of each shard besides its processes."""
         return self.overheads.leg(self.pool)
 
     @cached_property
     def starts_s(self) -> list[float]:
-        """Overhead of one process of each of its suites and variants, ascending."""
+        """Return the overhead of one process of each suite and variant, ascending."""
         return self.processes_s(self.positions)
 
     @property
     def min_process_overhead_s(self) -> float:
-        """What any process takes besides its units."""
+        """Return the smallest overhead of a process."""
         return self.starts_s[0]
 
     def load_s(self, positions: Iterable[int]) -> float:
-        """What units take in one process together, once it has started."""
+        """Return the time of units together in one process, after its start."""
         members = list(positions)
         walls_s = [self.walls_s[position] for position in members]
         if self.setups_s is not None:
@@ -150,20 +154,20 @@ class PackingProblem:
 
     @cached_property
     def infeasible(self) -> tuple[tuple[int, ...], ...]:
-        """Units, and groups that the suite keeps together, that alone pass the deadline.
+        """Return the blocks that alone exceed the deadline at this risk, longest first.
 
-        At this risk; longest first. No number of shards helps them, and the others are to keep it.
+        No number of shards helps them; all other units keep the deadline.
         """
         return self._long_blocks if self.enforces_deadline else ()
 
     @cached_property
     def enforces_deadline(self) -> bool:
-        """Return whether shards are made so that they keep the deadline."""
+        """Return whether the shards must keep the deadline."""
         return is_enforced(sum(map(len, self._long_blocks)), len(self.positions))
 
     @cached_property
     def longest_feasible_s(self) -> float:
-        """What a shard of the longest unit or group takes that is feasible."""
+        """Return the time of a shard of the longest feasible block."""
         blocks = self._blocks if self.infeasible else self._longest
         return max(map(self.block_solo_s, blocks[len(self.infeasible) :]))
 
@@ -173,15 +177,15 @@ class PackingProblem:
 
     @cached_property
     def _blocks(self) -> Sequence[tuple[int, ...]]:
-        """Units by themselves, or with those that the suite keeps with them, longest first."""
-        taken = {unit for members in self.colocated for unit in members}
-        blocks = [*self.colocated, *((one,) for one in self.positions if one not in taken)]
+        """Return units alone, or with those that the suite keeps with them, longest first."""
+        colocated = {unit for members in self.colocated for unit in members}
+        blocks = [*self.colocated, *((unit,) for unit in self.positions if unit not in colocated)]
         return sorted(blocks, key=lambda block: (-self.block_solo_s(block), block))
 
     @cached_property
     def _long_blocks(self) -> tuple[tuple[int, ...], ...]:
         if math.isinf(self.deadline_s) or not any(map(self._is_infeasible, self._longest)):
-            return ()  # sorting a million takes a second, and the next one is not needed
+            return ()  # before the next line, which sorts all units: a second for a million
         return tuple(takewhile(self._is_infeasible, self._blocks))
 
     def _is_infeasible(self, members: Sequence[int]) -> bool:
@@ -191,7 +195,7 @@ class PackingProblem:
         )
 
     def block_solo_s(self, members: Sequence[int]) -> float:
-        """What a shard of nothing but units that stay together takes at least."""
+        """Return the least time of a shard that contains only these units."""
         alone_s = max(map(self.solo_s, members))
         if len(members) == 1:
             return alone_s
@@ -199,43 +203,42 @@ class PackingProblem:
 
     @cached_property
     def deadline_at_risk_s(self) -> float:
-        """What a shard may take so that it keeps the deadline on slow machines, at this risk."""
+        """Return the time of a shard that keeps the deadline on slow machines, at this risk."""
         if not self.enforces_deadline:
             return math.inf
-        room = limit_for_risk(self.risk, [1.0], [WallTimeSpread(0.0, 1, self.speed_spread)])
-        return self.deadline_s / room
+        slowdown = limit_for_risk(self.risk, [1.0], [WallTimeSpread(0.0, 1, self.speed_spread)])
+        return self.deadline_s / slowdown
 
     def spread(self, members: Sequence[int], processes: int) -> WallTimeSpread:
-        """How far a shard of these units may be off."""
+        """Return the uncertainty of a shard of these units."""
         variance_s2 = math.fsum(self.variances_s2[member] for member in members)
         return WallTimeSpread(variance_s2, processes, self.speed_spread, self.leg.spread_s)
 
     @property
     def min_shard_overhead_s(self) -> float:
-        """What any shard takes besides its units."""
+        """Return the smallest overhead of a shard."""
         return self.leg.total_s + self.min_process_overhead_s
 
     @cached_property
     def max_shards(self) -> int:
-        """The most shards of which none is empty."""
-        return len(self.positions) - sum(len(one) - 1 for one in self.colocated)
+        """Return the largest number of shards without an empty one."""
+        return len(self.positions) - sum(len(members) - 1 for members in self.colocated)
 
     def processes_s(self, positions: Iterable[int]) -> list[float]:
-        """What a process of each of these units' suites and variants takes besides its units."""
+        """Return the overhead of a process of each suite and variant of these units, ascending."""
         units = map(self.units.__getitem__, positions)
-        suite_keys = {
-            (unit.suite, unit.variant) for unit in units
-        }  # its key would be made for each
+        # Not `unit.key`, which would be constructed for each unit.
+        suite_keys = {(unit.suite, unit.variant) for unit in units}
         return sorted(process_overhead_s(self.suites[suite]) for suite, _ in suite_keys)
 
     def solo_s(self, position: int) -> float:
-        """What a shard of this unit alone takes: with its fixtures, its process, and the leg."""
+        """Return the time of a shard of this unit alone: with its fixtures, process and leg."""
         setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
         process_s = process_overhead_s(self.suites[self.units[position].suite])
         return math.fsum((self.leg.total_s, process_s, self.walls_s[position], setup_s))
 
     def bound_s(self, shard_count: int) -> float:
-        """The least wall time of this many shards; each suite and variant starts at least once."""
+        """Return a lower bound of the wall time; each suite and variant starts at least once."""
         slots = shard_count * self.processes
         started_s = math.fsum(self.starts_s) - min(len(self.starts_s), slots) * self.starts_s[0]
         floor_s = self.solo_s(self.floor)
@@ -245,21 +248,21 @@ class PackingProblem:
 
 
 def process_overhead_s(suite: Suite) -> float:
-    """What a process of the suite takes besides its units."""
+    """Return the time of a process of the suite besides its units."""
     return suite.setup_s + suite.teardown_s
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the user requests of a plan.
+    """The options of a plan.
 
     Attributes:
         pool_of: by suite, a name of `pools`.
-        shards: exactly so many, or as many as `target_wall_s` needs.
-        risk: accepted P(any shard passes its limit).
-        per_combination: `shards` and `target_wall_s` are for each variant of a suite, and no shard
-            holds two: each is a combination of a job's matrix.
-        processes: side by side in each leg.
+        shards: exact number of shards; None for as many as `target_wall_s` needs.
+        risk: accepted P(any shard exceeds its deadline).
+        per_combination: each variant of a suite is a combination of a job's matrix; `shards` and
+            `target_wall_s` are for each variant, and no shard contains two variants.
+        processes: concurrent processes in each leg.
         claims: the service that legs ask for blocks of units; "" for none.
         policy: of the legs; its deadline comes from `limit`.
     """
@@ -278,14 +281,14 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What is there.
+    """The inputs of a plan.
 
     Attributes:
-        estimates: for the inventory's units.
-        suites: with what their processes cost.
+        estimates: of the inventory's units.
+        suites: with the overheads of their processes.
         pools: the preferred one first.
         ancestors: by suite, names of the groups of a unit, nearest first.
-        limits_s: of units, by position; empty where none has one.
+        limits_s: of units, by position; empty if no unit has a limit.
     """
 
     inventory: Inventory
@@ -300,12 +303,12 @@ class PlanInputs:
 
     @property
     def has_timings(self) -> bool:
-        """Return whether the history has seen any unit: else all times are equal, and nobody's."""
+        """Return whether the history contains any unit; else all times are equal defaults."""
         return bool(self.estimates.has_history.any())
 
 
 def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
-    """Every unit of the inventory with its estimate, in its order."""
+    """Return every unit of the inventory with its estimate, in the order of the inventory."""
     keys, estimates = basis.inventory.keys, basis.estimates
     return tuple(
         map(
@@ -323,58 +326,62 @@ def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
 
 
 def _sizes(column: NDArray[np.float64]) -> list[int | None]:
-    """Whole numbers, None for NaN."""
-    found: list[int | None] = np.nan_to_num(column).astype(np.int64).tolist()
+    """Return whole numbers, None for NaN."""
+    sizes: list[int | None] = np.nan_to_num(column).astype(np.int64).tolist()
     for position in np.flatnonzero(np.isnan(column)).tolist():
-        found[position] = None
-    return found
+        sizes[position] = None
+    return sizes
 
 
 def assign_pools(
     basis: PlanInputs, units: Sequence[PlannedUnit], options: PlanOptions
 ) -> tuple[str, ...]:
-    """The pool of each unit, by position: its suite's, or the smallest one that has enough memory.
+    """Choose the pool of each unit, by position: its suite's, or the smallest with enough memory.
 
-    Enough of the machine's, and of a GPU's where the unit declares a need of it. Pools without a
-    GPU come first. A unit for which no pool has enough stays in its suite's; so do all where fewer
-    shards are requested than the pools in use. The plan names what needs more than its pool has.
+    The memory of the machine must suffice, and that of a GPU if the unit declares a need of one.
+    Pools without a GPU come first. A unit that fits in no pool stays in its suite's pool. All units
+    stay if fewer shards are requested than pools would be used. The plan names units that need more
+    than their pool has.
     """
-    own = {
+    variant_pools = {
         (suite, name): variant.pool
         for suite, entry in basis.suites.items()
         for name, variant in entry.variants.items()
         if variant.pool
     }
-    chosen = tuple(own.get(unit.key[:2]) or options.pool_of[unit.suite] for unit in units)
-    if options.per_combination:  # what a job runs on is in the user's workflow
-        return chosen
+    preferred = tuple(
+        variant_pools.get(unit.key[:2]) or options.pool_of[unit.suite] for unit in units
+    )
+    if options.per_combination:  # the runner of a job is in the user's workflow
+        return preferred
     budgets = {name: budget_bytes(pool) for name, pool in basis.pools.items()}
     gpus = basis.declared.gpu_bytes
     ordered = sorted(budgets, key=lambda name: (gpus.get(name, 0), budgets[name] or 0, name))
-    found = list(chosen)
+    chosen = list(preferred)
     for position, unit in enumerate(units if len(budgets) > 1 else ()):
-        pool, need = found[position], needed_bytes(unit, basis.suites) or 0
+        pool, need = preferred[position], needed_bytes(unit, basis.suites) or 0
         budget = budgets[pool]
         fits_gpu = basis.declared.has_gpu_room(position, pool)
         if fits_gpu and (budget is None or need <= budget):
             continue
-        # For its GPU a unit may go where the machine's memory is unknown.
-        unknown = 0 if fits_gpu else need
-        fits = (
+        # A unit that needs another GPU may go to a machine of unknown memory.
+        unknown_budget = 0 if fits_gpu else need
+        fitting = (
             name
             for name in ordered
-            if basis.declared.has_gpu_room(position, name) and need <= (budgets[name] or unknown)
+            if basis.declared.has_gpu_room(position, name)
+            and need <= (budgets[name] or unknown_budget)
         )
-        found[position] = next(fits, pool)
-    too_many = options.shards is not None and len({*found}) > options.shards
-    return chosen if too_many else tuple(found)
+        chosen[position] = next(fitting, pool)
+    too_many = options.shards is not None and len({*chosen}) > options.shards
+    return preferred if too_many else tuple(chosen)
 
 
 class ProblemBuilder:
-    """Makes the work of one plan; what all of its pools share is made once.
+    """Builder of the packing problems of one plan, with the parts that all of them share.
 
     Args:
-        units: of `planned_units`.
+        units: of `with_estimates`.
     """
 
     def __init__(
@@ -391,10 +398,10 @@ class ProblemBuilder:
     def for_units(
         self, pool: str, positions: Sequence[int], concurrency: int | None = None
     ) -> PackingProblem:
-        """The work of one pool with these units.
+        """Build the problem of one pool with these units.
 
         Args:
-            concurrency: its part of the jobs that the pool runs at once; all of them where None.
+            concurrency: number of the pool's concurrent jobs for these units; None for all.
         """
         return PackingProblem(
             pool=pool,
@@ -418,13 +425,13 @@ class ProblemBuilder:
         )
 
     def partition(self, pools: Sequence[str], *, by_variant: bool = False) -> list[PackingProblem]:
-        """All units' work, by pool and command.
+        """Build the problems of all units, by pool and command.
 
-        A shard holds units of one pool and command: to reproduce it, one program has to be started.
+        A shard contains units of one pool and command, so that one program reproduces it.
 
         Args:
             pools: of each unit.
-            by_variant: a shard holds units of one suite and variant, too.
+            by_variant: a shard also contains units of one suite and variant only.
         """
         by_command: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[int]] = defaultdict(
             list
@@ -442,30 +449,28 @@ class ProblemBuilder:
     def _part_of_cap(
         self, pool: str, members: Sequence[int], parts: Sequence[tuple[str, list[int]]]
     ) -> int | None:
-        """How many of the pool's jobs a command may have at once, by its time; at least one."""
+        """Return a command's part of the pool's concurrent jobs, by its time; at least one."""
         cap = self._basis.pools[pool].concurrency
         if cap is None:
             return None
         loads_s = [self._load_s(units) for name, units in parts if name == pool]
-        all_s = math.fsum(loads_s)
-        return (
-            cap
-            if len(loads_s) == 1 or not all_s
-            else max(1, int(cap * self._load_s(members) / all_s))
-        )
+        total_s = math.fsum(loads_s)
+        if len(loads_s) == 1 or not total_s:
+            return cap
+        return max(1, int(cap * self._load_s(members) / total_s))
 
     def _load_s(self, members: Sequence[int]) -> float:
-        return math.fsum(self._units[place].wall_s for place in members)
+        return math.fsum(self._units[position].wall_s for position in members)
 
 
 def _colocated(
     inventory: Inventory, positions: Sequence[int], group: Grouping
 ) -> tuple[tuple[int, ...], ...]:
-    """Units that stay in one shard at any cost: groups of the suite, and files if `file-strict`.
+    """Return sets of units that always stay together: groups of the suite, files if `file-strict`.
 
-    A group of the suite that is in several such files joins them.
+    A group of the suite with units of several such files joins these files.
     """
-    names: dict[int, list[tuple[str, ...]]] = {}
+    names_of_unit: dict[int, list[tuple[str, ...]]] = {}
     joined: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def root(name: tuple[str, ...]) -> tuple[str, ...]:
@@ -475,24 +480,24 @@ def _colocated(
 
     for position in sorted(positions):
         unit, file = inventory.units[position], inventory.file_names[position]
-        mine: list[tuple[str, ...]] = []
+        names: list[tuple[str, ...]] = []
         if unit.group:
-            mine.append(("group", unit.suite, unit.variant, unit.group))
+            names.append(("group", unit.suite, unit.variant, unit.group))
         if group == "file-strict" and file:
-            mine.append(("file", unit.suite, unit.variant, file))
-        if mine:
-            names[position] = mine
-            first, last = root(mine[0]), root(mine[-1])
+            names.append(("file", unit.suite, unit.variant, file))
+        if names:
+            names_of_unit[position] = names
+            first, last = root(names[0]), root(names[-1])
             if first != last:
                 joined[first] = last
-    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for position, mine in names.items():
-        found[root(mine[0])].append(position)
-    return tuple(tuple(members) for members in found.values())
+    members_of_root: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for position, names in names_of_unit.items():
+        members_of_root[root(names[0])].append(position)
+    return tuple(map(tuple, members_of_root.values()))
 
 
 def _group_key(basis: PlanInputs, group: Grouping) -> GroupKey | None:
-    """What keeps units together: suite, variant and name of their group."""
+    """Return the function from a unit to suite, variant and name of its group."""
     names = basis.inventory.file_names
 
     def file(position: int) -> tuple[str, ...] | None:
@@ -500,8 +505,8 @@ def _group_key(basis: PlanInputs, group: Grouping) -> GroupKey | None:
         return (unit.suite, unit.variant, name) if name else None
 
     def fixture(position: int) -> tuple[str, ...] | None:
-        place = basis.overheads.file[position] if basis.overheads.file else -1
-        is_expensive = place >= 0 and basis.overheads.setup_s[place] > EXPENSIVE_FIXTURE_S
+        index = basis.overheads.file[position] if basis.overheads.file else -1
+        is_expensive = index >= 0 and basis.overheads.setup_s[index] > EXPENSIVE_FIXTURE_S
         return file(position) if is_expensive else None
 
     return {"none": None, "file": file, "file-strict": file, "fixture": fixture}[group]

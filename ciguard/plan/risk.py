@@ -1,26 +1,36 @@
-"""The probability that a shard exceeds its deadline, and the tests that exceed its memory. Pure."""
+"""The probabilities that a shard exceeds its deadline or its memory, and tests that do so alone.
+
+For memory the leg's own rules are simulated. Whenever a unit starts, the memory that all running
+processes hold is one *moment*: expected bytes and their variance. Pure.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
+from ciguard.model import LegPolicy, Shard, Suite, UnitKey
+from ciguard.run.policy.simulate import simulate
+from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.model import PlannedUnit, Pool, Shard, Suite
+    from ciguard.model import PlannedUnit, Pool
+    from ciguard.plan.estimates import Estimates
+    from ciguard.run.policy.actions import Start
 
-# Real recordings planned and compared with the next run (9 suites, 49 runs): apart from the common
-# speed, a shard is off by 0.35 of what its units' variances add up to, and by 2 % anyway. Of 0.25
-# to 0.7 that is where stated and observed risks are nearest (`benchmarks/plan_risk.py`).
+    Floats = NDArray[np.float64]
+
+# Fitted on real recordings, planned and compared with the next run (9 suites, 49 runs): apart from
+# the common speed, a shard deviates by 0.35 of the sum of its units' variances, and by 2 % anyway.
+# Of 0.25 to 0.7 this ratio makes stated and observed risks agree best (`benchmarks/plan_risk.py`).
 RESIDUAL_RATIO: Final = 0.35
 MIN_RATIO: Final = 0.02
 MIN_S: Final = 1e-6
@@ -29,24 +39,32 @@ T95: Final = 2.3534  # the t's 95 % point
 
 _NORMAL: Final = NormalDist()
 Z95: Final = _NORMAL.inv_cdf(0.95)
-# The integral over the common speed, by the trapezoidal rule: to 1 % of a risk of .001, where a
-# Gauss-Hermite rule of 41 points is off by 30 %, as the chance is nearly a step.
+# The integral over the common speed, by the trapezoidal rule: exact to 1 % at a risk of .001. A
+# Gauss-Hermite rule of 41 points is off by 30 % there, because the integrand is nearly a step.
 _SPEEDS: Final = np.linspace(-6, 6, 121)
 _WEIGHTS: Final = np.exp(-(_SPEEDS**2) / 2) / np.exp(-(_SPEEDS**2) / 2).sum()
+
+# A peak deviates by this share of its standard deviation over recent runs, and by 2 % anyway, with
+# the tails of Student's t with 3 degrees of freedom. Of 0.6 to 1 this ratio makes stated and
+# observed risks agree best, of real peaks and normal noise (`benchmarks/plan_memory_risk.py`).
+MEMORY_RESIDUAL_RATIO: Final = 0.8
+MIN_MEMORY_RATIO: Final = 0.02
+# The simulated leg never stops early: otherwise it would avoid the overrun that is to be predicted.
+_UNSTOPPED: Final = LegPolicy(guard_rail="off", deadline_s=None)
 
 
 @dataclass(frozen=True, slots=True)
 class WallTimeSpread:
-    """How far a shard's wall time may be off.
+    """Uncertainty of a shard's wall time.
 
-    Units vary by themselves, so that their variances add up; the machine slows all of them by one
+    Units vary independently, so that their variances add up; the machine slows all of them by one
     log-normal factor.
 
     Attributes:
         variance_s2: sum over the units of the shard.
-        slots: processes side by side; each has its part of the variance.
+        slots: concurrent processes; each has its part of the variance.
         speed_spread: standard deviation of the logarithm of the runs' common speed.
-        overhead_spread_s: scale of what the leg takes besides its tests.
+        overhead_spread_s: scale of the leg's time besides its tests.
     """
 
     variance_s2: float
@@ -55,7 +73,7 @@ class WallTimeSpread:
     overhead_spread_s: float = 0.0
 
     def residual_s(self, wall_s: float) -> float:
-        """Scale of what is the shard's own, apart from the common speed."""
+        """Return the scale of the shard's own deviation, apart from the common speed."""
         return math.hypot(
             RESIDUAL_RATIO * math.sqrt(self.variance_s2 / self.slots),
             MIN_RATIO * wall_s,
@@ -63,7 +81,7 @@ class WallTimeSpread:
         )
 
     def p95_s(self, wall_s: float) -> float:
-        """What 19 runs of 20 keep; both reasons as if they were normal, to 2 % of the time."""
+        """Return the time that 19 of 20 runs keep; exact to 2 %, as if both parts were normal."""
         slow_s = wall_s * (math.exp(Z95 * self.speed_spread) - 1)
         return wall_s + math.hypot(T95 * self.residual_s(wall_s), slow_s)
 
@@ -71,14 +89,14 @@ class WallTimeSpread:
 def overrun_probability(
     limit_s: float, walls_s: Sequence[float], spreads: Sequence[WallTimeSpread]
 ) -> float:
-    """P(at least one shard takes longer than the limit).
+    """Return P(at least one shard takes longer than the limit).
 
-    One speed for all shards of a run, drawn from a log-normal; apart from it, each shard is off by
-    itself, with the heavy tails of Student's t with 3 degrees of freedom: rarely one test takes a
-    minute that it never took. Fitted in `benchmarks/plan_risk.py`.
+    All shards of a run share one speed, drawn from a log-normal distribution. Apart from it, each
+    shard deviates independently, with the heavy tails of Student's t with 3 degrees of freedom:
+    rarely a test takes a minute longer than ever before. Fitted in `benchmarks/plan_risk.py`.
 
     Args:
-        walls_s: expected, by shard; not empty.
+        walls_s: expected times, by shard; not empty.
 
     Returns:
         0..1, falling with the limit. O(shards).
@@ -90,17 +108,17 @@ def overrun_probability(
     return float(_WEIGHTS @ (1 - within_limit))
 
 
-def student_t3(off: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distribution function of Student's t with 3 degrees of freedom, which has a closed form."""
+def student_t3(off: Floats) -> Floats:
+    """Return the distribution function of Student's t with 3 degrees of freedom (closed form)."""
     scaled = off / math.sqrt(3)
-    found: NDArray[np.float64] = 0.5 + (scaled / (1 + scaled**2) + np.arctan(scaled)) / math.pi
-    return found
+    p: Floats = 0.5 + (scaled / (1 + scaled**2) + np.arctan(scaled)) / math.pi
+    return p
 
 
 def limit_for_risk(
     risk: float, walls_s: Sequence[float], spreads: Sequence[WallTimeSpread]
 ) -> float:
-    """The least limit that all shards keep but for this risk, to a thousandth."""
+    """Return the smallest limit that all shards keep with this risk, to a thousandth."""
     low_s, high_s = 0.0, max(walls_s) or MIN_S
     while overrun_probability(high_s, walls_s, spreads) > risk:
         low_s, high_s = high_s, 2 * high_s
@@ -114,14 +132,14 @@ def limit_for_risk(
 
 
 def budget_bytes(pool: Pool) -> int | None:
-    """What a pool's machine leaves to the tests; None where its memory is unknown."""
+    """Return the memory of a pool's machine for tests; None if unknown."""
     if pool.memory_bytes is None:
         return None
     return max(1, pool.memory_bytes - pool.reserve_bytes)
 
 
 def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
-    """What a unit needs alone in a fresh process; None where its memory was never measured."""
+    """Return the memory of a unit alone in a new process; None if it was never measured."""
     if unit.peak_delta_bytes is None:
         return None
     base = suites[unit.suite].base_bytes
@@ -129,8 +147,166 @@ def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
 
 
 def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str, int]]:
-    """Units that pass the budget alone in a fresh process, with what they need."""
+    """Yield units that exceed the budget alone in a new process, with the memory they need."""
     for unit in shard.units if shard.budget_bytes is not None else ():
         need = needed_bytes(unit, suites)
         if need is not None and shard.budget_bytes is not None and need > shard.budget_bytes:
             yield unit.unit, need
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitMemory:
+    """Expected memory of units above that of their process, and its variance.
+
+    One value for each unit; `retained_bytes` is NaN where not measured.
+    """
+
+    peak_bytes: Floats
+    peak_variance: Floats
+    retained_bytes: Floats
+    retained_variance: Floats
+
+    def take(self, units: Sequence[int]) -> UnitMemory:
+        """Select units by position."""
+        positions = np.array(units, np.int64)
+        columns = (self.peak_bytes, self.peak_variance, self.retained_bytes, self.retained_variance)
+        return UnitMemory(*(column[positions] for column in columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Memory of the processes of a leg, at each start of a unit.
+
+    Attributes:
+        held_bytes: expected.
+        variance: of the peaks and of the memory retained before.
+        largest: number of the unit with the most memory.
+    """
+
+    held_bytes: Floats
+    variance: Floats
+    largest: NDArray[np.int64]
+
+
+class _Step(NamedTuple):
+    """One unit in its process: start, end and the memory of the process meanwhile."""
+
+    begin_s: float
+    unit: int
+    end_s: float
+    held_bytes: float
+    variance: float
+
+
+def moments_of_leg(shard: Shard, suites: Mapping[str, Suite], memory: UnitMemory) -> Moments:
+    """Simulate the shard and return its memory at each start of a unit.
+
+    Args:
+        memory: of the shard's units, in their order.
+
+    Returns:
+        One moment for each unit. O(units x processes).
+    """
+    processes: list[Moments] = []
+    steps: list[_Step] = []
+    for start, begin_s in _starts(shard, suites):
+        units = memory.take(start.units)
+        base_bytes = suites[start.suite].base_bytes
+        retained_before = np.cumsum(np.fmax(units.retained_bytes, 0.0))[:-1]
+        held = units.peak_bytes + (UNKNOWN_BASE_BYTES if base_bytes is None else base_bytes)
+        held[1:] += retained_before
+        variance = units.peak_variance.copy()
+        variance[1:] += np.cumsum(units.retained_variance)[:-1]
+        processes.append(Moments(held, variance, np.array(start.units, np.int64)))
+        if shard.processes > 1:
+            steps += _steps(shard, begin_s + suites[start.suite].setup_s, processes[-1])
+    return _concurrent_moments(steps) if shard.processes > 1 else _concatenate(processes)
+
+
+def _starts(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[Start, float]]:
+    """Yield every process with its start."""
+
+    def length_s(start: Start) -> float:
+        suite = suites[start.suite]
+        units_s = math.fsum(shard.units[unit].wall_s for unit in start.units)
+        return suite.setup_s + units_s + suite.teardown_s
+
+    for start, end_s in simulate(State(shard, suites, _UNSTOPPED), length_s):
+        yield start, end_s - length_s(start)
+
+
+def _steps(shard: Shard, begin_s: float, process: Moments) -> Iterator[_Step]:
+    columns = (process.largest, process.held_bytes, process.variance)
+    for unit, held_bytes, variance in zip(*(column.tolist() for column in columns), strict=True):
+        end_s = begin_s + shard.units[unit].wall_s
+        yield _Step(begin_s, unit, end_s, held_bytes, variance)
+        begin_s = end_s
+
+
+def _concurrent_moments(steps: Iterable[_Step]) -> Moments:
+    held, variance, largest = [], [], []
+    running: list[_Step] = []
+    for step in sorted(steps):
+        running = [other for other in running if other.end_s > step.begin_s]
+        running.append(step)
+        held.append(sum(other.held_bytes for other in running))
+        variance.append(sum(other.variance for other in running))
+        largest.append(max(running, key=lambda other: (other.held_bytes, -other.unit)).unit)
+    return Moments(np.array(held), np.array(variance), np.array(largest, np.int64))
+
+
+def _concatenate(parts: Sequence[Moments]) -> Moments:
+    names = ("held_bytes", "variance", "largest")
+    return Moments(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def leg_overrun_probability(budget_bytes: float, leg: Moments) -> float:
+    """Return P(the leg holds more than the budget at any moment).
+
+    Of moments with the same largest unit only the worst counts; moments with different largest
+    units are taken as independent. 0..1, falling with the budget. O(moments).
+    """
+    if not leg.held_bytes.size:
+        return 0.0
+    scale = np.hypot(
+        MEMORY_RESIDUAL_RATIO * np.sqrt(leg.variance), MIN_MEMORY_RATIO * leg.held_bytes
+    )
+    over = 1 - student_t3((budget_bytes - leg.held_bytes) / np.maximum(scale, 1.0))
+    worst = np.zeros(int(leg.largest.max()) + 1)
+    np.maximum.at(worst, leg.largest, over)
+    return float(1 - np.prod(1 - worst))
+
+
+def plan_memory_risk(
+    shards: Sequence[Shard],
+    suites: Mapping[str, Suite],
+    keys: Sequence[UnitKey],
+    estimates: Estimates,
+) -> float | None:
+    """Return P(any shard holds more than its budget); None if no memory or budget is known.
+
+    Args:
+        keys: of the units of the inventory, in the order of `estimates`.
+    """
+    spread = estimates.memory_spread
+    limited = [
+        shard for shard in shards if shard.budget_bytes and shard.predicted.peak_bytes is not None
+    ]
+    if spread is None or not limited:
+        return None
+    position = {key: index for index, key in enumerate(keys)}
+    memory = UnitMemory(
+        *(spread.peak_bytes, spread.peak_variance),
+        *(estimates.retained_bytes, spread.retained_variance),
+    )
+    legs = (
+        moments_of_leg(shard, suites, memory.take([position[unit.key] for unit in shard.units]))
+        for shard in limited
+    )
+    return any_overrun_probability((shard.budget_bytes or math.inf for shard in limited), legs)
+
+
+def any_overrun_probability(budgets: Iterable[float], legs: Iterable[Moments]) -> float:
+    """Return P(any leg holds more than its budget)."""
+    pairs = zip(budgets, legs, strict=True)
+    return 1 - math.prod(1 - leg_overrun_probability(size, leg) for size, leg in pairs)

@@ -1,7 +1,7 @@
-"""Time limits of a shard's step, job and leg, and of a unit: as listed, configured, or by its past.
+"""Time limits of a shard's step, job and leg, and of a unit: listed, configured, or by past times.
 
-The leg stops itself before the platform does, so its deadline is what predictions are held against.
-Pure.
+A leg stops itself before the platform stops it: predictions are therefore compared with the leg's
+deadline. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ciguard.plan.estimates import Observations
     from ciguard.plan.inventory import Inventory
 
-# A limit from the past is never shorter: what took 2 s eight times may wait for a busy machine.
+# Limits by past times are never shorter: a test that took 2 s eight times may need more on a busy
+# machine.
 MIN_S: Final = 60.0
 
 
@@ -35,12 +36,12 @@ class TimeLimits:
 
 
 def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
-    """The limits given to the platform, and the time after which a leg stops itself.
+    """Return the limits for the platform, and the time after which a leg stops itself.
 
     Args:
-        limit_s: of the step, > 0. The leg keeps it to the second; the platform, which only takes
-            whole minutes, gets the next one.
-        setup_s: the rest of the job, >= 0; rounded up.
+        limit_s: of the step, > 0. The leg keeps it to the second; the platform gets the next whole
+            minute.
+        setup_s: of the rest of the job, >= 0; rounded up.
     """
     step = whole_minutes(limit_s)
     job = step + whole_minutes(setup_s)
@@ -48,19 +49,19 @@ def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
 
 
 def is_enforced(infeasible: int, units: int) -> bool:
-    """Return whether shards are made so that they keep the deadline: not where most units cannot.
+    """Return whether shards must keep the deadline: not if more than half of the units cannot.
 
-    Hundreds of shards of one unit each, all stopped, would be no answer to a wrong limit.
+    Such a limit is wrong, and hundreds of stopped shards of one unit each would not help.
 
     Args:
-        infeasible: units that exceed the deadline alone, of `units`.
+        infeasible: number of units that exceed the deadline alone, of `units`.
     """
     return 2 * infeasible <= units
 
 
 @dataclass(frozen=True, slots=True)
 class TimeoutRule:
-    """Of a suite. `max_s` limits every unit, `ratio` x its longest time those with a past."""
+    """Limits of a suite's units: `max_s` for all, `ratio` x the longest past time of a unit."""
 
     max_s: float | None = None
     ratio: float | None = None
@@ -72,20 +73,20 @@ def unit_timeouts(
     rules: Mapping[str, TimeoutRule],
     setup_s: Mapping[str, float],
 ) -> tuple[float | None, ...]:
-    """The limit of each unit of the inventory, in seconds; empty where none has any.
+    """Return the limit of each unit of the inventory, in seconds; empty if no unit has one.
 
-    A limit that the listing gives replaces the rule of the suite.
+    A limit of the listing replaces the rule of the suite.
 
     Args:
         rules: by suite.
-        setup_s: by suite, what shared fixtures may take on top, in whatever unit comes first.
+        setup_s: by suite, the allowance for shared fixtures, which the first unit sets up.
     """
     has_rule = any(rule.max_s or rule.ratio for rule in rules.values())
     if not has_rule and not any(unit.timeout_ms for unit in inventory.units):
         return ()
-    clean = ~observations.is_lower_bound & np.isfinite(observations.wall_s)
+    complete = ~observations.is_lower_bound & np.isfinite(observations.wall_s)
     longest_s = np.full(len(inventory.units), np.nan)
-    np.fmax.at(longest_s, observations.unit[clean], observations.wall_s[clean])
+    np.fmax.at(longest_s, observations.unit[complete], observations.wall_s[complete])
     return tuple(
         unit.timeout_ms / 1000
         if unit.timeout_ms
@@ -102,12 +103,12 @@ def _limit_s(rule: TimeoutRule, longest_s: float, setup_s: float) -> float | Non
 
 
 def max_fixture_s(history: History) -> dict[str, float]:
-    """By suite, the longest that shared fixtures took in one unit, in seconds. O(values)."""
+    """Return by suite the longest set-up of shared fixtures in one unit, in seconds. O(values)."""
     if not (history.values.setup_s > 0).any():
         return {}
     suites = sorted({key.suite for key in history.keys})
-    place = {suite: number for number, suite in enumerate(suites)}
-    suite_of_key = np.fromiter((place[key.suite] for key in history.keys), np.int64)
+    index = {suite: number for number, suite in enumerate(suites)}
+    suite_of_key = np.fromiter((index[key.suite] for key in history.keys), np.int64)
     longest_s = np.zeros(len(suites))
     values = history.values
     np.fmax.at(longest_s, suite_of_key[values.key], np.nan_to_num(values.setup_s))

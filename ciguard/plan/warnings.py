@@ -1,4 +1,4 @@
-"""What a plan cannot meet: target, deadline, risk, memory; with the tests that are why. Pure."""
+"""Warnings of a plan that misses its target, deadline, risk or memory, with their tests. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-NAMING_RATIO: Final = 0.5  # of the longest test: shorter ones are not named
+NAMING_RATIO: Final = 0.5  # of the longest test: shorter tests are not named
 DIGITS: Final = 6
 
 
@@ -24,13 +24,13 @@ def plan_warnings(
     risk: float,
     floor_s: float = 0.0,
 ) -> Iterator[PlanNote]:
-    """What the plan cannot meet.
+    """Yield the warnings of a plan.
 
     Args:
         spreads: of the shards, in their order.
-        target_wall_s: None where the number of shards was given.
-        risk: accepted P(any shard passes the legs' own deadline).
-        floor_s: what a shard of the floor unit alone takes.
+        target_wall_s: None if the number of shards was requested.
+        risk: accepted P(any shard exceeds the legs' own deadline).
+        floor_s: time of a shard of the floor unit alone.
     """
     if plan.has_timings:
         yield from _missed_target(plan, target_wall_s, floor_s)
@@ -45,7 +45,7 @@ def plan_warnings(
 
 
 def _missed_target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[PlanNote]:
-    # Shards beyond what a pool runs at once come in waves, each with the pool's own set-up.
+    # More shards than a pool runs at once come in waves, each with the pool's own set-up.
     makespan_s = max(
         cost_of(walls_s, plan.pools[name]).wall_s - (plan.pools[name].setup_s or 0.0)
         for name, walls_s in walls_of(plan.shards).items()
@@ -83,7 +83,7 @@ def _over_risk(plan: Plan, spreads: Sequence[WallTimeSpread], risk: float) -> It
     walls_s = [shard.predicted.wall_s for shard, _ in ok_shards]
     if overrun_probability(deadline_s, walls_s, [spread for _, spread in ok_shards]) <= risk:
         return
-    # Each has an equal part of the risk: named are those that take more of it.
+    # Each shard has an equal part of the risk; shards with more of it are named.
     limits_s = [
         (shard, limit_for_risk(risk / len(plan.shards), [shard.predicted.wall_s], [spread]))
         for shard, spread in ok_shards
@@ -95,7 +95,7 @@ def _over_risk(plan: Plan, spreads: Sequence[WallTimeSpread], risk: float) -> It
 
 
 def _times(shards: Sequence[tuple[Shard, float]]) -> dict[str, dict[str, float]]:
-    """What the shards may take, and their long tests: among many short ones none is the reason."""
+    """Return the times of the shards and of their long tests, which are the reason."""
     units = [unit for shard, _ in shards for unit in shard.units]
     longest_s = max(unit.wall_s for unit in units)
     long = [unit for unit in units if unit.wall_s >= NAMING_RATIO * longest_s]
@@ -115,7 +115,7 @@ def _over_memory(plan: Plan) -> Iterator[PlanNote]:
 
 
 def _files_without_tests(plan: Plan) -> Iterator[PlanNote]:
-    """Those that had tests on the base make the run incomplete; these may never have had any."""
+    """Yield a note of files without tests that had none on the base, either."""
     known = {*plan.inventory.files_without_units, *(file for _, file, _ in plan.omitted)}
     files = sorted(
         path for path, units in plan.inventory.files.items() if not units and path not in known

@@ -11,9 +11,9 @@ from plan.plan_factories import suite
 
 from ciguard.model import PlannedUnit, Prediction, Shard, UnitKey
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
-from ciguard.plan.memory_risk import (
-    MIN_RATIO,
-    RESIDUAL_RATIO,
+from ciguard.plan.risk import (
+    MEMORY_RESIDUAL_RATIO,
+    MIN_MEMORY_RATIO,
     Moments,
     UnitMemory,
     any_overrun_probability,
@@ -68,7 +68,7 @@ def leg(held: Sequence[float], deviation: float, largest: Sequence[int]) -> Mome
 
 def test_probability_follows_students_t() -> None:
     one = leg([1000.0 * MIB], 100.0 * MIB, [0])
-    scale = math.hypot(RESIDUAL_RATIO * 100 * MIB, MIN_RATIO * 1000 * MIB)
+    scale = math.hypot(MEMORY_RESIDUAL_RATIO * 100 * MIB, MIN_MEMORY_RATIO * 1000 * MIB)
     for point, over in ((0.0, 0.5), (0.765, 0.25), (1.638, 0.1), (2.353, 0.05), (4.541, 0.01)):
         budget = 1000 * MIB + point * scale
         assert leg_overrun_probability(budget, one) == pytest.approx(over, abs=2e-4)

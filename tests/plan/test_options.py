@@ -9,7 +9,7 @@ import pytest
 from plan.plan_requests import NONE, ids, plan_of
 
 from ciguard.model import Pool, ShardCountOption
-from ciguard.plan.allocation import cost_of, counts_to_try, option, run_wall_s
+from ciguard.plan.allocation import cost_of, counts_to_try, run_wall_s, shard_count_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -248,9 +248,13 @@ def test_each_job_is_billed_in_whole_minutes_including_setup() -> None:
 def test_pools_run_in_parallel_and_a_missing_price_gives_no_cost() -> None:
     pools = {"a": Pool("a", usd_per_minute=0.25), "b": Pool("b", usd_per_minute=1.0)}
     walls_s = {"a": [60.0, 120.0], "b": [30.0]}
-    assert option(walls_s, pools, chosen=True) == ShardCountOption(3, 120.0, 4, 1.75, chosen=True)
+    assert shard_count_option(walls_s, pools, chosen=True) == ShardCountOption(
+        3, 120.0, 4, 1.75, chosen=True
+    )
     pools["b"] = Pool("b")
-    assert option(walls_s, pools, chosen=False) == ShardCountOption(3, 120.0, 4, None, chosen=False)
+    assert shard_count_option(walls_s, pools, chosen=False) == ShardCountOption(
+        3, 120.0, 4, None, chosen=False
+    )
 
 
 def test_numbers_around_the_chosen_one() -> None:

@@ -16,9 +16,8 @@ from plan.test_view import CASES, SAMPLES, hostile, unknown, usual
 
 from ciguard.model import PlanNote
 from ciguard.plan.planner import Provenance
-from ciguard.plan.svg import LEFT, MAX_BLOCKS, WIDTH, ShardChart
-from ciguard.plan.svg import shard_chart as draw
-from ciguard.plan.view import document
+from ciguard.plan.view import LEFT, MAX_BARS, WIDTH, ShardChart, document
+from ciguard.plan.view import shard_chart as draw
 from ciguard.render.html import as_html
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Plan
     from ciguard.plan.planner import PlanResult
-    from ciguard.plan.svg import Block, Lane
+    from ciguard.plan.view import Bar, Lane
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
@@ -105,7 +104,7 @@ def test_page_is_self_contained(case: str) -> None:
     assert "@import" not in text
 
 
-def rectangles(lane: Lane) -> list[Block]:
+def rectangles(lane: Lane) -> list[Bar]:
     return [block for block in lane.blocks if block.kind not in ("setup", "late")]
 
 
@@ -125,7 +124,7 @@ def test_page_of_100000_units_is_small() -> None:
     text = html(made.plan, made.split)
     assert len(text.encode()) < 2_000_000
     found = shard_chart(made.plan)
-    assert sum(len(lane.blocks) for lane in found.lanes) <= MAX_BLOCKS
+    assert sum(len(lane.blocks) for lane in found.lanes) <= MAX_BARS
 
 
 @pytest.mark.parametrize(("units", "shards"), [(30, 1), (300, 3), (2_000, 200)])
@@ -175,7 +174,7 @@ def test_lanes_stay_inside_the_frame(
     assert all(LEFT <= mark.x <= WIDTH for mark in (*found.marks, *found.ticks))
 
 
-def _units_in(blocks: Iterable[Block]) -> int:
+def _units_in(blocks: Iterable[Bar]) -> int:
     """As their titles tell."""
     reported = (re.match(r"([\d,]+) tests?: ", block.title) for block in blocks)
     return sum(int(found[1].replace(",", "")) if found else 1 for found in reported)
