@@ -1,17 +1,15 @@
-"""Aggregation jobs of a workflow, and those that stay green when a job fails or is lost. Pure.
+"""Jobs that decide by results of other jobs: aggregation jobs, and the words that they read. Pure.
 
-An aggregation job runs after a failure, too, and decides by results of jobs. If a job that test
-jobs need fails, GitHub skips the test jobs, and `contains(needs.*.result, 'failure')` is false for
-a skipped job. A job is found as one that stays green after the failure of such a job if
+An aggregation job runs after a failure, too. If a job that test jobs need fails, GitHub skips the
+test jobs, and `contains(needs.*.result, 'failure')` is false for a skipped job. So an aggregation
+job stays green after the failure of such a job (`JobTexts.is_green_after`) if
 
 - its condition lets it run after a failure: `always()`, `!cancelled()`, `success() || failure()`;
 - it reads the result of a job that is skipped then: `needs.JOB.result`, `needs.*`, `toJSON(needs)`;
 - it looks for `failure` or `cancelled`, and neither for `skipped` nor for `success`;
 - it does not read the result of the failed job, or of a job that is red because of it.
 
-A job at its time limit is cancelled, so one that looks for `failure` alone does not see it. And a
-job that does not run after a failure is skipped, which passes where the check is required.
-
+The audit's rule `aggregation_green_on_loss` finds these jobs in any workflow.
 Expressions and scripts are searched for these words, not evaluated. A job in doubt is not found.
 Sources: GitHub's documentation of `jobs.<job_id>.needs`, of the `needs` context, which holds
 direct dependencies only, and of status check functions.
@@ -22,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ciguard.workflow.conditions import runs_after_failure, runs_after_skip
 from ciguard.workflow.test_commands import split_commands
@@ -34,7 +32,6 @@ NAMED_NEED: Final = re.compile(r"\bneeds(?:\.([\w-]+)|\['([\w-]+)'\])\.result\b"
 # A result, not the status function of that name.
 _FAILURE: Final = re.compile(r"\b(failure|cancelled)\b(?!\s*\()", re.I)
 _SKIPPED_OR_SUCCESS: Final = re.compile(r"\b(skipped|success)\b(?!\s*\()", re.I)
-_ON_FAILURE: Final = re.compile(r"(?<!!)\bfailure\(\)", re.I)
 _ECHO: Final = re.compile(r"(?m)^\s*echo\b[^|\n>;&]*$")
 # A step with one of these can end red by itself.
 _FAILS: Final = re.compile(
@@ -52,10 +49,10 @@ class UndetectedSkip:
     Attributes:
         file: the workflow file, as the caller names it.
         job: id of the aggregation job.
-        planning_job: id of the job whose failure it does not see.
-        is_needed: the planning job is in its `needs` already; only its result is not read.
-        reads_single_results: it reads `needs.JOB.result` of named jobs, so that another entry of
-            `needs` changes nothing before its result is read, too.
+        planning_job: id of the job whose failure the aggregation job does not see.
+        is_needed: the planning job is among the `needs`; only its result is not read.
+        reads_single_results: the job reads `needs.JOB.result` of named jobs; so another entry of
+            `needs` alone changes nothing.
     """
 
     file: str
@@ -65,33 +62,13 @@ class UndetectedSkip:
     reads_single_results: bool
 
 
-GreenKind = Literal["ignores_results", "prints_results", "misses_loss", "skipped_after_failure"]
-
-
-@dataclass(frozen=True, slots=True)
-class GreenOnLoss:
-    """A job that speaks for others, and does not fail although one of them is lost.
-
-    Attributes:
-        kind: it reads no result; or prints them and cannot fail; or misses one; or a failure skips
-            it. Of the second and the last only a required check speaks for others.
-        unseen_results: results of needed jobs that leave it green.
-        unseen_jobs: ids of jobs whose failure skips the jobs that it reads, and is not seen itself.
-    """
-
-    job: str
-    kind: GreenKind
-    unseen_results: tuple[str, ...] = ()
-    unseen_jobs: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """A job that decides by the results of others.
+    """A job that decides by the results of other jobs.
 
     Attributes:
-        reads_single_results: as of `UndetectedSkip`; where a failed need skips the job, another
-            entry of `needs` is enough.
+        reads_single_results: as of `UndetectedSkip`; False if a failed need skips the job, as
+            another entry of `needs` is enough then.
     """
 
     job: str
@@ -99,14 +76,14 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """A job as texts.
+class JobTexts:
+    """The texts of a job by which it decides.
 
     Attributes:
-        text: its condition and environment, and all of its steps but their names and echoes.
-        steps_text: of that, the steps.
-        has_only_verdicts: its steps print, exit, or are the action that reads results.
-        names_needs: a result of a needed job stands in it, if only to be printed.
+        text: condition, environment and steps, without the steps' names and echoes.
+        steps_text: the steps alone.
+        has_only_verdicts: the steps print, exit, or are the action that reads results.
+        names_needs: the job reads a result of a needed job, if only to print it.
         actions: repository and last part of the actions that it uses: ("octo-org/ciguard", "run").
     """
 
@@ -119,18 +96,18 @@ class _Job:
     actions: frozenset[tuple[str, str]]
 
     def runs_after_failure(self) -> bool:
-        """Say whether it runs where a job that it needs, at whatever distance, failed."""
+        """Return whether the job runs after a failed job that it needs, directly or not."""
         return runs_after_failure(self.condition)
 
     def reads_result_of(self, names: Set[str]) -> bool:
-        """Say whether it reads the result of one of these that it needs."""
-        named = {found[1] or found[2] for found in NAMED_NEED.finditer(self.text)}
-        return bool(self.needs & names and (_ALL_NEEDS.search(self.text) or named & names))
+        """Return whether the job needs one of these jobs, and reads its result."""
+        read = {match[1] or match[2] for match in NAMED_NEED.finditer(self.text)}
+        return bool(self.needs & names and (_ALL_NEEDS.search(self.text) or read & names))
 
     def demands_success(self) -> bool:
-        """Say whether its condition reads that a job succeeded."""
-        is_read = NAMED_NEED.search(self.condition)
-        return bool(is_read and _SKIPPED_OR_SUCCESS.search(self.condition))
+        """Return whether the condition requires that a needed job succeeded."""
+        reads_result = NAMED_NEED.search(self.condition)
+        return bool(reads_result and _SKIPPED_OR_SUCCESS.search(self.condition))
 
     def decides_by_results(self) -> bool:
         words = _FAILURE.search(self.text) or _SKIPPED_OR_SUCCESS.search(self.text)
@@ -139,13 +116,17 @@ class _Job:
     def looks_for_failure_only(self) -> bool:
         return bool(_FAILURE.search(self.text) and not _SKIPPED_OR_SUCCESS.search(self.text))
 
+    def has_failing_step(self) -> bool:
+        """Return whether a script of the job can end red by itself."""
+        return bool(_FAILS.search(self.steps_text))
+
     def fails_by_results(self) -> bool:
-        """Say whether its steps read results and can fail."""
+        """Return whether the steps read results and can fail."""
         reads = _ALL_NEEDS.search(self.steps_text) or NAMED_NEED.search(self.steps_text)
-        return ALLS_GREEN in self.actions or bool(reads and _FAILS.search(self.steps_text))
+        return ALLS_GREEN in self.actions or bool(reads and self.has_failing_step())
 
     def is_green_after(self, red: Set[str], skipped: Set[str]) -> bool:
-        """Say whether it stays green where jobs are red and others skipped because of them."""
+        """Return whether the job stays green if `red` fail and `skipped` are skipped for that."""
         return (
             self.runs_after_failure()
             and self.looks_for_failure_only()
@@ -158,17 +139,17 @@ def find_undetected_skips(workflow: Any, file: str) -> tuple[UndetectedSkip, ...
     """Find aggregation jobs that stay green when a job that plans for ciguard fails.
 
     Args:
-        workflow: value of a workflow file, of any shape; what is no workflow has none.
-        file: its name, for the findings.
+        workflow: value of a workflow file, of any shape.
+        file: name of the workflow file, for the findings.
 
     Returns:
         One finding for each pair of jobs, in the order of the file.
     """
-    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
+    jobs = read_jobs(workflow)
     reports = _jobs_of("report", jobs)
     findings = []
     for planning in _jobs_of("plan", jobs):
-        skipped = _skipped_jobs(jobs, planning)
+        skipped = skipped_jobs(jobs, planning)
         red = {planning} | {
             name
             for name in reports
@@ -188,86 +169,13 @@ def find_undetected_skips(workflow: Any, file: str) -> tuple[UndetectedSkip, ...
     return tuple(findings)
 
 
-def find_green_on_loss(workflow: Any) -> tuple[GreenOnLoss, ...]:
-    """Find the jobs that stay green although a job that they speak for is lost.
-
-    A job that reports, cleans up or publishes after a failure speaks for none: it does nothing but
-    print and exit, or fails by results, or it is not found.
-    """
-    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
-    needed = {need for job in jobs.values() for need in job.needs}
-    findings = []
-    for name, job in jobs.items():
-        if not job.needs:
-            continue
-        found = _missed_loss(name, jobs) if job.runs_after_failure() else None
-        if found is None and (kind := _careless_kind(job)):
-            # What others need is a barrier: a failure skips them with it.
-            is_barrier = kind == "skipped_after_failure" and name in needed
-            found = None if is_barrier else GreenOnLoss(name, kind)
-        if found:
-            findings.append(found)
-    return tuple(findings)
-
-
-def _careless_kind(job: _Job) -> GreenKind | None:
-    condition = "".join(job.condition.split()).lower()
-    if _ON_FAILURE.search(condition) and not re.search(r"always\(\)|success\(\)", condition):
-        is_verdict = job.has_only_verdicts and bool(_FAILS.search(job.steps_text))
-    elif job.runs_after_failure():
-        if not job.has_only_verdicts:
-            return None
-        if not job.names_needs:
-            return "ignores_results"
-        can_fail = ALLS_GREEN in job.actions or _FAILS.search(job.steps_text)
-        return None if can_fail else "prints_results"
-    else:
-        is_verdict = job.has_only_verdicts or job.fails_by_results()
-    return "skipped_after_failure" if is_verdict else None
-
-
-def _missed_loss(name: str, jobs: Mapping[str, _Job]) -> GreenOnLoss | None:
-    """What an aggregation job that reads results does not see; None where it sees each loss."""
-    job = jobs[name]
-    if not (job.looks_for_failure_only() and job.fails_by_results()):
-        return None
-    results = tuple(
-        result
-        for result in ("failure", "cancelled")
-        if not re.search(rf"\b{result}\b(?!\s*\()", job.text, re.I)
-    )
-    ancestors = set(job.needs)
-    for _ in jobs:
-        ancestors |= {need for one in ancestors & jobs.keys() for need in jobs[one].needs}
-    lost = tuple(
-        one
-        for one in jobs
-        if one in ancestors and job.is_green_after(_red_jobs(jobs, one), _skipped_jobs(jobs, one))
-    )
-    return GreenOnLoss(name, "misses_loss", results, lost) if results or lost else None
-
-
-def _red_jobs(jobs: Mapping[str, _Job], failed: str) -> set[str]:
-    """A failed job, and those that fail because they read its result."""
-    red = {failed}
-    for _ in jobs:
-        red |= {
-            name
-            for name, job in jobs.items()
-            if job.runs_after_failure() and job.fails_by_results() and job.reads_result_of(red)
-        }
-    return red
-
-
 def find_aggregations(workflow: Any, test_job: str) -> tuple[Aggregation, ...]:
-    """Find the aggregation jobs of a test job, also where they need it through another job.
+    """Find the aggregation jobs that need a test job, directly or through another job.
 
-    One that a failure skips is one of them if its condition demands that a job succeeded.
-
-    Those that demand success see a failed plan. They do not see an incomplete run, in which each
-    job is green: only the report does.
+    A job that a failure skips counts if its condition requires that a job succeeded. Such a job
+    sees a failed plan, but not an incomplete run, in which each job but the report is green.
     """
-    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
+    jobs = read_jobs(workflow)
     results = {test_job}
     for _ in jobs:
         results |= {name for name, job in jobs.items() if job.needs & results}
@@ -285,23 +193,28 @@ def find_aggregations(workflow: Any, test_job: str) -> tuple[Aggregation, ...]:
 
 
 def find_judging_jobs(workflow: Any) -> tuple[str, ...]:
-    """The jobs that are red where a test was lost: those that report, then those that read that.
+    """Return the jobs that are red after the loss of a test: reports, then readers of a report.
 
-    Every other job of a run may be green then: that which plans, and each shard.
+    Every other job of the run, the planning job and each shard among them, may be green then.
     """
-    jobs = {str(name): _job(value) for name, value in jobs_of(workflow).items()}
+    jobs = read_jobs(workflow)
     reports = _jobs_of("report", jobs)
-    readers = (one.job for job in reports for one in find_aggregations(workflow, job))
-    return tuple(
-        dict.fromkeys((*reports, *(one for one in readers if jobs[one].runs_after_failure())))
+    readers = (
+        aggregation.job for job in reports for aggregation in find_aggregations(workflow, job)
     )
+    running = (name for name in readers if jobs[name].runs_after_failure())
+    return tuple(dict.fromkeys((*reports, *running)))
 
 
-def _jobs_of(name: str, jobs: Mapping[str, _Job]) -> list[str]:
-    """The jobs that run ciguard's action or command of that name, as `init` writes it."""
+def _jobs_of(name: str, jobs: Mapping[str, JobTexts]) -> list[str]:
+    """Return the ids of jobs that run ciguard's action or command `name`, as `init` writes it."""
     used = {action for job in jobs.values() for action in job.actions}
-    ours = {repository for repository, last in used if last in ("plan", "audit")}
-    actions = {(one, name) for one in ours if {(one, "run"), (one, "audit")} & used}
+    repositories = {repository for repository, last in used if last in ("plan", "audit")}
+    actions = {
+        (repository, name)
+        for repository in repositories
+        if {(repository, "run"), (repository, "audit")} & used
+    }
     return [
         job_id
         for job_id, job in jobs.items()
@@ -309,8 +222,8 @@ def _jobs_of(name: str, jobs: Mapping[str, _Job]) -> list[str]:
     ]
 
 
-def _skipped_jobs(jobs: Mapping[str, _Job], failed: str) -> set[str]:
-    """The jobs that do not run when `failed` fails: those that need it, and so on."""
+def skipped_jobs(jobs: Mapping[str, JobTexts], failed: str) -> set[str]:
+    """Return the jobs that a failure of `failed` skips: those that need it, and so on."""
     without_success = {failed}
     for _ in jobs:  # each round finds one at least, or nothing more
         without_success |= {
@@ -321,13 +234,18 @@ def _skipped_jobs(jobs: Mapping[str, _Job], failed: str) -> set[str]:
     return without_success - {failed}
 
 
-def _job(value: Any) -> _Job:
+def read_jobs(workflow: Any) -> dict[str, JobTexts]:
+    """Return the jobs of a workflow file by id; none of a value that is no workflow."""
+    return {str(name): _job(value) for name, value in jobs_of(workflow).items()}
+
+
+def _job(value: Any) -> JobTexts:
     steps = [step for _, step in steps_of(value)]
     paths = [_text(_get(step, "uses")).partition("@")[0].rpartition("/") for step in steps]
     texts = [_get(step, key) for step in steps for key in ("if", "env", "run", "with")]
     condition = _text(_get(value, "if"))
     steps_text = _ECHO.sub("", _text(texts).replace("\\\n", " "))
-    return _Job(
+    return JobTexts(
         needs=frozenset(_text(_get(value, "needs")).split()),
         condition=condition,
         text=_text([condition, _get(value, "env"), steps_text]),
@@ -339,7 +257,7 @@ def _job(value: Any) -> _Job:
 
 
 def _is_verdict(step: Mapping[str, Any]) -> bool:
-    """Say whether a step prints or exits and no more, or reads the results of the needed jobs."""
+    """Return whether a step only prints or exits, or reads the results of the needed jobs."""
     if "run" not in step:
         return _text(step.get("uses")).startswith("/".join(ALLS_GREEN) + "@")
     return all(words[0] in _VERDICT_PROGRAMS for words in split_commands(_text(step["run"])))
@@ -350,7 +268,7 @@ def _get(value: Any, key: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """The texts in a value, a line each."""
+    """Join the texts in a value, one a line."""
     if isinstance(value, Mapping):
         return _text(list(value.values()))
     if isinstance(value, list):
