@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.findings import ORPHANS, Audit, MissingReason, SelectedShard
-from ciguard.audit.shard_filters import HOLE, ShardFilter
+from ciguard.audit.shard_filters import PLACEHOLDER, ShardFilter
 from ciguard.errors import InputError
 from ciguard.model import Exclusion, Orphan, UnitKey
 from ciguard.model.jobs import whole_minutes
@@ -64,7 +64,7 @@ def fixed_tests(
     jobs = {keys[shard.shard.name]: _job(shard.shard, pool_of) for shard in found.shards}
     rules: dict[MissingReason, str] = {
         "outside_projects": OUTSIDE,
-        "common_filter": f"filter of all shards: {common_text.removeprefix(f'({HOLE})&')}",
+        "common_filter": f"filter of all shards: {common_text.removeprefix(f'({PLACEHOLDER})&')}",
     }
     return FixedTests(
         FixedAssignment(

@@ -14,10 +14,9 @@ from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.findings import Audit, audit
 from ciguard.audit.output_formats import FORMATS
 from ciguard.audit.proposal import Outlook, WorkflowChange, propose_by_count
-from ciguard.audit.shard_filters import HandMatrix, read_json
+from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
-from ciguard.audit.workflow_filters import read_workflow
 from ciguard.codec import inventory_file
 from ciguard.codec.results.base import gunzip, read_limited
 from ciguard.errors import ExitCode, InputError, UsageError

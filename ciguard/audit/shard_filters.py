@@ -1,36 +1,61 @@
-"""A matrix written by hand: its shards, each with the filter that selects its tests. Pure."""
+"""Shards of a matrix written by hand, each with the filter that selects its tests. Pure.
+
+The matrix is read from a workflow file or from JSON; no command is run. A filter that is not
+constant, such as the output of a script, is rejected with its line (`_reject_variables`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import yaml
+
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.expression import Expression, Selection, Term, terms
+from ciguard.audit.filters.languages import LANGUAGES
 from ciguard.codec.results.base import read_limited
 from ciguard.errors import InputError
+from ciguard.workflow.check_names import has_matrix
+from ciguard.workflow.expressions import EXPRESSION, MATRIX_PATH, fill, fill_constant, text_of
+from ciguard.workflow.guard_job import find_result_upload
+from ciguard.workflow.matrix import Combination, combinations, texts_of
+from ciguard.workflow.positions import SourceText
+from ciguard.workflow.test_commands import split_commands, test_command
+from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from ciguard.audit.filters.base import Evaluator, FilterLanguage
 
 MAX_BYTES: Final = 10 << 20  # of a matrix
 MAX_SHARDS: Final = 10_000
-HOLE: Final = "<shard filter>"  # what stands for a shard's own filter in the common one
-_NAME: Final = "ciguard-shard-filter"  # the same as a word of each language
+PLACEHOLDER: Final = "<shard filter>"  # of a shard's own filter in the common filter
+_NAME: Final = "ciguard-shard-filter"  # the placeholder as a word of each filter language
 _MINUTE_S: Final = 60
+_VARIABLE: Final = re.compile(r"\$(?:env:(\w+)|\{(?:env:)?(\w+)\}|(\w+))")
+# A command's output; the scanner of words ends one without quotes at its parenthesis.
+_SUBSTITUTION: Final = re.compile(r"\$\(.*|^\$$", re.DOTALL)
+_CONTINUATION: Final = re.compile(r"`(\r?\n)")  # of a line, in PowerShell
+_REDIRECTION: Final = re.compile(r"[0-9&]?[<>]")
+_AS_JSON: Final = 'give the shards as JSON: {"shards": [{"name": "a", "filter": "..."}]}'
+_FIX: Final = "name the matrix key that holds the filter: --filter-key shard.filter"
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFilter:
-    """A shard, and what it selects.
+    """A shard with its filter.
 
     Attributes:
         name: as GitHub shows the job.
-        text: its own filter, as written; "" where it has none.
-        expression: of that text; None where it cannot be known, and then `unknown` says why.
-        project: the folder below which its tests lie, "" for all.
-        artifact: that its job uploads test results as; "" where none is known.
+        text: the shard's own filter, as written; "" if the shard has none.
+        expression: of `text`; None if it is not known, for the reason in `unknown`.
+        project: folder of the tests; "" for all.
+        artifact: name of the artifact with the test results; "" if not known.
         line: of the workflow.
     """
 
@@ -45,17 +70,17 @@ class ShardFilter:
     unknown: str = ""
 
     def written(self, term: Term) -> str:
-        """A term of the filter as it stands there."""
+        """Return a term of the filter as written."""
         return self.text[term.start : term.end]
 
 
 @dataclass(frozen=True, slots=True)
 class HandMatrix:
-    """Shards, and what the command adds to the filter of each.
+    """Shards, and the filter that all of them share.
 
     Attributes:
-        common: with a term in the place of the shard's own filter.
-        common_text: the same as written.
+        common: the shared filter, with a placeholder for the shard's own filter.
+        common_text: the shared filter as written.
     """
 
     shards: tuple[ShardFilter, ...]
@@ -65,31 +90,31 @@ class HandMatrix:
 
     @property
     def has_labels(self) -> bool:
-        """A filter asks for a category, marker or trait."""
-        written = [self.common, *(shard.expression for shard in self.shards if shard.expression)]
-        every = (term for expression in written for term in terms(expression))
-        return any(self.language.is_label(term) for term in every if not is_placeholder(term))
+        """Return whether a filter asks for a category, marker or trait."""
+        filters = [self.common, *(shard.expression for shard in self.shards if shard.expression)]
+        all_terms = (term for expression in filters for term in terms(expression))
+        return any(self.language.is_label(term) for term in all_terms if not is_placeholder(term))
 
 
 def is_placeholder(term: Term) -> bool:
-    """Return whether a term of `common` stands for the shard's own filter."""
-    return term.condition == _HOLE_CONDITION
+    """Return whether a term of the common filter is the placeholder of the shard's own filter."""
+    return term.condition == _PLACEHOLDER_CONDITION
 
 
-_HOLE_CONDITION: Final = vstest.Condition(vstest.FULL_NAME, contains=True, value=_NAME)
-NO_COMMON: Final = Term(_HOLE_CONDITION, 0, 0)
+_PLACEHOLDER_CONDITION: Final = vstest.Condition(vstest.FULL_NAME, contains=True, value=_NAME)
+NO_COMMON: Final = Term(_PLACEHOLDER_CONDITION, 0, 0)
 
 
 def wrap(common: Expression, own: Selection, evaluator: Evaluator) -> Selection:
-    """The tests that the common filter selects where a shard's own one selects `own`."""
+    """Return the tests that the common filter selects if a shard's own filter selects `own`."""
     return evaluator.select(
         common, lambda term: own if is_placeholder(term) else evaluator.term(term)
     )
 
 
 def read_json(stream: IO[bytes], source: str) -> HandMatrix:
-    """A matrix as JSON: `{"global_filter": "(<shard filter>)&B!=c", "shards": [{"name", "filter",
-    "project", "timeout_minutes", "runner"}]}`, of which a shard needs its name.
+    """Read a matrix from JSON: `{"global_filter": "(<shard filter>)&B!=c", "shards": [{"name",
+    "filter", "project", "timeout_minutes", "runner"}]}`; a shard requires only its name.
 
     Raises:
         InputError: not such JSON, no shard, two of one name, or a filter that cannot be read.
@@ -103,36 +128,32 @@ def read_json(stream: IO[bytes], source: str) -> HandMatrix:
         fix = 'write {"shards": [{"name": "unit", "filter": "FullyQualifiedName~Unit"}]}'
         raise InputError("no list of shards", where=source, fix=fix)
     common_text = content.get("global_filter", "") if isinstance(content, dict) else ""
-    shards = tuple(_shard(item, f"{source}: shards[{place}]") for place, item in enumerate(items))
+    shards = tuple(_shard(item, f"{source}: shards[{index}]") for index, item in enumerate(items))
     reject_equal_names(shards, source)
     return HandMatrix(shards, parse_common(common_text, f"{source}: global_filter"), common_text)
 
 
 def parse_common(text: object, where: str) -> Expression:
-    """The filter that wraps each shard's own one, which stands in it as `<shard filter>`.
+    """Parse the filter that all shards share, with one `<shard filter>` for a shard's own filter.
 
     Raises:
-        InputError: no text, no place for the shard's own filter, or no filter.
+        InputError: no text, not exactly one placeholder, or no filter.
     """
     if text == "":
         return NO_COMMON
-    if not isinstance(text, str) or text.count(HOLE) != 1:
-        raise InputError(f"{HOLE} does not stand in it once", where=where)
-    return vstest.parse(text.replace(HOLE, _NAME), where)
+    if not isinstance(text, str) or text.count(PLACEHOLDER) != 1:
+        raise InputError(f"{PLACEHOLDER} does not stand in it once", where=where)
+    return vstest.parse(text.replace(PLACEHOLDER, _NAME), where)
 
 
 def reject_equal_names(shards: tuple[ShardFilter, ...], where: str) -> None:
-    """Refuse two shards of one name: a report could not tell them apart.
-
-    Raises:
-        InputError: names one.
-    """
-    seen: set[str] = set()
+    """Raise InputError if two shards have the same name: a report could not distinguish them."""
+    names: set[str] = set()
     for shard in shards:
-        if shard.name in seen:
+        if shard.name in names:
             fix = "give each shard a name of its own"
             raise InputError(f"two shards are named {shard.name!r:.120}", where=where, fix=fix)
-        seen.add(shard.name)
+        names.add(shard.name)
 
 
 def _shard(item: Any, where: str) -> ShardFilter:
@@ -157,3 +178,253 @@ def _shard(item: Any, where: str) -> ShardFilter:
         timeout_s=None if minutes is None else minutes * _MINUTE_S,
         runner=texts["runner"],
     )
+
+
+class _NotConstant(Exception):
+    """A text that the job computes while it runs; the message names it, and a fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TestStep:
+    """The step of a job that runs tests.
+
+    Attributes:
+        script: as written, with expressions and variables.
+        variables: environment of the step, the job and the workflow.
+        line: of the script.
+    """
+
+    framework: str
+    script: str
+    variables: Mapping[str, str]
+    line: int
+
+
+def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") -> HandMatrix:
+    """Read the shards of a workflow's test job.
+
+    Args:
+        job: id of the job; required if several jobs have a matrix and run tests.
+        filter_key: matrix key of a shard's filter, as `shard.filter`; "" to find the filter in the
+            command.
+
+    Raises:
+        InputError: no workflow, no such job, a matrix that is computed, a filter with a mistake.
+    """
+    workflow = load(text, where)
+    source = SourceText(text)
+    name, step = _find_job(workflow, source, where, job)
+    value = workflow["jobs"][name]
+    matrix_line = f"{where}:{_line(source, 'jobs', name, 'strategy', 'matrix')}"
+    matrix = value["strategy"]["matrix"]
+    # GitHub would compute entries from a text that is the matrix, an axis or a list.
+    axes = matrix.values() if isinstance(matrix, dict) else [matrix]
+    if any(EXPRESSION.search(text) for axis in axes for text in texts_of(axis)):
+        what = "the matrix is computed while the workflow runs"
+        raise InputError(what, where=matrix_line, fix=_AS_JSON)
+    language = LANGUAGES.get(step.framework)
+    if language is None:
+        what = f"no filters of {step.framework or 'what this step runs'} can be read"
+        fix = f"the filters that can be read are those of {', '.join(LANGUAGES)}"
+        raise InputError(what, where=f"{where}:{step.line}", fix=fix)
+    entries = combinations(matrix, matrix_line)
+    lines = _entry_lines(source, name, len(entries))
+    template = f"${{{{ matrix.{filter_key} }}}}" if filter_key else ""
+    common: Expression = NO_COMMON
+    common_text = ""
+    if not filter_key and language is vstest:  # only VSTest nests a filter in a filter
+        command_filter = vstest.find_filter(_command_words(step.framework, step.script))
+        template, common, common_text = _split_filter(command_filter, f"{where}:{step.line}")
+    upload = find_result_upload(value)
+    artifact = upload.artifact if upload is not None else ""
+    reader = _Reader(value, name, step, language, template, artifact)
+    shards = tuple(
+        reader.shard(combination, index, where, line)
+        for index, (combination, line) in enumerate(zip(entries, lines, strict=True))
+    )
+    reject_equal_names(shards, where)
+    return HandMatrix(shards, common, common_text, language)
+
+
+def _find_job(workflow: Any, source: SourceText, where: str, wanted: str) -> tuple[str, _TestStep]:
+    """Return the id of the test job, and the step that runs tests.
+
+    Raises:
+        InputError: no such job, or several of them and no id in `wanted`.
+    """
+    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
+    if not isinstance(jobs, dict) or not jobs:
+        raise InputError("no workflow: it has no jobs", where=where)
+    with_matrix = [name for name in jobs if has_matrix(jobs[name])]
+    if wanted and wanted not in with_matrix:
+        what = f"no job {wanted!r} with a matrix"
+        fix = f"jobs with a matrix: {', '.join(with_matrix) or 'none'}"
+        raise InputError(what, where=where, fix=fix)
+    test_jobs = {
+        name: step
+        for name in ([wanted] if wanted else with_matrix)
+        if (step := _test_step(workflow, name, source)) is not None
+    }
+    if not test_jobs:
+        what = f"no job with a matrix runs tests; jobs with a matrix: {', '.join(with_matrix)}"
+        raise InputError(what if with_matrix else "no job has a matrix", where=where, fix=_AS_JSON)
+    if len(test_jobs) > 1:
+        what = f"several jobs with a matrix run tests: {', '.join(test_jobs)}"
+        raise InputError(what, where=where, fix=f"name one of them: --matrix {where}:JOB")
+    return next(iter(test_jobs.items()))
+
+
+def _test_step(workflow: Any, name: str, source: SourceText) -> _TestStep | None:
+    """Return the last step of a job that runs tests."""
+    job = workflow["jobs"][name]
+    steps = job.get("steps") if isinstance(job.get("steps"), list) else ()
+    for number, step in reversed(list(enumerate(steps, 1))):
+        script = step.get("run") if isinstance(step, dict) else None
+        framework = _framework(script) if isinstance(script, str) else None
+        if framework is not None:
+            variables: dict[str, str] = {}
+            for level in (workflow, job, step):
+                env = level.get("env")
+                env = env if isinstance(env, dict) else {}
+                variables |= {str(key): text_of(value) for key, value in env.items()}
+            line = _line(source, "jobs", name, "steps", number, "run")
+            return _TestStep(framework, str(script), variables, line)
+    return None
+
+
+def _framework(script: str) -> str | None:
+    """Return the framework of a script; "" for an unknown one, None where no test runs."""
+    frameworks = [framework for framework, _ in _commands(script)]
+    return next(filter(None, frameworks), "" if frameworks else None)
+
+
+def _command_words(framework: str, script: str) -> list[str]:
+    """Return the words of the first command that runs this framework, without redirections."""
+    words = next((words for name, words in _commands(script) if name == framework), [])
+    end = next((at for at, word in enumerate(words) if _REDIRECTION.match(word)), len(words))
+    return words[:end]
+
+
+def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield (framework, words) of the commands that run tests; "" for one without known filters.
+
+    Elements of a list of arguments, `'test', '--filter', 'A'`, are words of one command.
+    """
+    script = _CONTINUATION.sub(r"\\\1", script)
+    all_words: list[str] = []
+    is_list = True
+    for words in split_commands(script):
+        all_words += [word.removeprefix("@(").rstrip(",") for word in words]
+        if any(word.startswith("--gtest_filter") for word in words):
+            yield "gtest", words
+            is_list = False
+        elif (command := test_command(words)) is not None:
+            yield command.framework if command.framework in LANGUAGES else "", words
+            is_list = False
+    if is_list:
+        frameworks = [name for name in LANGUAGES if {*name.split()} <= {*all_words}]
+        yield from ((name, all_words) for name in frameworks[:1])
+
+
+def _split_filter(command_filter: str, where: str) -> tuple[str, Expression, str]:
+    """Split the filter of a command into the shard's own part and the common filter around it.
+
+    GitHub inserts text into text: `a|b` in `<filter>&c` becomes `a|(b&c)`. So only a part in
+    parentheses is a filter of its own; without such a part, all results are empty.
+    """
+    expressions = list(EXPRESSION.finditer(command_filter))
+    if len(expressions) == 1 and MATRIX_PATH.fullmatch(expressions[0][1]):
+        start, end = expressions[0].span()
+        text = command_filter[:start] + PLACEHOLDER + command_filter[end:]
+        if f"({PLACEHOLDER})" in text:
+            # The common filter may hold other variables, and is no filter then.
+            with contextlib.suppress(InputError):
+                return expressions[0][0], parse_common(text, where), text
+    return "", NO_COMMON, ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reader of the shards of one job."""
+
+    job: Mapping[str, Any]
+    name: str
+    step: _TestStep
+    language: FilterLanguage
+    template: str
+    artifact: str
+
+    def shard(self, combination: Combination, index: int, where: str, line: int) -> ShardFilter:
+        """Return the shard of the combination at position `index` of the matrix.
+
+        Raises:
+            InputError: the filter has a mistake.
+        """
+        values = combination.values
+        name = f"{self.name} ({combination.label})" if combination.label else self.name
+        name = fill_constant(self.job.get("name"), values, index) or name
+        text, unknown, project, expression = "", "", "", None
+        # As GitHub does, fill in the values before the shell divides the script into words.
+        words = _command_words(self.step.framework, self._filled(self.step.script, values))
+        try:
+            text = self._filled(self.template, values) or self.language.find_filter(words)
+            _reject_variables(text, _FIX)
+            project = vstest.find_project(words) if self.language is vstest else ""
+            _reject_variables(project, _AS_JSON)
+            expression = self.language.parse(text, f"{where}:{line} ({name})")
+        except _NotConstant as error:
+            unknown = f"line {self.step.line}: {error}"
+        return ShardFilter(
+            name=name,
+            text=text,
+            expression=expression,
+            project=project,
+            timeout_s=_minutes_s(fill_constant(self.job.get("timeout-minutes"), values)),
+            runner=fill_constant(self.job.get("runs-on"), values),
+            artifact=fill_constant(self.artifact, values, index),
+            line=line,
+            unknown=unknown,
+        )
+
+    def _filled(self, text: str, values: Mapping[str, Any]) -> str:
+        """Fill the values of the matrix and the variables of the workflow into a script."""
+
+        def variable(match: re.Match[str]) -> str:
+            name = next(filter(None, match.groups()))
+            return self.step.variables.get(name, match[0])
+
+        parts = EXPRESSION.split(text)  # text, expression, text, ...
+        parts[::2] = [_VARIABLE.sub(variable, part) for part in parts[::2]]
+        parts[1::2] = [f"${{{{ {part} }}}}" for part in parts[1::2]]
+        return fill("".join(parts), values)
+
+
+def _reject_variables(text: str, fix: str) -> None:
+    """Raise _NotConstant for a filter with an expression, a variable or the output of a command."""
+    match = EXPRESSION.search(text) or _VARIABLE.search(text) or _SUBSTITUTION.search(text)
+    if match is not None:
+        raise _NotConstant(f"{match[0]} is not constant; {fix}")
+
+
+def _minutes_s(text: str) -> float | None:
+    try:
+        return float(text) * _MINUTE_S
+    except ValueError:
+        return None
+
+
+def _line(source: SourceText, *path: str | int) -> int:
+    """Return the line of a key, from 1; 0 if the key is absent."""
+    entry = source.find(*path)
+    return int(entry.key.start_mark.line) + 1 if entry is not None else 0
+
+
+def _entry_lines(source: SourceText, job: str, count: int) -> Sequence[int]:
+    """Return the line of each combination: of its entry in the list, else of the whole matrix."""
+    matrix = source.find("jobs", job, "strategy", "matrix")
+    node = matrix.value if matrix is not None else None
+    if isinstance(node, yaml.MappingNode) and len(node.value) == 1:
+        items = node.value[0][1]
+        if isinstance(items, yaml.SequenceNode) and len(items.value) == count:
+            return [int(item.start_mark.line) + 1 for item in items.value]
+    return [_line(source, "jobs", job, "strategy", "matrix")] * count

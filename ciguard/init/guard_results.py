@@ -11,7 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from ciguard import console
-from ciguard.audit import workflow_filters
+from ciguard.audit import shard_filters
 from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import terms
 from ciguard.audit.test_set import TestSet
@@ -92,7 +92,7 @@ def _filters(text: str, path: str, job: str, filter_key: str) -> HandMatrix:
     Raises:
         InputError: it cannot: each run would be incomplete.
     """
-    found = workflow_filters.read_workflow(text, path, job, filter_key)
+    found = shard_filters.read_workflow(text, path, job, filter_key)
     language = found.language
     probe = Evaluator(TestSet((InventoryUnit("any/test"),)), language)
     for shard in found.shards:

@@ -8,7 +8,7 @@ import pytest
 
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.languages import LANGUAGES
-from ciguard.audit.workflow_filters import read_workflow
+from ciguard.audit.shard_filters import read_workflow
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
