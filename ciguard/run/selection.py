@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
 
-from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
 from ciguard.model import SLOTS, EventLine, LegPolicy, Plan, Shard, Suite, UnitKey
 from ciguard.model.listings import file_of_unit
-from ciguard.run.frameworks.listing import list_units, too_long
+from ciguard.run.frameworks.id_limit import is_too_long, too_long
+from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.recycling import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
 from ciguard.run.policy.simulate import simulate
@@ -210,7 +210,7 @@ def _checked(units: Iterable[ListedUnit]) -> Tuple[dict[str, ListedUnit], List[s
     found: dict[str, ListedUnit] = {}
     errors = []
     for unit in units:
-        if not id_fits_in_line(unit.unit):
+        if is_too_long(unit.unit):
             errors.append(too_long(unit.unit))
         elif unit.unit in found:
             errors.append(f"{unit.unit}: listed more than once, and a test runs once")

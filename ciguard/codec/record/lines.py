@@ -35,8 +35,6 @@ from ciguard.model import (
 )
 from ciguard.model.failure_texts import ending_of_failure
 
-ESCAPED: Final = 12  # bytes of one character in JSON at most: two halves of a pair
-ROOM_BYTES: Final = 64 << 10  # of a line, for all but ids: 4 KiB of message, escaped, and more
 MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
 MAX_SHOWN: Final = 60  # characters of a name, and of a value, that cannot be read
 _BARE_VALUE: Final = re.compile(rb'"value"\s*:\s*([A-Za-z+-][^,}\s"\d]*)(?=[,}\s])')
@@ -308,13 +306,6 @@ def encode(line: Line) -> bytes:
     """One line of a record, with its end of line, in ASCII (an id may hold a lone surrogate)."""
     content = {"type": _TYPE_NAME[type(line)], **_as_json(line)}
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-
-
-def id_fits_in_line(unit: str) -> bool:
-    """Whether a reader takes a result of this unit: it holds the id as the unit and as the case."""
-    if len(unit) * 2 * ESCAPED + ROOM_BYTES < MAX_LINE_BYTES:
-        return True
-    return 2 * len(json.dumps(unit)) + ROOM_BYTES < MAX_LINE_BYTES
 
 
 def refused_metric(text: bytes) -> str | None:

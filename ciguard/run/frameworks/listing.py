@@ -7,10 +7,9 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
 from ciguard.run.frameworks.base import Framework, Invocation, Listing, environment
-from ciguard.text import one_line
+from ciguard.run.frameworks.id_limit import is_too_long, too_long
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -90,16 +89,8 @@ def _content(path: str) -> bytes:
 
 def _recordable(listing: Listing) -> Listing:
     """The listing with an error for each id that no line of a record can hold."""
-    long = (unit.unit for unit in listing.units if not id_fits_in_line(unit.unit))
+    long = (unit.unit for unit in listing.units if is_too_long(unit.unit))
     return replace(listing, errors=(*listing.errors, *map(too_long, long)))
-
-
-def too_long(unit: str) -> str:
-    """What is wrong with such an id."""
-    return (
-        f"the id {one_line(unit)} has {len(unit)} characters, too many for a line of the record: "
-        "give it a short one (ids= of its parameters)"
-    )
 
 
 def _with_stderr(listing: Listing, stderr: bytes, framework: Framework) -> Listing:
