@@ -18,7 +18,7 @@ from ciguard.audit.shard_filters import HandMatrix, read_json, read_workflow
 from ciguard.audit.test_set import TestSet
 from ciguard.audit.view import as_json, document, headline
 from ciguard.codec import inventory_file
-from ciguard.codec.results.base import gunzip, read_limited
+from ciguard.codec.unpack_limits import gunzip, read_limited
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.history.stores import load, open_store
 from ciguard.sources import local

@@ -16,9 +16,8 @@ from ciguard.audit.declared_jobs import DeclaredJobs, test_workflows
 from ciguard.audit.red_causes import bad_jobs, is_evident, is_run_wide
 from ciguard.audit.repository_runs import PastRun, RepositoryRuns, Unread, What
 from ciguard.audit.rules.base import WorkflowFile
-from ciguard.codec.archive import Limits
 from ciguard.codec.results.attach import read_cases
-from ciguard.codec.results.base import UnpackBudget
+from ciguard.codec.unpack_limits import ArchiveLimits, UnpackBudget
 from ciguard.errors import InputError, NothingToDo
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
@@ -47,7 +46,7 @@ RESULT_RUNS: Final = 2  # of a workflow, whose result files are read
 MAX_RESULT_RUNS: Final = 6
 MAX_ARTIFACTS: Final = 4  # of a run
 MAX_ARTIFACT_BYTES: Final = 20 << 20
-_RESULT_LIMITS: Final = Limits(members=5_000, member_bytes=1 << 26, bytes=1 << 27)
+_RESULT_LIMITS: Final = ArchiveLimits(members=5_000, member_bytes=1 << 26, bytes=1 << 27)
 _RESULT_NAME: Final = re.compile(r"junit|trx|test|result", re.IGNORECASE)
 _RESULT_FILE: Final = re.compile(r"\.(xml|trx)$", re.IGNORECASE)
 

@@ -17,7 +17,7 @@ import yaml
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.expression import Expression, Selection, Term, terms
 from ciguard.audit.filters.languages import LANGUAGES
-from ciguard.codec.results.base import read_limited
+from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.workflow.check_names import has_matrix
 from ciguard.workflow.expressions import EXPRESSION, MATRIX_PATH, fill, fill_constant, text_of

@@ -14,9 +14,9 @@ import stat
 import struct
 import zipfile
 import zlib
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from ciguard.codec.unpack_limits import ARCHIVE_LIMITS, ArchiveLimits
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,19 +44,10 @@ _DAMAGED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What an archive may hold at most."""
-
-    members: int = 20_000
-    member_bytes: int = 1 << 28
-    bytes: int = 1 << 30  # of all members that are read
-
-
 def members(
     stream: IO[bytes],
     source: str,
-    limits: Limits = Limits(),
+    limits: ArchiveLimits = ARCHIVE_LIMITS,
     *,
     is_wanted: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[tuple[str, bytes]]:
@@ -90,7 +81,7 @@ def members(
         raise InputError(what, where=source, fix="was its upload cut? Run its job again") from error
 
 
-def member_names(stream: IO[bytes], source: str, limits: Limits) -> list[str]:
+def member_names(stream: IO[bytes], source: str, limits: ArchiveLimits) -> list[str]:
     """The names of all files, none of which is read.
 
     Raises:
@@ -152,7 +143,9 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> by
     return b"".join(pieces)
 
 
-def _check_all(infos: Sequence[zipfile.ZipInfo], end: int, source: str, limits: Limits) -> None:
+def _check_all(
+    infos: Sequence[zipfile.ZipInfo], end: int, source: str, limits: ArchiveLimits
+) -> None:
     """Raise InputError for the first thing that no honest upload has.
 
     Args:
@@ -186,7 +179,7 @@ def _check_all(infos: Sequence[zipfile.ZipInfo], end: int, source: str, limits: 
             raise _unsafe_archive("overlaps another", source, info.filename)
 
 
-def _problem(info: zipfile.ZipInfo, limits: Limits) -> str:
+def _problem(info: zipfile.ZipInfo, limits: ArchiveLimits) -> str:
     """What is wrong with one member; "" for nothing."""
     kind = stat.S_IFMT(info.external_attr >> 16)
     if problem := _name_problem(info.orig_filename):

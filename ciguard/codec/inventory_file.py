@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema
-from ciguard.codec.results.base import read_limited
+from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.model import Suite, UnitKey
 

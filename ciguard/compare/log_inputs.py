@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.codec.archive import Limits, member_names, members
+from ciguard.codec.archive import member_names, members
+from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.compare.log_comparison import LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, with_steps
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ciguard.sources.job_logs import JobLog
     from ciguard.sources.record_finder import RecordFinder
 
-LIMITS: Final = Limits(member_bytes=1 << 30, bytes=1 << 32)
+LIMITS: Final = ArchiveLimits(member_bytes=1 << 30, bytes=1 << 32)
 _NUMBERED: Final = re.compile(r"(\d{1,6})_(.+)\.txt$")
 
 

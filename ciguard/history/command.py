@@ -15,10 +15,11 @@ import click
 from ciguard import console
 from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results import durations
-from ciguard.codec.results.base import UnpackBudget, gunzip, peek
+from ciguard.codec.results.base import peek
 from ciguard.codec.results.formats import FORMATS, format_of, result_members
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import ResultFile, newest_attempts
+from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.events import current_run

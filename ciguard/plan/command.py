@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
-from ciguard.codec.results.base import gunzip
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.config.declared_memory import match_needs
 from ciguard.config.file import describe_mistake
 from ciguard.config.sections import PlanConfig

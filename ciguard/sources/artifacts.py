@@ -16,9 +16,10 @@ from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.codec.archive import Limits, members
+from ciguard.codec.archive import members
 from ciguard.codec.record.reader import read_records, result_file_location
 from ciguard.codec.results.result_patterns import Location, Pattern, ResultFile
+from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.downloads import Budget
@@ -44,8 +45,8 @@ PLAN_FILE: Final = "plan.json"
 CONFIRMATION_FILE: Final = "ciguard-confirmation.json"
 MAX_ARCHIVE_BYTES: Final = 1 << 28
 MAX_BYTES: Final = 1 << 31  # of all archives; a repeated download counts again
-LIMITS: Final = Limits()  # of all archives together, unpacked
-ONE_FILE_LIMITS: Final = Limits(members=10, bytes=1 << 24)
+LIMITS: Final = ArchiveLimits()  # of all archives together, unpacked
+ONE_FILE_LIMITS: Final = ArchiveLimits(members=10, bytes=1 << 24)
 EXPIRED: Final = "it has expired: artifacts are kept for 90 days, or as the repository says"
 _ATTEMPT: Final = re.compile(r"-(\d{1,9})(?:-checkpoint-\d{1,9})?$")
 
@@ -257,7 +258,7 @@ class RunArtifacts:
         newest = max((attempt_of(artifact.name) or 0 for artifact in artifacts), default=0)
         return [artifact for artifact in artifacts if (attempt_of(artifact.name) or 0) == newest]
 
-    def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
+    def _file(self, artifact: Artifact, file: str, fix: str, limits: ArchiveLimits) -> bytes:
         """Read one file of an artifact."""
         where = f"run {self.run_id}"
         copy = self._copy(artifact)
@@ -335,7 +336,7 @@ def download(
     github: GitHub,
     repository: str,
     artifact: Artifact,
-    limits: Limits,
+    limits: ArchiveLimits,
     is_wanted: Callable[[str], bool],
     *,
     keep: Callable[[Artifact, IO[bytes]], None] | None = None,

@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.archive import Limits
 from ciguard.codec.record.reader import read_records
+from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.github.client import PAGE_SIZE, GitHub
 from ciguard.github.models import Artifact, UploadingRun
 from ciguard.sources.artifacts import download
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VALUES: Final = "ciguard-values-"
 VALUES_DIGITS: Final = 24
-VALUES_LIMITS: Final = Limits(members=10, bytes=1 << 28)
+VALUES_LIMITS: Final = ArchiveLimits(members=10, bytes=1 << 28)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from codec.hostile_zips import HOSTILE, LINE, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.archive import Limits, members
+from ciguard.codec.archive import members
+from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.errors import InputError
 
 
-def read(content: bytes, limits: Limits | None = None) -> list[tuple[str, bytes]]:
-    return list(members(io.BytesIO(content), "record-1", limits or Limits()))
+def read(content: bytes, limits: ArchiveLimits | None = None) -> list[tuple[str, bytes]]:
+    return list(members(io.BytesIO(content), "record-1", limits or ArchiveLimits()))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
@@ -64,12 +65,12 @@ def test_hostile_archive_is_rejected_as_a_whole(name: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "output"),
     [
-        (Limits(members=2), "3 members, 2 are allowed"),
-        (Limits(member_bytes=100), "300 bytes, 0 MiB are allowed"),
-        (Limits(bytes=700), "more than 0 MiB unpacked"),
+        (ArchiveLimits(members=2), "3 members, 2 are allowed"),
+        (ArchiveLimits(member_bytes=100), "300 bytes, 0 MiB are allowed"),
+        (ArchiveLimits(bytes=700), "more than 0 MiB unpacked"),
     ],
 )
-def test_each_archive_limit_is_enforced(limits: Limits, output: str) -> None:
+def test_each_archive_limit_is_enforced(limits: ArchiveLimits, output: str) -> None:
     line = b"x" * 300
     content = made(("a", line), ("b", line * 2), ("c", line))
     assert len(read(content)) == 3

@@ -11,7 +11,7 @@ import pytest
 
 from ciguard.codec import inventory_file
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results.base import gunzip
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
 

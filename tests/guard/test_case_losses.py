@@ -15,7 +15,8 @@ from ciguard.codec import plan_file
 from ciguard.codec.record.lines import encode as encode_line
 from ciguard.codec.record.reader import read_records
 from ciguard.codec.results.attach import attach_result_files, read_cases
-from ciguard.codec.results.base import FILE, UnpackBudget
+from ciguard.codec.results.base import FILE
+from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.guard.case_losses import (
     CaseLoss,
     case_loss_findings,

@@ -11,8 +11,8 @@ from guard.fixtures import make_plan
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
-from ciguard.codec.results.base import UnpackBudget
 from ciguard.codec.results.formats import FORMATS
+from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.errors import InputError
 from ciguard.history.command import ACCEPTED_INPUTS
 from ciguard.history.command import _read as read

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.record.fast_reader import FAST_READER_FROM_BYTES, reader
 from ciguard.codec.record.lines import LineError, encode, refused_metric
-from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, UnpackBudget
+from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT
+from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.model import (
     CaseKey,
     DefaultsLine,

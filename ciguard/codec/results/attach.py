@@ -17,14 +17,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results.base import (
-    FILE,
-    RESULTS_LEFT_OUT,
-    UnpackBudget,
-    gunzip,
-)
+from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT
 from ciguard.codec.results.formats import format_of, result_members
 from ciguard.codec.results.matching import owners_of_cases, units_of_cases, with_unit
+from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.errors import InputError
 from ciguard.model import EndLine, EventLine, Record, Result, ShardLine, StartLine, UnitKey
 

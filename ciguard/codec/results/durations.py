@@ -16,7 +16,8 @@ import re
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from ciguard.codec.results.base import ExternalName, read_limited
+from ciguard.codec.results.base import ExternalName
+from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from ciguard.codec.results import (
     trx,
     xunit,
 )
-from ciguard.codec.results.base import ResultFormat, gunzip, peek, xml_root
+from ciguard.codec.results.base import ResultFormat, peek, xml_root
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

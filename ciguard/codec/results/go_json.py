@@ -11,13 +11,9 @@ import re
 from collections import Counter
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from ciguard.codec.results.base import (
-    GZIP_ERRORS,
-    MAX_MESSAGE_BYTES,
-    damaged_gzip,
-    truncate_message,
-)
+from ciguard.codec.results.base import MAX_MESSAGE_BYTES, truncate_message
 from ciguard.codec.results.xmlstream import MAX_BYTES, MAX_S
+from ciguard.codec.unpack_limits import GZIP_ERRORS, damaged_gzip
 from ciguard.errors import InputError
 from ciguard.model import Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure

@@ -14,7 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from ciguard.codec.results.base import read_limited, truncate_message
+from ciguard.codec.results.base import truncate_message
+from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure

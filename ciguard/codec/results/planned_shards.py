@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_result_file
-from ciguard.codec.results.base import FILE, UnpackBudget
+from ciguard.codec.results.base import FILE
 from ciguard.codec.results.matching import (
     SuiteKey,
     owners_of_cases,
@@ -22,6 +22,7 @@ from ciguard.codec.results.matching import (
     suite_folders,
     with_unit,
 )
+from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.model import EndLine, EventLine, Plan, PlannedUnit, Record, Result, ShardLine
 from ciguard.model.result_times import latest_time_s
 from ciguard.model.shard_names import shard_lookup

@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from xml.parsers import expat
 
 from ciguard.codec.mutable_twin import mutable_twin
-from ciguard.codec.results.base import GZIP_ERRORS, MAX_MESSAGE_BYTES, damaged_gzip
+from ciguard.codec.results.base import MAX_MESSAGE_BYTES
+from ciguard.codec.unpack_limits import GZIP_ERRORS, damaged_gzip
 from ciguard.errors import InputError
 from ciguard.model import Result
 

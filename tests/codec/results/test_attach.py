@@ -10,7 +10,7 @@ import pytest
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.codec.results.attach import attach_result_files
-from ciguard.codec.results.base import UnpackBudget
+from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.model import EndLine, EventLine, Line, Record, Result, ShardLine, StartLine
 
 JUNIT = b"""<testsuite name="s">

@@ -11,10 +11,10 @@ import pytest
 
 from ciguard.audit.tool_listings import read_listing
 from ciguard.codec.results import go_json
-from ciguard.codec.results.base import gunzip
 from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.codec.results.go_json import MAX_LINE_BYTES
 from ciguard.codec.results.matching import units_of_cases
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

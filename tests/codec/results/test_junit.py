@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from ciguard.codec.results import junit
-from ciguard.codec.results.base import MAX_MESSAGE_BYTES, gunzip, peek
+from ciguard.codec.results.base import MAX_MESSAGE_BYTES, peek
 from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 from ciguard.model import Result
 

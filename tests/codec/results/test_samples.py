@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ciguard.codec.results.base import gunzip
 from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.codec.results import trx
-from ciguard.codec.results.base import gunzip, xml_root
+from ciguard.codec.results.base import xml_root
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.codec.results import xunit
-from ciguard.codec.results.base import gunzip
+from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.codec.results.base import (
-    MAX_MESSAGE_BYTES,
-    gunzip,
-    peek,
-    read_limited,
-    truncate_message,
-)
+from ciguard.codec.results.base import MAX_MESSAGE_BYTES, peek, truncate_message
+from ciguard.codec.unpack_limits import gunzip, read_limited
 from ciguard.errors import InputError
 
 
