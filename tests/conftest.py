@@ -41,12 +41,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A leg without bytecode starts in 0.40 s of processor time, with it in 0.18 s.
     """
-    if not hasattr(config, "workerinput"):
-        compileall.compile_dir(Path(cli.__file__).parent, quiet=2)
+    if hasattr(config, "workerinput"):
+        return
+    compileall.compile_dir(Path(cli.__file__).parent, quiet=2)
+    if file := config.getoption("--resume"):
+        config.pluginmanager.register(PassedTests(Path(file)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+    parser.addoption("--resume", metavar="FILE", help="run what FILE does not name as passed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what passed in an interrupted run of the same command (`make soak`)."""
+    file = config.getoption("--resume")
+    passed = set(Path(file).read_text("utf-8").splitlines()) if file and Path(file).exists() else ()
+    config.hook.pytest_deselected(items=[one for one in items if one.nodeid in passed])
+    items[:] = [one for one in items if one.nodeid not in passed]
+
+
+class PassedTests:
+    """Plug-in of the process that collects the reports: it appends each test that passed."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            with self.file.open("a", encoding="utf-8") as passed:
+                passed.write(f"{report.nodeid}\n")
 
 
 class Golden(Protocol):

@@ -181,3 +181,17 @@ def test_lines_stay_below_their_ceiling(
     wanted = [path for path in paths if path.suffix[1:] in suffixes.split() and path.is_file()]
     lines = sum(path.read_bytes().count(b"\n") for path in wanted)
     assert lines <= ceiling
+
+
+def test_interrupted_soak_continues_with_what_did_not_pass(tmp_path: Path) -> None:
+    words = ("pytest", "tests/test_console.py", "--resume", str(tmp_path / "passed"))
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        for _ in range(2)
+    )
+    assert first.returncode == 0
+    passed = (tmp_path / "passed").read_text().splitlines()
+    assert f"{len(passed)} passed" in first.stdout
+    assert f"{len(passed)} deselected" in second.stdout
