@@ -144,10 +144,15 @@ MORE_LINES: Final = (
 
 
 class Reader(NamedTuple):
-    """Samples of a kind of file, and its reader."""
+    """Samples of a kind of file, and its reader.
+
+    Attributes:
+        every: 4 takes every fourth input, where another reader takes all files of the kind.
+    """
 
     samples: tuple[bytes, ...]
     read: Callable[[bytes], object]
+    every: int = 1
 
 
 def _samples(pattern: str) -> tuple[bytes, ...]:
@@ -155,6 +160,7 @@ def _samples(pattern: str) -> tuple[bytes, ...]:
 
 
 WORKFLOWS: Final = _samples("move_in/*/ci.yml")
+LOGS: Final = _samples("logs/*.log")
 RESULTS: Final = b"""<testsuites><testsuite name="c" tests="2" timestamp="2026-11-28T10:00:00">
 <testcase classname="c.t" name="four" time="0.5"><failure message="1 != 2"/></testcase>
 <testcase classname="c.t" name="five" time="1"><skipped/></testcase></testsuite></testsuites>
@@ -195,22 +201,20 @@ def _zips() -> tuple[bytes, ...]:
     return tuple(made(*members, method=method) for method in (0, 8))
 
 
-def readers(root: Path) -> dict[str, Reader]:
-    """Every reader by its name.
-
-    Args:
-        root: empty; becomes two checkouts with all that commands read, in which they are called.
-    """
-    run, clone = root / "run", root / "clone"
+def _write_run(run: Path) -> None:
+    """Write a run with its plan, records and history, as `guard` and `plan` read them."""
     run.mkdir()
     World().write(run)
     call_in_process("history", "add", "records", "--history", "past", cwd=run)
-    base_log, head_log = _samples("logs/*.log")
     for path, content in {
-        **{"base.log": base_log, "tests.json": b'["a.py::t", {"id": "b", "categories": []}]'},
+        **{"base.log": LOGS[0], "tests.json": b'["a.py::t", {"id": "b", "categories": []}]'},
         **{"units": b"a.py::t\nb.py::u\n", "shards.json": SHARDS},
     }.items():
         (run / path).write_bytes(content)
+
+
+def _write_clone(clone: Path) -> None:
+    """Write a checkout with a workflow, as `init` reads it."""
     for path, content in {
         **{
             "ciguard.toml": ACTIONS.encode(),
@@ -226,6 +230,17 @@ def readers(root: Path) -> dict[str, Reader]:
     commit(clone)
     # As if each input were committed.
     subprocess.run([*git, "update-index", "--assume-unchanged", WORKFLOW], check=True)
+
+
+def readers(root: Path) -> dict[str, Reader]:
+    """Every reader by its name.
+
+    Args:
+        root: empty; becomes two checkouts with all that commands read, in which they are called.
+    """
+    run, clone = root / "run", root / "clone"
+    _write_run(run)
+    _write_clone(clone)
 
     def command(folder: Path, path: str, words: str, **environ: str) -> Callable[[bytes], int]:
         place = folder / path
@@ -261,7 +276,7 @@ def readers(root: Path) -> dict[str, Reader]:
             for name, format_ in FORMATS.items()
         },
         "results of guard": Reader(
-            (RESULTS, *_samples("junit/*/input.xml")), command(run, "r-02.xml", results)
+            (RESULTS, *_samples("junit/*/input.xml")), command(run, "r-02.xml", results), every=4
         ),
         "durations": Reader(
             _samples("durations/*/input.json"),
@@ -274,7 +289,7 @@ def readers(root: Path) -> dict[str, Reader]:
         ),
         "history": Reader((history,), lambda content: show_history(_sealed_history(content))),
         "history of plan": Reader(
-            (history,), lambda content: plan_by_history(_sealed_history(content))
+            (history,), lambda content: plan_by_history(_sealed_history(content)), every=4
         ),
         "quarantine": Reader(
             (QUARANTINE,), lambda content: quarantine.decode(content, date(2026, 11, 28))
@@ -288,7 +303,7 @@ def readers(root: Path) -> dict[str, Reader]:
         "matrix": Reader((MATRIX,), command(run, "matrix.json", f"{plan} --matrix matrix.json")),
         "needs": Reader((NEEDS,), command(run, "needs.json", f"{guard} --needs needs.json")),
         "event": Reader((EVENT,), command(run, "event.json", guard, **RUN)),
-        "log": Reader((base_log, head_log), command(run, "head.log", "compare base.log head.log")),
+        "log": Reader(LOGS, command(run, "head.log", "compare base.log head.log")),
         "comparison": Reader(
             _samples("compare/hurt.json"), lambda content: read_comparison(content, "x")
         ),
@@ -296,14 +311,17 @@ def readers(root: Path) -> dict[str, Reader]:
         "listing": Reader((INVENTORY, *LISTINGS), command(run, "tests.json", audit)),
         "shards": Reader((SHARDS,), command(run, "shards.json", audit)),
         "audit": Reader(
-            WORKFLOWS, command(run, "ci.yml", "audit --matrix ci.yml --tests tests.json")
+            WORKFLOWS, command(run, "ci.yml", "audit --matrix ci.yml --tests tests.json"), every=4
         ),
         "audit rules": Reader(WORKFLOWS, _audit_rules),
-        "init": Reader(WORKFLOWS, command(clone, WORKFLOW, "init")),
-        "init --into": Reader(WORKFLOWS, command(clone, WORKFLOW, f"init --into {WORKFLOW}")),
+        "init": Reader(WORKFLOWS, command(clone, WORKFLOW, "init"), every=4),
+        "init --into": Reader(
+            WORKFLOWS, command(clone, WORKFLOW, f"init --into {WORKFLOW}"), every=4
+        ),
         "init --guard": Reader(
             (*_samples("guard_results/before.yml"), *WORKFLOWS),
             command(clone, WORKFLOW, f"init --guard {WORKFLOW} --list ./list"),
+            every=4,
         ),
         "init --new": Reader((PROJECT,), command(clone, "pyproject.toml", "init --new")),
         "init package.json": Reader((PACKAGE,), command(clone, "package.json", "init --new")),
@@ -325,7 +343,7 @@ def _place(error: BaseException) -> str:
 def hunt(name: str, reader: Reader, numbers: range) -> dict[str, str]:
     """By what failed, the first input that did and its traceback."""
     found: dict[str, str] = {}
-    for number in numbers:
+    for number in numbers[:: reader.every]:
         content = mutated(Random(f"{name} {number}"), reader.samples)
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         try:

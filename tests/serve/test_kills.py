@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 STEPS: Final = (Step.DELIVERED, Step.PUBLISH)  # one of the web process, one of a worker
-SOAK_KILLS: Final = int(os.environ.get("CIGUARD_SOAK_KILLS", "500"))
+SOAK_KILLS: Final = int(os.environ.get("CIGUARD_SOAK_KILLS", "200"))
 BETWEEN: Final = 10  # kills between two outages
 DISK: Final = "512m"
 
