@@ -1,7 +1,7 @@
-"""What ciguard must know of a test framework: list the units, run some of them, spell their ids.
+"""Interface to a test framework: how to list its units, to run some of them, to read their ids.
 
-An adapter is a row, a `Framework`, found by `registry.py`. Standard library only, Python 3.8+
-(travels in the leg). It builds command lines and reads answers; it starts and opens nothing.
+An adapter is a row of type `Framework` (registry.py). It builds command lines and parses answers;
+it starts no process and opens no file.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, **SLOTS)
 class Invocation:
-    """A program to start: `env` is added to the environment; cwd is the suite's.
+    """A program to start in the suite's folder, with changes of its environment.
 
-    `paths` are folders put in front of the search path that a variable holds (PYTHONPATH);
-    `options`, a separator and a text each, go behind what a variable of the framework holds.
+    Attributes:
+        env: variables to set.
+        paths: search path variable (PYTHONPATH) -> folder to put in front.
+        options: variable with options -> separator and text to append.
     """
 
     argv: tuple[str, ...]
@@ -34,22 +36,21 @@ class Invocation:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessFiles:
-    """The files through which a leg and one tested process talk.
+    """The files through which a leg and one tested process communicate.
 
     Attributes:
-        units_file: JSON list of unit ids, in the order wanted.
-        tries_file: JSON object, by unit the executions that it had in this leg; here and not in the
-            environment, of which no variable takes more than 128 KiB.
-        lines_file: the same ids, one a line, for programs that read nothing better; an id that
-            holds a line feed is refused for frameworks that need this file.
+        units_file: JSON list of unit ids, in the order in which they are to run.
+        tries_file: JSON object: unit -> executions in this leg. A file, because no variable of the
+            environment takes more than 128 KiB.
+        lines_file: the same ids as `units_file`, one a line; see `Framework.takes_id`.
         record_file: append-only JSON Lines, `process-NNN.jsonl`.
-        stop_file: appears when the process is to stop after the unit that it is at.
-        listing_file: where the process writes what exists, "" for no listing: then it waits for
-            `units_file`.
-        stacks_file: start of the names of files in which processes write their stacks when asked.
-        inside_folder: holds the files of `run/plugins/`, and nothing else.
+        stop_file: its existence asks the process to stop after its current unit.
+        listing_file: the process writes the existing units here and waits for `units_file`; "" for
+            no listing.
+        stacks_file: prefix of the files into which processes write their stacks on request.
+        inside_folder: folder of the extracted plugins, and of no other file.
         suite, variant, process: identity of the lines.
-        origin_s: the leg's start on the clock that cannot be set back.
+        origin_s: start of the leg on the monotonic clock.
     """
 
     units_file: str
@@ -68,20 +69,20 @@ class ProcessFiles:
 
 @dataclass(frozen=True, **SLOTS)
 class ListedUnit:
-    """A unit that exists. `file` is relative to the repository, with "/"; "" where unknown."""
+    """A unit that exists. `file` is relative to the repository, with "/"; "" if not known."""
 
     unit: str
     file: str = ""
-    group: str | None = None  # of the project's own: its units run in one shard
-    timeout_ms: int | None = None  # its own limit, in place of the suite's; 0: none
+    group: str | None = None  # defined by the project: its units run in one shard
+    timeout_ms: int | None = None  # instead of the suite's timeout; 0: no timeout
 
 
 @dataclass(frozen=True, **SLOTS)
 class Listing:
-    """The answer of a framework; with errors the units are not all there are.
+    """The answer of a framework; with errors the units are incomplete.
 
-    `filters`: settings that select cases inside units, as an `execution` event names them.
-    `omitted`: as `Suite` has it.
+    `filters`: settings that select cases inside units, as in an `execution` event.
+    `omitted`: as of `Suite`.
     """
 
     units: tuple[ListedUnit, ...]
@@ -91,27 +92,27 @@ class Listing:
 
 
 def announced_first(unit: str) -> str:  # noqa: ARG001
-    """No file is read before its unit is announced, or nothing is known of that."""
+    """Return "": the unit is announced before its file is read, or nothing is known of that."""
     return ""
 
 
 def loaded_before(unit: str) -> str:
-    """A unit is a file, and all files are loaded before the first one is announced."""
+    """Return the unit: it is a file, and all files are loaded before the first is announced."""
     return unit
 
 
 def reported_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
-    """A test over a limit of the framework has a result that says so, and the others run."""
+    """Return False: a test over a limit of the framework has a result, and the others run."""
     return False
 
 
 def id_alone(unit: str) -> Tuple[str, str]:
-    """The framework's JUnit XML names units as the plan does, if it names them at all."""
+    """Return the id as the name: the framework's JUnit XML has it, if any."""
     return "", unit
 
 
 def enclosing(file: str) -> tuple[str, ...]:
-    """The file, its folders from the inside out, and at last all, as `ancestors` names them."""
+    """Return the file, its folders from the inside out, and "" for all, as of `ancestors`."""
     folders = file.split("/")[:-1]
     outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
     return (*filter(None, (file,)), *outer, "")
@@ -119,37 +120,37 @@ def enclosing(file: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, **SLOTS)
 class Framework:
-    """One test framework: a row of facts, and the functions in which it differs from most.
+    """One test framework: a row of facts, and functions with defaults that suit most frameworks.
 
     Attributes:
-        unit: what a unit is, for people: "test", "file", "class".
-        listing: gives the program that lists the units of a suite and variant; it may write the
-            answer file, the third argument, or print. The fourth is the folder of `run/plugins/`.
-        read_listing: reads that file, what was printed and the exit code; a program that failed
-            gives errors, never fewer units.
-        execution: gives the program that runs a batch and appends to its record file.
-        default_command: of a suite that sets none.
+        unit: noun for a unit, for people: "test", "file", "class".
+        listing: returns the program that lists the units of a suite and variant. It may write the
+            answer file, the third argument, or print. The fourth is the folder of the plugins.
+        read_listing: parses the answer file, the output and the exit code; a failed program gives
+            errors, never fewer units.
+        execution: returns the program that runs a batch and appends to its record file.
+        default_command: command of a suite that sets none.
         file_patterns: names of files that hold tests.
-        is_default: what a project without any configuration has; true of one framework.
-        ignore_folder: argument that keeps the tests of folder {} out; "" for none.
-        plugin_files: those of `run/plugins/` that are not for every framework.
-        reports_starts: whether a start line comes before each unit, whatever the project does.
-        closes_units: whether it says when a unit is over: one that started and was not closed died.
-        keeps_order: whether it runs the units of a process in the order given; else `read_listing`
-            gives them in the framework's own order, in which the planner simulates them.
-        ids_one_per_line: whether it reads `ProcessFiles.lines_file`: no id may hold a line feed.
-        lists_in_tested_process: whether it writes `ProcessFiles.listing_file`.
-        passed_codes: exit codes with which it ends when it has said all it had to say.
-        failed_codes: the same, where it had results: an interpreter that finds no framework ends
-            with 1, as one whose tests failed.
-        hints: regular expressions for what a process printed before its first unit, each with what
-            to do; ^ begins a line, and the first one that matches counts.
-        file_of: the file that is read before the unit is announced; "" where it need not be.
-        hit_own_timeout: whether something in the process has ended it, by its exit code and output,
-            as its unit was over a limit there.
-        junit_name: `classname` and `name` of a unit or case in the framework's own JUnit XML.
-        ancestors: names of the groups a unit belongs to, nearest first: function, class, file,
-            folders. Units that share a name are siblings. Each is the beginning of the unit's id;
+        is_default: framework of a project without any configuration; true for one framework.
+        ignore_folder: argument that excludes the tests of folder {}; "" for none.
+        plugin_files: files of `run/plugins/` that only this framework needs.
+        reports_starts: a start line precedes each unit, in every project.
+        closes_units: the end of each unit is reported: a unit that started and was not closed died.
+        keeps_order: the units of a process run in the given order; otherwise in the framework's
+            order, which `read_listing` returns and the planner simulates.
+        ids_one_per_line: the program reads `ProcessFiles.lines_file`: see `takes_id`.
+        lists_in_tested_process: a tested process writes `ProcessFiles.listing_file`.
+        passed_codes: exit codes of a process that has reported all its tests.
+        failed_codes: further such codes, valid only with results: an interpreter that finds no
+            framework ends with 1, too.
+        hints: regular expressions for the output of a process without results, each with advice;
+            ^ begins a line, and the first match counts.
+        file_of: returns the file that is read before the unit is announced; "" if it may not be.
+        hit_own_timeout: returns whether the process ended itself because its unit exceeded a limit
+            of the framework, by exit code and output.
+        junit_name: returns `classname` and `name` of a unit or case in the framework's JUnit XML.
+        ancestors: returns the names of the groups of a unit, nearest first: function, class, file,
+            folders. Units that share a name are siblings. Each name is a prefix of the unit's id;
             the last one is "" (all).
     """
 
@@ -177,25 +178,25 @@ class Framework:
     ancestors: Callable[[str], Tuple[str, ...]] = enclosing
 
     def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
-        """Return whether the framework ends so when it has said all it had to say."""
+        """Return whether the framework ends with this code when it has reported all its tests."""
         return exit_code in self.passed_codes or (had_results and exit_code in self.failed_codes)
 
     def takes_id(self, unit: str) -> bool:
-        """Return whether the framework can be given an id: one that reads lines needs one line."""
+        """Return whether the framework can be given an id: a file with one id a line needs that."""
         return not (self.ids_one_per_line and "\n" in unit)
 
     def advice(self, output: str) -> str:
-        """The first hint for what a process printed; "" for none."""
-        found = (advice for pattern, advice in self.hints if re.search(pattern, output, re.M))
-        return next(found, "")
+        """Return the advice of the first hint that matches the output; "" for none."""
+        matching = (advice for pattern, advice in self.hints if re.search(pattern, output, re.M))
+        return next(matching, "")
 
 
-# Who may reset the memory marks of a process: the leg with this pid, or "self".
+# The pid of the leg that may reset the memory marks of a process, or "self".
 PEAK_RESET_BY: Final = "CIGUARD_PEAK_RESET_BY"
-# A user sets it to 1 for tests that read the mark themselves, as ru_maxrss: it is not reset then.
+# Set to 1 by users whose tests read the mark themselves, as ru_maxrss: it is not reset then.
 KEEP_PEAK: Final = "CIGUARD_KEEP_PEAK"
 
-# What a leg says to its own process: one inside a tested process must not hand on the outer one's.
+# Variables of a leg for its own processes: a leg inside a test must not pass on the outer leg's.
 LEG_VARIABLES: Final = (
     "CIGUARD_CLAIMS_TOKEN",
     "CIGUARD_COLLECT_FILE",
@@ -218,10 +219,10 @@ LEG_VARIABLES: Final = (
 
 
 def origin_variables(origin_s: float) -> dict[str, str]:
-    """The leg's start for a program whose own clock counts from elsewhere.
+    """Return the leg's start for a program with another monotonic clock.
 
-    On Windows that which cannot be set back is another one since Python 3.13. `_CLOCK` names the
-    leg's; where it is not the program's own, `_AT` is the start by the time of day, in seconds.
+    On Windows the monotonic clock is another one since Python 3.13. `_CLOCK` names that of the leg;
+    a program with another clock uses `_AT`, the start by the time of day in seconds.
     """
     return {
         "CIGUARD_ORIGIN_CLOCK": time.get_clock_info("monotonic").implementation,
@@ -230,7 +231,7 @@ def origin_variables(origin_s: float) -> dict[str, str]:
 
 
 def variant_args(suite: Suite, variant: str) -> tuple[str, ...]:
-    """The suite's arguments and what its variant adds."""
+    """Return the arguments of the suite and of its variant."""
     added = suite.variants.get(variant)
     return (*suite.args, *(added.args if added else ()))
 
@@ -242,19 +243,19 @@ def environment(
     invocation: Invocation,
     pool_env: Mapping[str, str] = {},  # never changed
 ) -> dict[str, str]:
-    """The whole environment of a program of this suite; the later source wins.
+    """Return the environment of a program of this suite; later sources replace earlier ones.
 
     Args:
-        inherited: the leg's own environment.
+        inherited: environment of the leg.
     """
     added = suite.variants.get(variant)
-    found = {name: value for name, value in inherited.items() if name not in LEG_VARIABLES}
-    found.update(pool_env)
-    found.update(suite.env)
-    found.update(added.env if added else {})
-    found.update(invocation.env)
+    env = {name: value for name, value in inherited.items() if name not in LEG_VARIABLES}
+    env.update(pool_env)
+    env.update(suite.env)
+    env.update(added.env if added else {})
+    env.update(invocation.env)
     for name, folder in invocation.paths.items():
-        found[name] = os.pathsep.join(filter(None, (folder, found.get(name))))
+        env[name] = os.pathsep.join(filter(None, (folder, env.get(name))))
     for name, (separator, text) in invocation.options.items():
-        found[name] = separator.join(filter(None, (found.get(name), text)))
-    return found
+        env[name] = separator.join(filter(None, (env.get(name), text)))
+    return env

@@ -1,10 +1,10 @@
-"""Any program that can list its units and run some of them: the framework of what has none here.
+"""Framework `command`: any program that can list its units and run some of them.
 
-`list` prints one unit a line, or JSON lines with `unit` and, where known, `file`, `group` and
-`timeout_ms`. The command is given the units in a file, one a line, and appends the record's `start`
-and `result` lines to another one; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit
-may have several cases. A program that writes `start` lines gives a death its culprit at once; where
-it does not, the leg searches for it, with ever fewer units in a process.
+`list` prints one unit a line, or JSON lines with `unit` and, if known, `file`, `group` and
+`timeout_ms`. The command reads the units from a file, one a line, and appends `start` and `result`
+lines to its record; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit may have
+several cases. With `start` lines, the culprit of a death is known at once; otherwise the leg
+bisects the units.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _UNIT: Final = LineSchema(ListedUnit, CHECKS)
 
 
 def _substitute(arguments: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Put values for `{name}`; other braces (awk, JSON) stay as they are."""
-    found = []
+    """Replace each `{name}` by its value; other braces (awk, JSON) stay unchanged."""
+    replaced = []
     for word in arguments:
         for name, value in values.items():
             word = word.replace("{" + name + "}", value)  # noqa: PLW2901
-        found.append(word)
-    return tuple(found)
+        replaced.append(word)
+    return tuple(replaced)
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:  # noqa: ARG001
-    """The suite's own list command; its answer is what it prints."""
+    """Return the suite's list command, which prints the units."""
     argv = _substitute(suite.list_command, {"variant": variant})
     return Invocation(argv, {"CIGUARD_VARIANT": variant})
 
@@ -47,13 +47,13 @@ def _unit(line: str) -> ListedUnit:
         unit: ListedUnit = _UNIT.build(json.loads(line))
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if not unit.unit or "\n" in unit.unit:
+    if not unit.unit or not COMMAND.takes_id(unit.unit):
         raise ValueError(f"unit: expected text in one line, found {unit.unit!r:.80}")
     return unit
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:  # noqa: ARG001
-    """Units in the order printed; blank lines are skipped."""
+    """Parse the units in the order printed; blank lines are skipped."""
     units, errors = [], []
     lines = printed.decode("utf-8", "surrogateescape").split("\n")
     for number, line in enumerate(lines, 1):
@@ -71,7 +71,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
 
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """The suite's command with its placeholders filled; the same values are in the environment."""
+    """Return the suite's command with its placeholders replaced, and environment variables."""
     values = {
         "units_file": batch.lines_file,
         "record_file": batch.record_file,
@@ -83,7 +83,7 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
-    """Everything before each separator that test names use, from the right; at last all."""
+    """Return the text before each separator of test names, from the right, and "" for all."""
     ends = [index for index, character in enumerate(unit) if character in "/.:[("]
     return (*(unit[:end] for end in reversed(ends) if end), "")
 
@@ -94,8 +94,8 @@ COMMAND: Final = Framework(
     listing=listing,
     read_listing=read_listing,
     execution=execution,
-    reports_starts=False,  # the project's own program may or may not
-    closes_units=False,  # `closes_units` of the suite says so
+    reports_starts=False,  # the project's program may write start lines
+    closes_units=False,  # `closes_units` of the suite decides
     ids_one_per_line=True,
     ancestors=ancestors,
 )

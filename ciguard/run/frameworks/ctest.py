@@ -1,7 +1,7 @@
 """CTest 3.14 and newer: a unit is a test, by its name.
 
-A launcher calls `ctest` for the leg, as CTest has no plugins. Tests that set fixtures up or clean
-up after them are no units: CTest adds them to each call that needs them.
+CTest has no plugins, so a launcher calls `ctest`. Tests that set up or clean up fixtures are no
+units: CTest adds them to each call that needs them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ciguard.run.frameworks.plugin_protocol import (
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
-# The launcher shows what a failed test printed, whatever these say.
+# Dropped: the launcher always shows the output of failed tests.
 _OUTPUT: Final = frozenset(
     ("-V", "--verbose", "-VV", "--extra-verbose", "-Q", "--quiet", "--progress")
 ) | {"--output-on-failure"}
 _SELECTION: Final = "name the tests to leave out in `exclude`, or use -R, -E, -L, -LE"
 _DASHBOARD: Final = "ciguard runs the tests, and no dashboard"
 _RETRIES: Final = "set `retries` in ciguard.toml"
-# What the launcher says itself, or what changes how often a test runs.
+# Flags that the launcher sets itself, or that change how often a test runs.
 _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("-I", "--tests-information", "-U", "--union"), _SELECTION),
     **dict.fromkeys(("--rerun-failed", "-F", "-N", "--show-only"), _SELECTION),
@@ -39,10 +39,10 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 
 def _words(suite: Suite, variant: str) -> tuple[str, ...]:
-    """The whole command, without flags that change what CTest prints.
+    """Return the whole command without the flags for output.
 
     Raises:
-        UsageError: it has a flag that cannot be kept.
+        UsageError: the command has a refused flag.
     """
     words = whole_command(suite, variant)
     refuse_flags(words, _REFUSED, "ctest")
@@ -50,7 +50,7 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
 
 
 def junit_name(unit: str) -> tuple[str, str]:
-    """As CTest writes it: the name as the class, too."""
+    """Return the names as CTest writes them: the test's name is also the class."""
     return unit, unit
 
 
@@ -70,5 +70,5 @@ CTEST: Final = replace(
         ),
     ),
     junit_name=junit_name,
-    ancestors=command.ancestors,  # as for names that the project's own program lists
+    ancestors=command.ancestors,
 )

@@ -1,4 +1,4 @@
-"""Globs of files below a working folder: what they match, and where a match may lie. Pure."""
+"""Globs for files below a working folder: which paths match, and which folders may. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ciguard.errors import UsageError
 
 
 def check_pattern(pattern: str, *, where: str) -> None:
-    """Refuse what does not stay in the working folder.
+    """Refuse a pattern that does not stay in the working folder.
 
     Raises:
-        UsageError: it is empty, absolute, or goes up.
+        UsageError: the pattern is empty or absolute, or contains "..".
     """
     parts = pattern.replace("\\", "/").split("/")
     if not pattern or os.path.isabs(pattern) or ".." in parts or not parts[-1]:
@@ -22,7 +22,7 @@ def check_pattern(pattern: str, *, where: str) -> None:
 
 
 def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path is what a pattern says; `**` stands for any folders, hidden ones excepted."""
+    """Return whether a path matches; `**` stands for any folders except hidden ones."""
     if not pattern:
         return not parts
     if pattern[0] == "**":
@@ -32,7 +32,7 @@ def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def may_match_below(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether something below a folder may match."""
+    """Return whether a file below a folder may match."""
     if not parts:
         return bool(pattern)
     if not pattern:

@@ -1,7 +1,7 @@
 """Go: a unit is a test function of a package, `example.org/shop/cart.TestAdds`; subtests are cases.
 
-A launcher runs `go test -json` for the leg, as Go has no plugins. The plan keeps a package together
-where it can, as each job that runs a part of one builds all of it.
+Go has no plugins, so a launcher runs `go test -json`. The plan keeps a package together if it can:
+each job that runs a part of a package builds all of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ciguard.run.frameworks.plugin_protocol import (
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
-# What the launcher says itself, or what takes tests out that were listed.
+# Flags that the launcher sets itself, or that exclude listed tests.
 REFUSED: Final[Mapping[str, str]] = {
     "run": "name the tests to leave out in `exclude`",
     "skip": "name the tests to leave out in `exclude`",
@@ -32,10 +32,10 @@ REFUSED: Final[Mapping[str, str]] = {
 
 
 def _words(suite: Suite, variant: str) -> tuple[str, ...]:
-    """The whole command.
+    """Return the whole command.
 
     Raises:
-        UsageError: it is not `go test`, or has a flag that cannot be kept.
+        UsageError: the command is not `go test`, or has a refused flag.
     """
     words = whole_command(suite, variant)
     where = "framework go"
@@ -48,13 +48,13 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
 
 
 def junit_name(unit: str) -> tuple[str, str]:
-    """As go-junit-report and gotestsum write it: the package as the class."""
+    """Return the names as go-junit-report and gotestsum write them: the package is the class."""
     package, _, test = unit.rpartition(".")
     return package, test
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
-    """The package, the folders above it, and all."""
+    """Return the package, the folders above it, and "" for all."""
     return enclosing(unit.rpartition(".")[0])
 
 
@@ -64,7 +64,7 @@ GO: Final = replace(
     # The tests of each package in the order of the source; `file` is the package's folder.
     default_command=("go", "test"),
     file_patterns=("*_test.go",),
-    keeps_order=False,  # packages as they are built, in each its tests as the source has them
+    keeps_order=False,  # packages in order of their builds, tests in order of the source
     failed_codes=(1, 2),  # 2 where a package could not be built, before Go 1.24
     hints=((NOT_STARTED, "install Go in the job (actions/setup-go), or set the suite's command"),),
     junit_name=junit_name,

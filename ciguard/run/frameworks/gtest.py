@@ -1,7 +1,7 @@
 """GoogleTest 1.10 and newer: a unit is a test of a program, `Sums.Adds`, `Sums/Rows.Adds/0`.
 
-A launcher starts the programs for the leg, and follows what they print. Of several programs in one
-suite, each unit begins with the program's name: `[sums_test] Sums.Adds`.
+A launcher starts the programs and parses their output. If a suite has several programs, each unit
+begins with the program's name: `[sums_test] Sums.Adds`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ciguard.run.frameworks.plugin_protocol import (
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
-# What takes tests out that were listed, or keeps the program from naming them.
+# Flags that exclude listed tests, or the names of tests from the output.
 _REFUSED: Final[Mapping[str, str]] = {
     "gtest_brief": "ciguard reads which tests run from what the program prints",
     "gtest_fail_fast": "a job runs all of its tests",
@@ -32,10 +32,10 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 
 def _words(suite: Suite, variant: str) -> tuple[str, ...]:
-    """Programs and flags.
+    """Return the programs and flags.
 
     Raises:
-        UsageError: there is no program, two have one name, or a flag cannot be kept.
+        UsageError: there is no program, two have the same name, or a flag is refused.
     """
     where = "framework gtest"
     words = whole_command(suite, variant)
@@ -51,7 +51,7 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
 
 
 def junit_name(unit: str) -> tuple[str, str]:
-    """As GoogleTest writes it: the suite as the class."""
+    """Return the names as GoogleTest writes them: the suite is the class."""
     suite, _, test = unit.rpartition("] ")[2].partition(".")
     return suite, test
 
@@ -60,9 +60,9 @@ GTEST: Final = replace(
     launcher_row("gtest", "GoogleTest", _words, "ciguard_gtest.py"),
     unit="test of a program",
     # The tests of each program in its order, without the disabled ones.
-    file_patterns=(),  # which sources are tests, the build knows
-    keeps_order=False,  # in each program, as its sources have them
+    file_patterns=(),  # only the build knows which sources are tests
+    keeps_order=False,  # in each program, the order of its sources
     hints=((NOT_STARTED, "build the tests first, and name their programs in the suite's command"),),
     junit_name=junit_name,
-    ancestors=command.ancestors,  # the suite, and all before each other separator
+    ancestors=command.ancestors,
 )

@@ -1,4 +1,4 @@
-"""Asks a framework for its units: the listing is its own, as a program, in the suite's folder."""
+"""Listing of a suite's units, by running the framework's own listing in the suite's folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ciguard.run.frameworks.id_limit import is_too_long, too_long
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
-LAST_LINES: Final = 10  # of what a failed listing said
+LAST_LINES: Final = 10  # of the stderr of a failed listing
 
 
 def list_units(
@@ -28,19 +28,19 @@ def list_units(
     environ: Mapping[str, str],
     pool_env: Mapping[str, str] = {},  # never changed
 ) -> Listing:
-    """Let the framework list one variant of a suite.
+    """List the units of one variant of a suite.
 
     Args:
-        folder: of the repository; the suite's own lies below it.
-        private: a folder of our own for its answer.
-        inside: where what enters a tested process is laid out.
-        environ: what the program inherits.
+        folder: the repository; the suite's folder is below it.
+        private: private folder for the answer of the framework.
+        inside: folder of the extracted plugins.
+        environ: environment that the program inherits.
 
     Returns:
-        Its units, or what went wrong: with errors the units are not all there are.
+        The units; with errors the units are incomplete.
 
     Raises:
-        InputError: there is no such program or folder.
+        InputError: the program or the folder does not exist.
     """
     answer = os.path.join(private, "answer")
     invocation = list_invocation(framework, suite, variant, answer, inside)
@@ -59,16 +59,18 @@ def list_units(
         fix = "look at command and cwd, and whether the project is installed here"
         raise InputError(what, fix=fix) from error
     listing = framework.read_listing(suite, content, done.stdout, done.returncode)
-    return _with_stderr(_recordable(listing), done.stderr, framework)
+    long_ids = (unit.unit for unit in listing.units if is_too_long(unit.unit))
+    listing = replace(listing, errors=(*listing.errors, *map(too_long, long_ids)))
+    return _with_stderr(listing, done.stderr, framework)
 
 
 def list_invocation(
     framework: Framework, suite: Suite, variant: str, answer: str = "", inside: str = ""
 ) -> Invocation:
-    """The program that lists one variant of a suite.
+    """Return the program that lists one variant of a suite.
 
     Raises:
-        InputError: the suite has none.
+        InputError: the suite has no such program.
     """
     invocation = framework.listing(suite, variant, answer, inside)
     if not invocation.argv:
@@ -78,7 +80,7 @@ def list_invocation(
 
 
 def _content(path: str) -> bytes:
-    """What it wrote, once: the next variant's answer has the same place."""
+    """Read and remove the answer: that of the next variant has the same path."""
     if not os.path.isfile(path):
         return b""
     with open(path, "rb") as stream:
@@ -87,14 +89,8 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _recordable(listing: Listing) -> Listing:
-    """The listing with an error for each id that no line of a record can hold."""
-    long = (unit.unit for unit in listing.units if is_too_long(unit.unit))
-    return replace(listing, errors=(*listing.errors, *map(too_long, long)))
-
-
 def _with_stderr(listing: Listing, stderr: bytes, framework: Framework) -> Listing:
-    """What went wrong, with what was said on stderr; a good listing as it is."""
+    """Add the end of stderr, and advice for it, to the errors of a listing, if there are any."""
     text = stderr.decode("utf-8", "replace")
     lines = text.strip().splitlines()[-LAST_LINES:]
     if not listing.errors or not lines:

@@ -1,8 +1,8 @@
 """JUnit 5 through Maven's Surefire: a unit is a top-level test class, `org.example.SumsTest`.
 
-A listener of the JUnit Platform enters by Surefire's additional class path: no file of the project
-changes. Surefire gets the classes as a file of patterns, which keeps the others unloaded where it
-can; the listener then leaves exactly the units, because a pattern matches the end of a name, too.
+A listener of the JUnit Platform is on Surefire's additional class path, so no file of the project
+changes. Surefire reads the classes from a file of patterns, which keeps most others unloaded. A
+pattern also matches the end of a name, so the listener then selects exactly the units.
 Source: https://maven.apache.org/surefire/maven-surefire-plugin/test-mojo.html
 """
 
@@ -26,7 +26,7 @@ RAN: Final = re.compile(r"Tests run: [1-9]")
 ERROR: Final = re.compile(
     r"^\[ERROR\] +(?!To see the full|Re-run Maven|For more inf|\[Help)(.+)$", re.M
 )
-FIRST_ERRORS: Final = 10  # lines; what a compiler says of the rest follows from these
+FIRST_ERRORS: Final = 10  # lines; further errors of a compiler follow from these
 NEEDED: Final = (
     "ciguard needs Surefire 2.22 or newer and JUnit 5.7 or newer; JUnit 4 runs with "
     "junit-vintage-engine, TestNG with testng-engine"
@@ -34,49 +34,49 @@ NEEDED: Final = (
 
 
 def _invocation(suite: Suite, variant: str, inside_folder: str, **properties: str) -> Invocation:
-    found = {
+    settings = {
         "maven.test.additionalClasspath": os.path.join(inside_folder, PLUGIN),
-        # Else the modules that come after one with a failed test would not run.
+        # Otherwise modules after one with a failed test would not run.
         "maven.test.failure.ignore": "true",
         "failIfNoTests": "false",
         "surefire.failIfNoSpecifiedTests": "false",
-        # One class at a time, for its memory and its limit; its methods may be parallel.
+        # One class at a time, for its memory and its timeout; its methods may run in parallel.
         "forkCount": "1",
         "junit.jupiter.execution.parallel.mode.classes.default": "same_thread",
         **{name.replace("_", "."): value for name, value in properties.items()},
     }
-    words = tuple(f"-D{name}={value}" for name, value in found.items())
+    words = tuple(f"-D{name}={value}" for name, value in settings.items())
     if suite.is_script:  # read by Maven 3.9 and newer
         return Invocation(suite.command, {}, {}, {"MAVEN_ARGS": (" ", " ".join(words))})
     return Invocation((*suite.command, *variant_args(suite, variant), *words))
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Compiles and discovers, but runs no test; the listener writes `answer_file`."""
+    """Return the program that compiles and discovers tests; the listener writes `answer_file`."""
     return _invocation(suite, variant, inside_folder, ciguard_list=answer_file)
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """The classes of each module by name; that Maven ended well says that these are all."""
+    """Parse the classes of each module, by name; they are complete if Maven ended with 0."""
     text = printed.decode("utf-8", "replace")
-    said = list(dict.fromkeys(found.strip() for found in ERROR.findall(text)))[:FIRST_ERRORS]
-    answer += b"" if code else DONE
-    found = read_answer(suite, answer, "\n".join(said).encode() or printed, code, "maven")
-    errors = list(found.errors)
-    if not code and (not found.units or RAN.search(text)):
+    maven_errors = list(dict.fromkeys(error.strip() for error in ERROR.findall(text)))
+    output = "\n".join(maven_errors[:FIRST_ERRORS]).encode() or printed
+    listing = read_answer(suite, answer + (b"" if code else DONE), output, code, "maven")
+    errors = list(listing.errors)
+    if not code and (not listing.units or RAN.search(text)):
         what = "tests that do not run on" if RAN.search(text) else "no test class was found on"
         errors.append(f"{what} the JUnit Platform: {NEEDED}")
-    counts = Counter(unit.unit for unit in found.units)
+    counts = Counter(unit.unit for unit in listing.units)
     errors += [
         f"{unit} is in {count} modules: make each of them a suite (args = ['-pl', MODULE, '-am'])"
         for unit, count in counts.items()
         if count > 1
     ]
-    return replace(found, errors=tuple(errors))
+    return replace(listing, errors=tuple(errors))
 
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the listener leaves its classes, and records them."""
+    """Return the program that runs a batch; the listener selects its classes and records them."""
     return _invocation(
         suite,
         variant,
@@ -89,12 +89,12 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
 
 
 def junit_name(unit: str) -> tuple[str, str]:
-    """The class is all that is known."""
+    """Return the class; the names of its methods are not known."""
     return unit, ""
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
-    """The class and its packages."""
+    """Return the class and its packages."""
     parts = unit.split(".")
     names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return (*filter(None, names), "")
@@ -106,7 +106,7 @@ MAVEN: Final = Framework(
     listing=listing,
     read_listing=read_listing,
     execution=execution,
-    # Each job compiles. One that has the compiled tests can have ("mvn", "-B", "surefire:test").
+    # Each job compiles; a job that has the compiled tests can use ("mvn", "-B", "surefire:test").
     default_command=("mvn", "-B", "test"),
     file_patterns=tuple(
         f"{name}.{extension}"
@@ -114,10 +114,10 @@ MAVEN: Final = Framework(
         for name in ("Test*", "*Test", "*Tests", "*TestCase")
     ),
     plugin_files=(PLUGIN,),
-    keeps_order=False,  # Surefire and JUnit order classes, as the project says
+    keeps_order=False,  # Surefire and JUnit order classes, as configured by the project
     ids_one_per_line=True,
-    # Failed tests do not fail it, see `_invocation`: 1 is a process of tests that died, a module
-    # that does not compile, another plugin that failed.
+    # Failed tests do not fail Maven, see `_invocation`: 1 means that a process of tests died, a
+    # module does not compile, or another plugin failed.
     failed_codes=(),
     hints=(
         (
@@ -125,7 +125,7 @@ MAVEN: Final = Framework(
             "set up Java in the job (actions/setup-java)",
         ),
         (
-            "MojoFailureException",  # at Maven's end; what failed stands too far above
+            "MojoFailureException",  # at the end of the output; the failure is too far above
             "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler",
         ),
     ),

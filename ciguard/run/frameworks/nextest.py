@@ -1,6 +1,6 @@
 """cargo-nextest: a unit is a test of a test binary, `shop::prices rounds_up`, as nextest prints it.
 
-A launcher runs `cargo nextest run` for the leg, as nextest has no plugins. Each job builds all.
+nextest has no plugins, so a launcher runs `cargo nextest run`. Each job builds all tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ciguard.run.frameworks.plugin_protocol import (
 if TYPE_CHECKING:
     from ciguard.model import Suite
 
-# What the launcher says itself, or what `cargo nextest list` would list and a run leave out.
+# Options that the launcher sets itself, or that exclude tests from a run but not from a listing.
 REFUSED: Final[Mapping[str, str]] = {
     "--partition": "ciguard divides the tests",
     "--nocapture": "without the output of a test, no exit code 0 can be told from a pass",
@@ -28,10 +28,10 @@ REFUSED: Final[Mapping[str, str]] = {
 
 
 def _words(suite: Suite, variant: str) -> tuple[str, ...]:
-    """The whole command.
+    """Return the whole command.
 
     Raises:
-        UsageError: it is not `cargo nextest run`, or has an option that cannot be kept.
+        UsageError: the command is not `cargo nextest run`, or has a refused option.
     """
     words = whole_command(suite, variant)
     where = "framework nextest"
@@ -44,13 +44,13 @@ def _words(suite: Suite, variant: str) -> tuple[str, ...]:
 
 
 def junit_name(unit: str) -> tuple[str, str]:
-    """As nextest writes it: the binary as the class."""
+    """Return the names as nextest writes them: the binary is the class."""
     binary, _, test = unit.partition(" ")
     return binary, test
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
-    """The modules that hold the test, from the inside out, its binary, and all."""
+    """Return the modules of the test, from the inside out, its binary, and "" for all."""
     binary, space, test = unit.partition(" ")
     modules = test.split("::")[:-1]
     names = ["::".join(modules[:count]) for count in range(len(modules), 0, -1)]
@@ -63,8 +63,8 @@ NEXTEST: Final = replace(
     unit="test of a binary",
     # The tests that options and default filter select; `file` is the folder of the package.
     default_command=("cargo", "nextest", "run"),
-    file_patterns=(),  # tests stand in any file
-    keeps_order=False,  # by binary and name, or by the priorities that the project configures
+    file_patterns=(),  # any file may have tests
+    keeps_order=False,  # by binary and name, or by the priorities of the project
     failed_codes=(100,),
     hints=(
         (NOT_STARTED, "install Rust in the job (rustup), or set the suite's command"),

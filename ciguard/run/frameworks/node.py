@@ -1,7 +1,7 @@
-"""Frameworks of Node, each with a plugin that enters by NODE_OPTIONS.
+"""Frameworks of Node, each with a plugin that Node loads by NODE_OPTIONS.
 
-A unit is a test file, its cases are the tests in it. Where several projects of a configuration run
-it, and in every project of Playwright that has a name, the id is `[project] path`.
+A unit is a test file, and its cases are the tests in it. The id is the path; it is `[project] path`
+if several projects of a configuration run the file, and in each named project of Playwright.
 """
 
 from __future__ import annotations
@@ -12,14 +12,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.base import (
-    Framework,
-    Invocation,
-    enclosing,
-    loaded_before,
-    variant_args,
-)
-from ciguard.run.frameworks.plugin_protocol import plugin_row
+from ciguard.run.frameworks.base import Framework, Invocation, enclosing, loaded_before
+from ciguard.run.frameworks.plugin_protocol import plugin_row, whole_command
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -35,27 +29,25 @@ TEST_FILES: Final = tuple(
 def _invocation(
     plugin: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
 ) -> Invocation:
-    """The suite's program with a plugin that Node itself loads, through npx, yarn or a script.
+    """Return the suite's program, with a plugin that Node loads below npx, yarn or a script.
 
     Args:
         plugin: name of a CommonJS file, or of an ECMAScript module, which ends with "mjs".
-        env: for the plugin.
+        env: variables of the plugin.
     """
     option = "--import" if plugin.endswith("mjs") else "--require"
     path = json.dumps(os.path.join(inside_folder, plugin), ensure_ascii=False)
-    words = () if suite.is_script else variant_args(suite, variant)
-    return Invocation(
-        (*suite.command, *words), env, {}, {"NODE_OPTIONS": (" ", f"{option} {path}")}
-    )
+    options = {"NODE_OPTIONS": (" ", f"{option} {path}")}
+    return Invocation(whole_command(suite, variant), env, {}, options)
 
 
 def path_of(unit: str) -> str:
-    """The path in its id."""
+    """Return the path in an id."""
     return _PROJECT.sub("", unit, count=1)
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
-    """The file, its folders and its project."""
+    """Return the file, its folders and its project."""
     file = path_of(unit)
     project = unit[: len(unit) - len(file)]
     names = [project + name for name in enclosing(file)]

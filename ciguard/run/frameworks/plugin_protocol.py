@@ -111,18 +111,6 @@ def whole_command(suite: Suite, variant: str) -> tuple[str, ...]:
     return (*suite.command, *(() if suite.is_script else variant_args(suite, variant)))
 
 
-def listing_by(
-    launch: Launch, suite: Suite, variant: str, answer_file: str, inside_folder: str
-) -> Invocation:
-    """Return the program that lists the units; the plugin or launcher writes `answer_file`."""
-    return launch(suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
-
-
-def execution_by(launch: Launch, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Return the program that runs a batch; the plugin or launcher selects and records."""
-    return launch(suite, variant, batch_variables(batch), batch.inside_folder)
-
-
 def launcher_invocation(  # noqa: PLR0917  # the first two are bound by `partial`
     words_of: Callable[[Suite, str], Tuple[str, ...]],
     launcher: str,
@@ -154,9 +142,13 @@ def plugin_row(
     return Framework(
         name,
         unit="file",
-        listing=partial(listing_by, launch),
+        listing=lambda suite, variant, answer_file, inside_folder: launch(
+            suite, variant, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder
+        ),
         read_listing=partial(read_answer, program=program),
-        execution=partial(execution_by, launch),
+        execution=lambda suite, variant, batch: launch(
+            suite, variant, batch_variables(batch), batch.inside_folder
+        ),
         plugin_files=plugin_files,
     )
 

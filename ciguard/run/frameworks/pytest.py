@@ -1,8 +1,8 @@
-"""pytest, 7 and newer: units are node ids, verbatim; each is its own only case.
+"""pytest 7 and newer: a unit is a node id, verbatim, and has no other cases.
 
-No path is added to the user's command line. Node ids are relative to pytest's rootdir, which only
-pytest knows, and file arguments would choose another rootdir, other ini-file and other conftests
-than the listing had: the plugin in `run/plugins/` restricts what is collected instead.
+The command line gets no paths: node ids are relative to pytest's rootdir, which only pytest knows,
+and file arguments would choose another rootdir, ini-file and set of conftests than the listing had.
+Instead, the plugin in `run/plugins/` restricts the collection.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PLUGIN: Final = tuple(
 LISTING: Final = ("-p", "ciguard_listing")
 SEPARATOR_IN_PATH: Final = "{}: its path contains `::`, which ends the file in a test id: rename it"
 FAILED: Final = 1
-# tox hands no variable on that it was not told of.
+# tox passes on only the variables that it is configured to.
 TOX_PASSES: Final = "testenv.pass_env+=PYTHONPATH,PYTEST_ADDOPTS,CIGUARD_*"
 TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line after the stacks of pytest-timeout
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
-    """Collects only; the plugin writes `answer_file`."""
+    """Return the program that only collects; the plugin writes `answer_file`."""
     words = (*variant_args(suite, variant), "--collect-only", "-q", *LISTING)
     return _invocation(suite, words, {"CIGUARD_COLLECT_FILE": answer_file}, inside_folder)
 
@@ -48,7 +48,7 @@ def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) ->
 def _invocation(
     suite: Suite, words: tuple[str, ...], env: Mapping[str, str], inside_folder: str
 ) -> Invocation:
-    """The suite's program with more words: its arguments, or where it is a script, by variables."""
+    """Return the suite's program with more arguments; a script gets them by variables."""
     paths = {"PYTHONPATH": inside_folder}
     if not suite.is_script:
         return Invocation((*suite.command, *words), env, paths)
@@ -57,15 +57,15 @@ def _invocation(
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """Node ids in pytest's own order; without one closing line an error, never fewer units."""
+    """Parse the node ids, in pytest's order."""
     listing = read_answer(suite, answer, printed, code, "pytest")
-    # A node id would end its file at the first "::": no leg would find the test.
+    # The file of a node id ends at its first "::", so no leg would find the test.
     paths = sorted({unit.file for unit in listing.units if "::" in unit.file})
     return replace(listing, errors=(*listing.errors, *map(SEPARATOR_IN_PATH.format, paths)))
 
 
 def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
-    """Runs a batch: the plugin reads the ids, orders, measures and records."""
+    """Return the program that runs a batch; the plugin selects, orders, measures and records."""
     words = (*variant_args(suite, variant), *PLUGIN, "--continue-on-collection-errors")
     env = {
         **batch_variables(batch),
@@ -79,18 +79,18 @@ def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
 
 
 def file_of(unit: str) -> str:
-    """All files of a process are imported before its first test."""
+    """Return the file: all files of a process are imported before its first test."""
     return unit.partition("::")[0]
 
 
 def hit_own_timeout(exit_code: int, output: str) -> bool:
-    """Return whether pytest-timeout did with its method "thread", which leaves by os._exit."""
+    """Return whether pytest-timeout ended the process (method "thread", by os._exit)."""
     last = output.rstrip().rpartition("\n")[2]
     return exit_code == FAILED and TIMEOUT.fullmatch(last) is not None
 
 
 def junit_name(unit: str) -> tuple[str, str]:
-    """As `junit_family = legacy` writes it: dots for the path and the classes."""
+    """Return the names as `junit_family = legacy` writes them: dots for path and classes."""
     address, bracket, parameters = unit.partition("[")
     file, *names = address.split("::")
     parts = [file.replace("/", "."), *names]
@@ -99,7 +99,7 @@ def junit_name(unit: str) -> tuple[str, str]:
 
 
 def ancestors(unit: str) -> tuple[str, ...]:
-    """Function without parameters, classes, file, folders, all; `[...]` may hold anything."""
+    """Return the function without parameters, the classes, the file, its folders, and ""."""
     file, _, rest = unit.partition("::")
     names = rest.partition("[")[0].split("::") if rest else []
     inner = [f"{file}::{'::'.join(names[:count])}" for count in range(len(names), 0, -1)]
@@ -116,15 +116,15 @@ PYTEST: Final = Framework(
     file_patterns=("test_*.py", "*_test.py"),
     is_default=True,
     ignore_folder="--ignore={}",
-    closes_units=False,  # its one result closes it
+    closes_units=False,  # the one result of a unit closes it
     lists_in_tested_process=True,
     passed_codes=(0, 5),  # 5: no test was collected
-    # 2 is an interruption, by `pytest.exit` in a test too: what it kept from running goes to a
-    # fresh process. --maxfail ends with 1, and is the user's wish.
+    # 2 is an interruption, also by `pytest.exit` in a test: the other tests run in a fresh process.
+    # --maxfail ends with 1, as the user configured.
     failed_codes=(FAILED,),
     hints=(
         (
-            # It did not find the plugin: PYTHONPATH is the only way in that changes no file.
+            # PYTHONPATH is the only way to load the plugin that changes no file of the project.
             'Error importing plugin "ciguard_',
             "PYTHONPATH, which brings ciguard's plugin in, does not come through: take -I or -E "
             "out of the suite's command, or let what it goes through (env -i, sudo, tox, docker) "

@@ -1,7 +1,6 @@
-"""The table of test frameworks: every row in a module of this folder. A file adds one.
+"""The table of test frameworks: every `Framework` row in a module of this folder.
 
-Found by listing the folder, so that no other file has to name a framework. Standard library only,
-Python 3.8+ (travels in the leg, where the folder is inside a zip file).
+The folder is listed, also inside the leg's zip file, so that no other file names a framework.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ciguard.run.frameworks.base import Framework
 
 
 def _discover() -> Dict[str, Framework]:
-    """The rows by name, in this order."""
+    """Return the rows, sorted by name."""
     table: Dict[str, Framework] = {}
     for module_info in pkgutil.iter_modules(frameworks.__path__):
         module = importlib.import_module(f"{frameworks.__name__}.{module_info.name}")
@@ -27,10 +26,10 @@ def _discover() -> Dict[str, Framework]:
 
 FRAMEWORKS: Final[Dict[str, Framework]] = _discover()
 
-# What a project without any configuration has: exactly one adapter claims to be it.
+# The framework of a project without any configuration.
 DEFAULT: Final = next(name for name, row in FRAMEWORKS.items() if row.is_default)
 
-# In `run/plugins/` of a leg's program: the names of the files that were packed, one a line.
+# File in `run/plugins/` of a leg's zip file: the names of the packed files, one a line.
 PACKED: Final = "packed.txt"
 
 
@@ -40,10 +39,10 @@ def is_plugin(name: str) -> bool:
 
 
 def framework(name: str, *, where: str = "") -> Framework:
-    """The adapter of a framework.
+    """Return the row of a framework.
 
     Raises:
-        UsageError: there is none; names those that exist.
+        UsageError: no row has that name; lists those that exist.
     """
     if name not in FRAMEWORKS:
         known = ", ".join(FRAMEWORKS)

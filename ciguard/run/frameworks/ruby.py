@@ -1,6 +1,7 @@
-"""Frameworks of Ruby, each with a plugin that enters by RUBYOPT.
+"""Frameworks of Ruby, each with a plugin that Ruby loads by RUBYOPT.
 
-A unit is a test file, its cases are the examples or tests in it; all are loaded before the first.
+A unit is a test file, and its cases are the examples or tests in it. All files are loaded before
+the first test.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping
 
-from ciguard.run.frameworks.base import Invocation, loaded_before, variant_args
-from ciguard.run.frameworks.plugin_protocol import plugin_row
+from ciguard.run.frameworks.base import Invocation, loaded_before
+from ciguard.run.frameworks.plugin_protocol import plugin_row, whole_command
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -21,18 +22,17 @@ INSTALL: Final = "install the project's gems first (bundle install), or set the 
 def _invocation(
     plugin: str, suite: Suite, variant: str, env: Mapping[str, str], inside_folder: str
 ) -> Invocation:
-    """The suite's program with a plugin that Ruby itself loads, through bundle, rake or a script.
+    """Return the suite's program, with a plugin that Ruby loads below bundle, rake or a script.
 
     Args:
         plugin: name of a file in `inside_folder`.
-        env: for the plugin.
+        env: variables of the plugin.
     """
     name = plugin[: -len(".rb")]
     # RUBYOPT has no quoting: the folder, whose name may hold a space, is on the search path.
-    # Spring's server was started before, without the plugin.
-    words = () if suite.is_script else variant_args(suite, variant)
+    # A server of Spring would have started before, without the plugin.
     return Invocation(
-        (*suite.command, *words),
+        whole_command(suite, variant),
         {**env, "DISABLE_SPRING": "1"},
         {"RUBYLIB": inside_folder},
         {"RUBYOPT": (" ", f"-r{name}")},
