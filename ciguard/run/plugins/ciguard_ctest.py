@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, 
 
 if TYPE_CHECKING:  # the same files by the names that a checker finds them under
     from ciguard.run.plugins.ciguard_ctest_stream import BuildTest, CTestStream
-    from ciguard.run.plugins.ciguard_launcher import Leg, follow, gone, launch
+    from ciguard.run.plugins.ciguard_launcher import Leg, follow, launch, not_collected
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
     from ciguard_ctest_stream import BuildTest, CTestStream
-    from ciguard_launcher import Leg, follow, gone, launch
+    from ciguard_launcher import Leg, follow, launch, not_collected
 
 if sys.platform != "win32":
     import fcntl
@@ -148,7 +148,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     if code:
         return code
     by_unit = {test.unit: test for test in tests.values()}
-    leg.append(gone(unit for unit in leg.units if unit not in by_unit))
+    leg.append(not_collected(unit for unit in leg.units if unit not in by_unit))
     parts = connected([by_unit[unit] for unit in leg.units if unit in by_unit])
     queue = sorted(((locks(part), part) for part in parts), key=lambda one: one[0])
     stream, size = CTestStream(tests, os.getcwd()), 1

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, 
 
 if TYPE_CHECKING:  # the same files by the names that a checker finds them under
     from ciguard.run.plugins.ciguard_go_stream import GoStream
-    from ciguard.run.plugins.ciguard_launcher import Leg, exit_as, follow, launch
+    from ciguard.run.plugins.ciguard_launcher import Leg, exit_as, follow, launch, not_collected
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
     from ciguard_go_stream import GoStream
-    from ciguard_launcher import Leg, exit_as, follow, launch
+    from ciguard_launcher import Leg, exit_as, follow, launch, not_collected
 
 if sys.platform != "win32":
     import fcntl
@@ -183,10 +183,11 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
         code = follow([*argv, *packages, *handed_on], {**leg.environ, BATCH: path}, take)
         if not leg.is_interrupted:
             leg.append(stream.end())
-        again = [unit for unit in left if stream.is_cut_short(unit)]
+        cut_short = [unit for unit in left if stream.is_cut_short(unit)]
         if not leg.must_stop():
-            leg.append(stream.missing(unit for unit in left if unit not in again))
-        left = again
+            run = (unit for unit in left if unit not in cut_short)
+            leg.append(not_collected(filter(stream.has_skipped, run)))
+        left = cut_short
     return code
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from textwrap import dedent
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 Line = Dict[str, Any]
 LOG_CHARACTERS = 1 << 16  # of a test or package: its start
@@ -239,9 +239,6 @@ class GoStream:
         package = unit.rpartition(".")[0]
         return unit not in self._begun and package in self._bad & self._packages_begun
 
-    def missing(self, units: Iterable[str]) -> Iterator[Line]:
-        """Of each unit that its package does not have, that it does not."""
-        for unit in units:
-            package = unit.rpartition(".")[0]
-            if unit not in self._begun and package not in self.failed:
-                yield {"type": "event", "kind": "not_collected", "unit": unit, "detail": ""}
+    def has_skipped(self, unit: str) -> bool:
+        """Return whether a unit has not begun although its package has run: it does not exist."""
+        return unit not in self._begun and unit.rpartition(".")[0] not in self.failed

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 if TYPE_CHECKING:  # the same files by the names that a checker finds them under
     from ciguard.run.plugins.ciguard_gtest_stream import GTestStream
-    from ciguard.run.plugins.ciguard_launcher import Leg, Line, follow, gone, launch
+    from ciguard.run.plugins.ciguard_launcher import Leg, Line, follow, launch, not_collected
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
     from ciguard_gtest_stream import GTestStream
-    from ciguard_launcher import Leg, Line, follow, gone, launch
+    from ciguard_launcher import Leg, Line, follow, launch, not_collected
 
 PASSED, FAILED = 0, 1
 # Variables that take tests out, repeat them, or change what is printed of them.
@@ -124,7 +124,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
             codes.append(FAILED)
             continue
         found = [test["name"] for test in tests if test["name"] in asked]
-        leg.append(gone(unit for name, unit in asked.items() if name not in set(found)))
+        leg.append(not_collected(unit for name, unit in asked.items() if name not in set(found)))
         stream = GTestStream({name: asked[name] for name in found}, os.getcwd())
         codes.extend(run_program([program, *flags], stream, leg))
     return next((code for code in codes if code not in (PASSED, FAILED)), max(codes))

@@ -62,10 +62,10 @@ def closed(unit: str) -> Line:
     return {"type": "event", "kind": "closed", "unit": unit}
 
 
-def gone(units: Iterable[str]) -> Iterator[Line]:
-    """The events that planned units do not exist any more."""
+def not_collected(units: Iterable[str], detail: str = "") -> Iterator[Line]:
+    """Yield the events for planned units that were not collected; `detail` is "" if unknown."""
     for unit in units:
-        yield {"type": "event", "kind": "not_collected", "unit": unit, "detail": ""}
+        yield {"type": "event", "kind": "not_collected", "unit": unit, "detail": detail}
 
 
 class Leg:

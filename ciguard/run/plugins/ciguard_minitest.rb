@@ -124,9 +124,7 @@ module Ciguard
 
       @found << unit
       if @leg.units.include?(unit)
-        @leg.collection("start")
-        load_unit(unit) { yield }
-        @leg.collection("end") # not where it ended the process, whatever the exit code
+        @leg.collecting { load_unit(unit) { yield } }
       end
       enter if defined?(Minitest::Runnable)
       true

@@ -22,13 +22,13 @@ if TYPE_CHECKING:  # the same file by the name that a checker finds it under
         Line,
         closed,
         follow,
-        gone,
         launch,
+        not_collected,
         truncated,
     )
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
-    from ciguard_launcher import Leg, Line, closed, follow, gone, launch, truncated
+    from ciguard_launcher import Leg, Line, closed, follow, launch, not_collected, truncated
 
 PASSED, NO_TESTS, FAILED = 0, 4, 100  # what nextest exits with where it has run what there is
 # Linux takes 128 KiB of one argument, and 2 MiB of all with the environment; macOS 1 MiB, Windows
@@ -167,7 +167,7 @@ class NextestStream:
 
     def missing(self) -> Iterator[Line]:
         """Of each unit that nextest does not have, that it does not."""
-        return gone(sorted(self._units.difference(self.begun)))
+        return not_collected(sorted(self._units.difference(self.begun)))
 
 
 def divided(words: Sequence[str]) -> Tuple[List[str], List[str]]:

@@ -19,11 +19,18 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Callable, Iterable, List, Mapping, NamedTuple, Sequence
 
 if TYPE_CHECKING:  # the same files by the names that a checker finds them under
-    from ciguard.run.plugins.ciguard_launcher import NO_PROGRAM, Leg, Line, closed, launch
+    from ciguard.run.plugins.ciguard_launcher import (
+        NO_PROGRAM,
+        Leg,
+        Line,
+        closed,
+        launch,
+        not_collected,
+    )
     from ciguard.run.plugins.ciguard_teamcity import TeamCityStream, skipped
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
-    from ciguard_launcher import NO_PROGRAM, Leg, Line, closed, launch
+    from ciguard_launcher import NO_PROGRAM, Leg, Line, closed, launch, not_collected
     from ciguard_teamcity import TeamCityStream, skipped
 
 # PHPUnit's options, configuration or bootstrap file are wrong, or a shell runs no program.
@@ -181,7 +188,7 @@ def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
     options = parse_options(words)
     root = read_configuration(find_configuration(options))
     files = {os.path.realpath(unit): unit for unit in leg.units if os.path.isfile(unit)}
-    leg.append(not_collected(unit, "") for unit in leg.units if unit not in files.values())
+    leg.append(not_collected(unit for unit in leg.units if unit not in files.values()))
     if not files or leg.must_stop():
         return 0
     is_strict = root.get("failOnRisky") == "true" or any(one in words for one in FAIL_ON_RISKY)
@@ -211,13 +218,8 @@ def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
     if stream.is_complete and not leg.must_stop():
         selects = filters(words)
         for unit in (one for one in files.values() if one not in stream.begun):
-            leg.append(unselected(unit) if selects else [not_collected(unit, "it has no test")])
+            leg.append(unselected(unit) if selects else not_collected([unit], "it has no test"))
     return code
-
-
-def not_collected(unit: str, detail: str) -> Line:
-    """A unit that is not there."""
-    return {"type": "event", "kind": "not_collected", "unit": unit, "detail": detail}
 
 
 def unselected(unit: str) -> List[Line]:

@@ -78,10 +78,6 @@ module Ciguard
       !@stop_file.empty? && @exists.call(@stop_file)
     end
 
-    # Test files are read from "start" to "end": none of them may end the process.
-    def collection(moment)
-      event("collection_#{moment}")
-    end
 
     def start(unit)
       append(type: "start", unit: unit, at_s: now_s)
@@ -124,11 +120,11 @@ module Ciguard
       append(type: "event", kind: kind, at_s: now_s, **more)
     end
 
-    # Files are read: a process that ends between has died of one of them, with exit code 0, too.
+    # Test files are read: a process that ends meanwhile died of one, also with exit code 0.
     def collecting
-      collection("start")
+      event("collection_start")
       yield
-      collection("end")
+      event("collection_end")
     end
 
     def stopped(detail)
